@@ -1,0 +1,101 @@
+//! `remaster doctor`: this machine against the original's numbers.
+
+use std::path::Path;
+
+use remaster_compute::CancelToken;
+use remaster_doctor::{Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::error::CliError;
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct Report {
+    backend: &'static str,
+    dtype: &'static str,
+    tolerance: f64,
+    passed: bool,
+    stages: Vec<Stage>,
+}
+
+pub(crate) fn run(args: &DoctorArgs, out: &Output) -> Result<(), CliError> {
+    let goldens = match &args.goldens {
+        None => embedded().map_err(remaster_doctor::DoctorError::from)?,
+        Some(folder) => read_folder(folder)?,
+    };
+    let settings =
+        Settings { backend: args.device.backend(), dtype: args.device.dtype, cancel: CancelToken::default() };
+    let mut stages = Vec::new();
+    for golden in &goldens {
+        out.say(format_args!("running {}", golden.name));
+        stages.extend(run_golden(golden, &settings)?);
+    }
+    let failed = stages.iter().filter(|s| !s.passed).count();
+    let report = Report {
+        backend: settings.backend.name(),
+        dtype: settings.dtype.name(),
+        tolerance: TOLERANCE,
+        passed: failed == 0,
+        stages,
+    };
+    out.result(&report, || if args.markdown { markdown(&report) } else { table(&report) });
+    match failed {
+        0 => Ok(()),
+        _ => Err(CliError::Unhealthy { failed, total: report.stages.len() }),
+    }
+}
+
+fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
+    let failed = |source| CliError::Read { path: folder.to_owned(), source };
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let ours = name.starts_with("tiny_") || name.starts_with("full_");
+        if ours && path.extension().is_some_and(|e| e == "safetensors") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
+    let mut goldens = goldens.map_err(remaster_doctor::DoctorError::from)?;
+    goldens.retain(|g| !g.is_tiled());
+    match goldens.is_empty() {
+        true => Err(CliError::NoGolden { path: folder.to_owned() }),
+        false => Ok(goldens),
+    }
+}
+
+fn psnr(stage: &Stage) -> String {
+    stage.psnr.map_or("equal".into(), |p| format!("{p:.1}"))
+}
+
+fn table(report: &Report) -> String {
+    let mut text = String::new();
+    for s in &report.stages {
+        let name = format!("{} {}", s.golden, s.stage);
+        let verdict = if s.passed { "pass" } else { "FAIL" };
+        text += &format!("{verdict}  {:9.2e}  {:>6} dB  {name}\n", s.max_abs, psnr(s));
+    }
+    let worst = report.stages.iter().map(|s| s.max_abs).fold(0.0, f64::max);
+    let verdict = if report.passed { "healthy" } else { "UNHEALTHY" };
+    text + &format!(
+        "{verdict}: {} on {}, {} comparisons, largest error {worst:.2e} (allowed {:.0e} in f32)\n",
+        report.dtype,
+        report.backend,
+        report.stages.len(),
+        report.tolerance
+    )
+}
+
+fn markdown(report: &Report) -> String {
+    let mut text =
+        String::from("| golden | tensor | max abs error | PSNR, dB | |\n|---|---|---:|---:|---|\n");
+    for s in &report.stages {
+        let verdict = if s.passed { "pass" } else { "**fail**" };
+        text += &format!("| {} | {} | {:.2e} | {} | {verdict} |\n", s.golden, s.stage, s.max_abs, psnr(s));
+    }
+    text
+}

@@ -1,0 +1,73 @@
+//! What the commands can fail with, and the exit code of each.
+
+use std::path::PathBuf;
+
+use remaster_compute::ComputeError;
+use remaster_doctor::DoctorError;
+use remaster_plan::PlanError;
+use remaster_weights::{CheckpointError, LoadError, TensorFileError};
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    #[error("{path} exists; use -y to overwrite it")]
+    Exists { path: PathBuf },
+    #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full")]
+    Weights { word: String },
+    #[error("cannot read {path}")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot write {path}")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} is not a picture that can be used: {reason}")]
+    Picture { path: PathBuf, reason: String },
+    #[error("{path} has no tensor {expected}; it has {found}")]
+    Tensor { path: PathBuf, expected: String, found: String },
+    #[error("{path}: {source}")]
+    Size {
+        path: PathBuf,
+        #[source]
+        source: PlanError,
+    },
+    #[error("the result has {frames} frames, but a PNG holds one; write to a .safetensors file")]
+    Frames { frames: usize },
+    #[error("no golden in {path}; a golden is a .safetensors file of testdata")]
+    NoGolden { path: PathBuf },
+    #[error(transparent)]
+    File(#[from] TensorFileError),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Compute(#[from] ComputeError),
+    #[error(transparent)]
+    Doctor(#[from] DoctorError),
+    #[error(
+        "{failed} of {total} comparisons are over the tolerance; this machine or build computes wrong numbers"
+    )]
+    Unhealthy { failed: usize, total: usize },
+    #[error("{path} is not usable: {reason}")]
+    Unusable { path: PathBuf, reason: String },
+}
+
+impl CliError {
+    /// As documented in `remaster --help`.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Exists { .. } | CliError::Weights { .. } | CliError::Frames { .. } => 2,
+            CliError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. }) => 4,
+            CliError::Compute(ComputeError::Cancelled) => 130,
+            CliError::Compute(_) | CliError::Doctor(DoctorError::Compute { .. }) => 5,
+            CliError::Unhealthy { .. } | CliError::Unusable { .. } => 6,
+            _ => 3,
+        }
+    }
+}

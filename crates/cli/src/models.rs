@@ -1,0 +1,104 @@
+//! `remaster models`: what a file is and whether it is sound.
+
+use std::collections::BTreeMap;
+
+use remaster_model::vae;
+use remaster_weights::{Checkpoint, Kind, LoadReport, check, identify, sha256_hex};
+use serde::Serialize;
+
+use crate::args::InspectArgs;
+use crate::error::CliError;
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    bytes: u64,
+    sha256: String,
+    kind: String,
+    tensors: usize,
+    parameters: u64,
+    /// Tensors per number format.
+    dtypes: BTreeMap<String, usize>,
+    metadata: BTreeMap<String, String>,
+    /// How the file fits the network it is for; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fit: Option<LoadReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    list: Vec<Entry>,
+    usable: bool,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+}
+
+pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> {
+    let path = &args.file;
+    let checkpoint = Checkpoint::open(path)?;
+    let identity = identify(&checkpoint);
+    let fit = match &identity.kind {
+        Kind::Vae { config } => Some(check(&checkpoint, &vae::params(config))),
+        _ => None,
+    };
+    let mut dtypes = BTreeMap::new();
+    for tensor in checkpoint.tensors() {
+        *dtypes.entry(tensor.dtype().to_string()).or_insert(0) += 1;
+    }
+    let entry = |t: &remaster_weights::TensorInfo| Entry {
+        name: t.name().to_owned(),
+        dtype: t.dtype().to_string(),
+        shape: t.shape().to_vec(),
+    };
+    let report = Report {
+        file: path.display().to_string(),
+        bytes: checkpoint.len_bytes(),
+        sha256: sha256_hex(path).map_err(|source| CliError::Read { path: path.clone(), source })?,
+        kind: identity.kind.to_string(),
+        tensors: identity.tensors,
+        parameters: identity.parameters,
+        dtypes,
+        metadata: checkpoint.metadata().clone(),
+        usable: fit.as_ref().is_some_and(LoadReport::is_complete),
+        fit,
+        list: if args.tensors { checkpoint.tensors().map(entry).collect() } else { Vec::new() },
+    };
+    out.result(&report, || describe(&report));
+    match (&identity.kind, &report.fit) {
+        (_, Some(fit)) if !fit.is_complete() => {
+            Err(CliError::Unusable { path: path.clone(), reason: fit.to_string() })
+        }
+        (Kind::UnclearVae { doubt }, _) => {
+            Err(CliError::Unusable { path: path.clone(), reason: doubt.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn describe(report: &Report) -> String {
+    let formats: Vec<String> = report.dtypes.iter().map(|(d, n)| format!("{d} x {n}")).collect();
+    let mut text = format!(
+        "file        {}\nbytes       {}\nsha256      {}\nkind        {}\ntensors     {} ({})\nparameters  {}\n",
+        report.file,
+        report.bytes,
+        report.sha256,
+        report.kind,
+        report.tensors,
+        formats.join(", "),
+        report.parameters
+    );
+    for (key, value) in report.metadata.iter().take(16) {
+        let short: String = value.chars().take(100).collect();
+        text += &format!("metadata    {key} = {short}\n");
+    }
+    if let Some(fit) = &report.fit {
+        text += &format!("fit         {fit}\n");
+    }
+    for e in &report.list {
+        text += &format!("{:5} {:?} {}\n", e.dtype, e.shape, e.name);
+    }
+    text
+}

@@ -1,0 +1,64 @@
+//! Choosing a backend by name.
+
+use std::str::FromStr;
+
+use crate::cancel::CancelToken;
+use crate::cpu::{Cpu, CpuOptions, CpuSizing};
+use crate::error::ComputeError;
+use crate::ops::{Ops, Sizing};
+use crate::reference::{Reference, ReferenceSizing};
+
+/// A backend that is not running yet: enough to predict its sizes and to start it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// See `cpu`.
+    Cpu {
+        /// Worker threads.
+        threads: usize,
+    },
+    /// See `reference`.
+    Reference,
+}
+
+impl Backend {
+    /// The CPU with as many threads as the machine offers.
+    pub fn cpu() -> Self {
+        Backend::Cpu { threads: std::thread::available_parallelism().map_or(1, |n| n.get()) }
+    }
+
+    /// The word used on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Backend::Cpu { .. } => "cpu",
+            Backend::Reference => "reference",
+        }
+    }
+
+    /// What a meter needs to stand for it.
+    pub fn sizing(&self) -> Box<dyn Sizing> {
+        match *self {
+            Backend::Cpu { threads } => Box::new(CpuSizing { threads }),
+            Backend::Reference => Box::new(ReferenceSizing),
+        }
+    }
+
+    /// Starts it with an arena of `cap` bytes.
+    pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops>, ComputeError> {
+        Ok(match *self {
+            Backend::Cpu { threads } => Box::new(Cpu::new(CpuOptions { threads, cap, cancel })?),
+            Backend::Reference => Box::new(Reference::new(cap)?),
+        })
+    }
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "cpu" => Ok(Backend::cpu()),
+            "reference" => Ok(Backend::Reference),
+            _ => Err(format!("unknown backend `{word}`; use cpu or reference")),
+        }
+    }
+}

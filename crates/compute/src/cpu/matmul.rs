@@ -1,0 +1,70 @@
+//! The one door to the `gemm` crate.
+#![expect(unsafe_code, reason = "gemm takes raw pointers")]
+
+/// A matrix in memory: element `[i, j]` is at `start + i * rows + j * columns`.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    pub(super) data: &'a [f32],
+    pub(super) row_step: usize,
+    pub(super) column_step: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows of `row_step` values, columns next to each other.
+    pub(super) fn rows(data: &'a [f32], row_step: usize) -> Self {
+        Matrix { data, row_step, column_step: 1 }
+    }
+
+    /// The same memory read the other way round.
+    pub(super) fn transposed(self) -> Self {
+        Matrix { data: self.data, row_step: self.column_step, column_step: self.row_step }
+    }
+
+    fn holds(&self, rows: usize, columns: usize) -> bool {
+        rows == 0
+            || columns == 0
+            || (rows - 1) * self.row_step + (columns - 1) * self.column_step < self.data.len()
+    }
+}
+
+/// `out[m, n] = (keep ? out : 0) + a[m, k] * b[k, n]` on the calling thread.
+///
+/// The order in which `gemm` adds up an element depends on `m`, `n`, `k` (one row or one column takes
+/// another route, the blocking follows the cache size) and on nothing else: callers keep the three fixed
+/// for a layer, however its frame is cut.
+pub(super) fn matmul(
+    [m, n, k]: [usize; 3],
+    out: &mut [f32],
+    out_row_step: usize,
+    keep: bool,
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+) {
+    assert!(a.holds(m, k) && b.holds(k, n));
+    assert!(m == 0 || n == 0 || (m - 1) * out_row_step + n <= out.len());
+    // SAFETY: the asserts above say that all three matrices lie inside their slices, `out` is borrowed
+    // alone, and every stride fits isize because it is below a slice length.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            out_row_step as isize,
+            keep,
+            a.data.as_ptr(),
+            a.column_step as isize,
+            a.row_step as isize,
+            b.data.as_ptr(),
+            b.column_step as isize,
+            b.row_step as isize,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! The CPU backend: threads over independent blocks of rows.
+//!
+//! Every value is reduced in an order that depends on its layer alone: blocks lie at fixed absolute rows,
+//! a block is computed whole even if only a part of it is wanted, and threads never share a sum. Slices,
+//! stripes and thread counts therefore change no bit.
+
+mod attention;
+mod conv;
+mod linear;
+mod matmul;
+mod moves;
+mod norm;
+mod pool;
+mod scratch;
+mod weights;
+
+use crate::arena::Arena;
+use crate::cancel::CancelToken;
+use crate::error::ComputeError;
+use crate::host::HostMemory;
+use crate::ops::{
+    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
+    Work, no_alias, same_shape,
+};
+use crate::tensor::View;
+use crate::weight::{Weight, WeightSpec};
+use pool::Pool;
+use weights::weight_parts;
+
+/// How the backend is set up.
+#[derive(Clone, Debug)]
+pub struct CpuOptions {
+    /// Worker threads; the result does not depend on it, the scratch memory does.
+    pub threads: usize,
+    /// Bytes of the arena.
+    pub cap: u64,
+    /// Stops long ops.
+    pub cancel: CancelToken,
+}
+
+/// Computes with threads on the CPU. Ops run inside the call; a cancelled op leaves its output undefined
+/// and `wait` says so.
+pub struct Cpu {
+    host: HostMemory,
+    pool: Pool,
+    sizing: CpuSizing,
+}
+
+/// Sizes of this backend.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuSizing {
+    /// Worker threads, each with scratch of its own.
+    pub threads: usize,
+}
+
+impl Sizing for CpuSizing {
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        weights::bytes(spec)
+    }
+
+    fn scratch_bytes(&self, work: &Work) -> u64 {
+        let threads = self.threads.max(1);
+        match work {
+            Work::Conv(work) => conv::ConvPlan::new(work).bytes(threads),
+            Work::Linear(work) => {
+                let sums =
+                    norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
+                let sums = if work.sums { threads * sums.private.bytes() } else { 0 };
+                linear::LinearPlan::new(work).bytes(threads).max(sums as u64)
+            }
+            Work::Attention(work) => attention::AttentionPlan::new(work).bytes(threads),
+            Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,
+            Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(threads),
+            Work::Copy(shape) => (threads * moves::copy_layout(*shape).0.bytes()) as u64,
+        }
+    }
+}
+
+impl Cpu {
+    /// Reserves the arena and starts the threads.
+    pub fn new(options: CpuOptions) -> Result<Self, ComputeError> {
+        Ok(Cpu {
+            host: HostMemory::new(options.cap)?,
+            pool: Pool::new(options.threads, options.cancel)?,
+            sizing: CpuSizing { threads: options.threads },
+        })
+    }
+}
+
+impl Ops for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn arena(&self) -> &Arena {
+        self.host.arena()
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        self.sizing.weight_bytes(spec)
+    }
+
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        weights::load(&self.host, weight)
+    }
+
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+        self.host.write_all("upload", &to, from)
+    }
+
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+        self.wait()?;
+        self.host.read_all("download", &from, to)
+    }
+
+    fn wait(&mut self) -> Result<(), ComputeError> {
+        if self.pool.cancel().is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
+    }
+
+    fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
+        self.conv_now(desc, &desc.check()?)
+    }
+
+    fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.row_sums_now(desc)
+    }
+
+    fn combine_sums(&mut self, desc: &CombineDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.combine_now(desc)
+    }
+
+    fn normalize(&mut self, desc: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.normalize_now(desc)
+    }
+
+    fn linear(&mut self, desc: &LinearDesc<'_>) -> Result<(), ComputeError> {
+        self.linear_now(desc, &desc.check()?)
+    }
+
+    fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+        self.attention_now(desc, &desc.check()?)
+    }
+
+    fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.shuffle_now(desc)
+    }
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        no_alias("copy", &to, &[Some(&from)])?;
+        self.copy_now(&from, &to)
+    }
+}

@@ -1,0 +1,60 @@
+//! Ops that only move values: shuffle and copy.
+#![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
+
+use super::Cpu;
+use super::scratch::{Layout, Scratch};
+use crate::error::ComputeError;
+use crate::ops::ShuffleDesc;
+use crate::tensor::{Shape, View};
+
+/// Scratch of a copy: one row per thread.
+pub(super) fn copy_layout(shape: Shape) -> (Layout, super::scratch::Piece<f32>) {
+    let mut private = Layout::default();
+    let row = private.take(shape.w * shape.c);
+    (private, row)
+}
+
+impl Cpu {
+    pub(super) fn shuffle_now(&self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        let input = self.host.pixels("shuffle", "input", &d.input)?;
+        let output = self.host.pixels("shuffle", "output", &d.output)?;
+        let shape = d.output.shape();
+        let [fz, fy, fx] = d.factors;
+        let bytes = shape.c * d.output.dtype().bytes();
+        let cell = fz * fy * fx * bytes;
+        self.pool.run(shape.t * shape.h, |_, item| {
+            let (t, y) = (item / shape.h, output.first_row + item % shape.h);
+            let frame = if d.drop_second && t > 0 { t + 1 } else { t };
+            let from = input.row_ptr(frame / fz, y / fy);
+            let to = output.row_ptr(t, y);
+            for x in 0..shape.w {
+                let phase = (y % fy * fx + x % fx) * fz + frame % fz;
+                // SAFETY: source pixel and channel run lie inside the input row, the target inside the
+                // output row (shapes checked by the descriptor), which is this item's own.
+                unsafe {
+                    let from = from.add(x / fx * cell + phase * bytes);
+                    std::ptr::copy_nonoverlapping(from, to.add(x * bytes), bytes);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
+        let shape = from.shape();
+        let (private, row) = copy_layout(shape);
+        let scratch = Scratch::new(&self.host, "copy", &Layout::default(), &private, self.pool.threads())?;
+        let input = self.host.pixels("copy", "input", from)?;
+        let output = self.host.pixels("copy", "output", to)?;
+        self.pool.run(shape.t * shape.h, |thread, item| {
+            let (t, y) = (item / shape.h, item % shape.h);
+            // SAFETY: a piece of this thread; the input is not written, the output row is this item's own.
+            unsafe {
+                let row = scratch.private(thread, row);
+                input.load(t, input.first_row + y, row);
+                output.store(t, output.first_row + y, row);
+            }
+        });
+        Ok(())
+    }
+}

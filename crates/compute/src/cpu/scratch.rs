@@ -1,0 +1,95 @@
+//! Scratch memory of one op: laid out once as offsets, which is also how its size is predicted.
+#![expect(
+    unsafe_code,
+    reason = "pieces of one arena buffer are handed to threads that the compiler cannot tell apart"
+)]
+
+use crate::arena::Buffer;
+use crate::error::ComputeError;
+use crate::host::HostMemory;
+
+/// Every piece starts on a cache line.
+const PIECE_ALIGN: usize = 64;
+
+/// A piece of scratch: where it starts and how many values it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<T> {
+    offset: usize,
+    len: usize,
+    kind: std::marker::PhantomData<T>,
+}
+
+/// Lays out pieces one after the other.
+#[derive(Default)]
+pub(super) struct Layout {
+    bytes: usize,
+}
+
+impl Layout {
+    pub(super) fn take<T>(&mut self, len: usize) -> Piece<T> {
+        let offset = self.bytes;
+        self.bytes = (offset + len * size_of::<T>()).next_multiple_of(PIECE_ALIGN);
+        Piece { offset, len, kind: std::marker::PhantomData }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The memory behind a layout: a part for all threads, then one part per thread.
+pub(super) struct Scratch {
+    base: *mut u8,
+    shared: usize,
+    per_thread: usize,
+    threads: usize,
+    _buffer: Buffer,
+}
+
+// SAFETY: an address and numbers; pieces are only reached through unsafe calls with their own contracts.
+unsafe impl Sync for Scratch {}
+
+/// Bytes of a shared layout and one private layout per thread.
+pub(super) fn total(shared: &Layout, private: &Layout, threads: usize) -> u64 {
+    (shared.bytes() + threads * private.bytes()) as u64
+}
+
+impl Scratch {
+    pub(super) fn new(
+        host: &HostMemory,
+        op: &'static str,
+        shared: &Layout,
+        private: &Layout,
+        threads: usize,
+    ) -> Result<Self, ComputeError> {
+        let buffer = host.arena().alloc(total(shared, private, threads))?;
+        let base = host.address(op, "scratch", &buffer)?;
+        Ok(Scratch { base, shared: shared.bytes(), per_thread: private.bytes(), threads, _buffer: buffer })
+    }
+
+    /// A piece of the shared part.
+    ///
+    /// # Safety
+    /// No other live borrow of the piece writes, and none exists at all if this one is written to.
+    /// `T` may be read from any bytes.
+    #[expect(clippy::mut_from_ref, reason = "threads borrow disjoint pieces of one scratch")]
+    pub(super) unsafe fn shared<T>(&self, piece: Piece<T>) -> &mut [T] {
+        assert!(piece.offset + piece.len * size_of::<T>() <= self.shared);
+        // SAFETY: inside the buffer (checked), aligned to 64 bytes, initialised (the arena starts zeroed);
+        // aliasing is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(piece.offset).cast(), piece.len) }
+    }
+
+    /// A thread's own piece.
+    ///
+    /// # Safety
+    /// `thread` is the calling thread's number in the pool, and it holds no other borrow of the piece.
+    /// `T` may be read from any bytes.
+    #[expect(clippy::mut_from_ref, reason = "threads borrow disjoint pieces of one scratch")]
+    pub(super) unsafe fn private<T>(&self, thread: usize, piece: Piece<T>) -> &mut [T] {
+        assert!(thread < self.threads && piece.offset + piece.len * size_of::<T>() <= self.per_thread);
+        let start = self.shared + thread * self.per_thread + piece.offset;
+        // SAFETY: as in `shared`.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(start).cast(), piece.len) }
+    }
+}

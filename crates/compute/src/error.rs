@@ -1,0 +1,103 @@
+//! What can go wrong in the op set. Every message names the value and what would be allowed.
+
+use thiserror::Error;
+
+/// An error of the op set.
+#[derive(Debug, Error)]
+pub enum ComputeError {
+    /// The arena has no room left for a buffer.
+    #[error(
+        "the {arena} arena is full: {requested} bytes asked for, {live} of {cap} bytes in use \
+         (largest free piece {largest}); use a larger memory budget, a shorter slice or a smaller frame"
+    )]
+    OutOfMemory {
+        /// Which arena refused.
+        arena: &'static str,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes in use.
+        live: u64,
+        /// The hard cap.
+        cap: u64,
+        /// Largest piece that could have been handed out.
+        largest: u64,
+    },
+    /// The operating system would not give the arena its memory.
+    #[error("the system refused {bytes} bytes for the arena; close other programs or use a smaller budget")]
+    HostMemory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// An op was called with operands that do not fit together.
+    #[error("{op}: {what} is {got}, expected {expected}")]
+    Shape {
+        /// Name of the op.
+        op: &'static str,
+        /// Which operand or number.
+        what: &'static str,
+        /// What was given.
+        got: String,
+        /// What would fit.
+        expected: String,
+    },
+    /// A buffer of another arena was passed to an op.
+    #[error("{op}: {what} belongs to another arena; copy it to this backend first")]
+    Foreign {
+        /// Name of the op.
+        op: &'static str,
+        /// Which operand.
+        what: &'static str,
+    },
+    /// An op needs a weight that is not loaded.
+    #[error("weight `{name}` is not loaded; call load before the ops that use it")]
+    NotResident {
+        /// Name of the weight.
+        name: String,
+    },
+    /// A weight's values could not be read.
+    #[error("weight `{name}` cannot be read")]
+    Source {
+        /// Name of the weight.
+        name: String,
+        /// Why.
+        #[source]
+        source: SourceError,
+    },
+    /// The worker threads could not be started.
+    #[error("cannot start {threads} worker threads: {reason}")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// The run was cancelled; what was enqueued before is incomplete.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Why the values of a weight could not be read.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// `Err(Shape)` unless `ok`.
+pub(crate) fn ensure(
+    ok: bool,
+    op: &'static str,
+    what: &'static str,
+    got: impl ToString,
+    expected: impl ToString,
+) -> Result<(), ComputeError> {
+    if ok { Ok(()) } else { Err(mismatch(op, what, got, expected)) }
+}
+
+/// `what` of `op` is `got` where `expected` would fit.
+pub(crate) fn mismatch(
+    op: &'static str,
+    what: &'static str,
+    got: impl ToString,
+    expected: impl ToString,
+) -> ComputeError {
+    ComputeError::Shape { op, what, got: got.to_string(), expected: expected.to_string() }
+}

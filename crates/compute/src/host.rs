@@ -1,0 +1,187 @@
+//! Host memory behind an arena, shared by the backends that compute on the CPU.
+#![expect(
+    unsafe_code,
+    reason = "one allocation is handed out in pieces whose borrows the compiler cannot see"
+)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+use crate::arena::{Arena, Buffer};
+use crate::dtype::{self, DType};
+use crate::error::{ComputeError, ensure};
+use crate::tensor::View;
+
+/// Start of the arena and so, with the arena's own alignment, of every buffer.
+const BASE_ALIGN: usize = 4096;
+
+/// One zeroed block for the whole arena. The system commits its pages when they are first touched, so a
+/// generous cap costs address space only.
+#[derive(Debug)]
+pub(crate) struct HostMemory {
+    raw: *mut u8,
+    layout: Layout,
+    base: *mut u8,
+    arena: Arena,
+}
+
+// SAFETY: the block is owned by this value alone; the raw pointers are only its address.
+unsafe impl Send for HostMemory {}
+// SAFETY: shared access hands out `Pixels` and raw pointers, whose use is guarded by their own contracts.
+unsafe impl Sync for HostMemory {}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout and freed only here.
+        unsafe { dealloc(self.raw, self.layout) }
+    }
+}
+
+impl HostMemory {
+    /// Memory for an arena of `cap` bytes.
+    pub(crate) fn new(cap: u64) -> Result<Self, ComputeError> {
+        let refused = || ComputeError::HostMemory { bytes: cap };
+        let bytes = usize::try_from(cap).ok().and_then(|b| b.checked_add(BASE_ALIGN)).ok_or_else(refused)?;
+        // Alignment 16, not 4096: only then does the allocator get zeroed pages from the system untouched.
+        let layout = Layout::from_size_align(bytes, 16).map_err(|_| refused())?;
+        // SAFETY: the layout is not empty.
+        let raw = unsafe { alloc_zeroed(layout) };
+        if raw.is_null() {
+            return Err(refused());
+        }
+        let base = raw.wrapping_add(raw.align_offset(BASE_ALIGN));
+        Ok(HostMemory { raw, layout, base, arena: Arena::new("cpu", cap) })
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Address of a buffer of this arena.
+    pub(crate) fn address(
+        &self,
+        op: &'static str,
+        what: &'static str,
+        b: &Buffer,
+    ) -> Result<*mut u8, ComputeError> {
+        if !b.is_from(&self.arena) {
+            return Err(ComputeError::Foreign { op, what });
+        }
+        Ok(self.base.wrapping_add(b.offset() as usize))
+    }
+
+    /// A view as addresses.
+    pub(crate) fn pixels(
+        &self,
+        op: &'static str,
+        what: &'static str,
+        v: &View<'_>,
+    ) -> Result<Pixels, ComputeError> {
+        let base = self.address(op, what, v.tensor().buffer())?;
+        let whole = v.tensor().shape();
+        let shape = v.shape();
+        let row = whole.w * whole.c;
+        let skip = v.first_frame() * whole.h + (v.row_range().start - v.tensor().band().first);
+        Ok(Pixels {
+            base: base.wrapping_add(skip * row * v.dtype().bytes()),
+            dtype: v.dtype(),
+            frames: shape.t,
+            rows: shape.h,
+            first_row: v.row_range().start,
+            row,
+            frame_stride: whole.h * row,
+        })
+    }
+
+    /// All values of a view in `[t, h, w, c]` order.
+    pub(crate) fn read_all(
+        &self,
+        op: &'static str,
+        v: &View<'_>,
+        out: &mut [f32],
+    ) -> Result<(), ComputeError> {
+        ensure(out.len() == v.shape().len(), op, "values", out.len(), v.shape().len())?;
+        let pixels = self.pixels(op, "input", v)?;
+        if pixels.row > 0 {
+            for (i, row) in out.chunks_exact_mut(pixels.row).enumerate() {
+                // SAFETY: `&self` of a backend that runs ops one at a time: nobody writes meanwhile.
+                unsafe { pixels.load(i / pixels.rows, pixels.first_row + i % pixels.rows, row) };
+            }
+        }
+        Ok(())
+    }
+
+    /// The other way round.
+    pub(crate) fn write_all(
+        &mut self,
+        op: &'static str,
+        v: &View<'_>,
+        from: &[f32],
+    ) -> Result<(), ComputeError> {
+        ensure(from.len() == v.shape().len(), op, "values", from.len(), v.shape().len())?;
+        let pixels = self.pixels(op, "output", v)?;
+        if pixels.row > 0 {
+            for (i, row) in from.chunks_exact(pixels.row).enumerate() {
+                // SAFETY: `&mut self`: nobody else reads or writes.
+                unsafe { pixels.store(i / pixels.rows, pixels.first_row + i % pixels.rows, row) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A view of host memory as plain addresses, for use inside one op. Rows are absolute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pixels {
+    base: *mut u8,
+    pub(crate) dtype: DType,
+    pub(crate) frames: usize,
+    pub(crate) rows: usize,
+    pub(crate) first_row: usize,
+    /// Values in a row.
+    pub(crate) row: usize,
+    frame_stride: usize,
+}
+
+// SAFETY: an address and numbers; every access is an unsafe call with its own contract.
+unsafe impl Send for Pixels {}
+// SAFETY: as above.
+unsafe impl Sync for Pixels {}
+
+impl Pixels {
+    /// Address of the first value of a row. Inside the view, or the call panics.
+    pub(crate) fn row_ptr(&self, frame: usize, row: usize) -> *mut u8 {
+        assert!(frame < self.frames && row >= self.first_row && row - self.first_row < self.rows);
+        let index = frame * self.frame_stride + (row - self.first_row) * self.row;
+        self.base.wrapping_add(index * self.dtype.bytes())
+    }
+
+    /// Whether the absolute row is in the view.
+    pub(crate) fn has_row(&self, row: usize) -> bool {
+        row >= self.first_row && row - self.first_row < self.rows
+    }
+
+    /// Reads a row, widened to f32.
+    ///
+    /// # Safety
+    /// Nobody writes the row meanwhile, and the buffer is alive.
+    pub(crate) unsafe fn load(&self, frame: usize, row: usize, out: &mut [f32]) {
+        assert_eq!(out.len(), self.row);
+        let from = self.row_ptr(frame, row);
+        // SAFETY: the row lies inside the buffer (checked above and when the view was made); the caller
+        // keeps it alive and unwritten.
+        let bytes = unsafe { std::slice::from_raw_parts(from, self.row * self.dtype.bytes()) };
+        dtype::decode(self.dtype, bytes, out);
+    }
+
+    /// Writes a row, rounded to the format.
+    ///
+    /// # Safety
+    /// Nobody reads or writes the row meanwhile, and the buffer is alive.
+    pub(crate) unsafe fn store(&self, frame: usize, row: usize, from: &[f32]) {
+        assert_eq!(from.len(), self.row);
+        let to = self.row_ptr(frame, row);
+        // SAFETY: as in `load`, with the caller's promise that the row is ours alone.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to, self.row * self.dtype.bytes()) };
+        dtype::encode(self.dtype, from, bytes);
+    }
+}

@@ -1,0 +1,49 @@
+//! The op set of Remaster.
+//!
+//! A network is a sequence of about ten ops over activations `[t, h, w, c]`. The trait [`Ops`] names
+//! them; a backend does them:
+//!
+//! * [`cpu`]: threads and SIMD, what people run;
+//! * [`reference`]: naive loops, the slow twin every other backend is tested against;
+//! * [`meter`]: computes nothing, counts bytes and multiplications. It predicts what a run will take.
+//!
+//! All memory comes from an [`Arena`] with a hard cap; ops never allocate behind its back.
+//!
+//! ```
+//! use remaster_compute::{Ops, DType, Shape, reference::Reference};
+//!
+//! let mut ops = Reference::new(1 << 20)?;
+//! let x = ops.alloc(Shape::new(1, 2, 2, 4), DType::F32)?;
+//! ops.upload(&[1.0; 16], x.view())?;
+//! let mut back = [0.0; 16];
+//! ops.download(x.view(), &mut back)?;
+//! assert_eq!(back, [1.0; 16]);
+//! # Ok::<(), remaster_compute::ComputeError>(())
+//! ```
+
+mod arena;
+mod backend;
+mod cancel;
+pub mod cpu;
+pub mod dtype;
+mod error;
+mod host;
+mod host_tensor;
+pub mod meter;
+mod ops;
+pub mod reference;
+mod tensor;
+mod weight;
+
+pub use arena::{ALIGN, Arena, Buffer};
+pub use backend::Backend;
+pub use cancel::CancelToken;
+pub use dtype::DType;
+pub use error::{ComputeError, SourceError};
+pub use host_tensor::{Difference, HostTensor};
+pub use ops::{
+    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
+    Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, Work,
+};
+pub use tensor::{Band, Shape, Tensor, View};
+pub use weight::{Part, Weight, WeightSource, WeightSpec};

@@ -1,0 +1,164 @@
+//! A backend that computes nothing. It makes the same requests to an arena as the backend it stands for
+//! and counts what the ops would cost: the cost model is the network itself.
+
+use crate::arena::Arena;
+use crate::error::{ComputeError, ensure};
+use crate::ops::{
+    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
+    Work, same_shape,
+};
+use crate::tensor::View;
+use crate::weight::{Weight, WeightSpec};
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Multiply-adds in convolutions, shortcuts included.
+    pub conv_macs: u64,
+    /// Multiply-adds in linear layers.
+    pub linear_macs: u64,
+    /// Multiply-adds in the two products of attention: the part that grows with the square of the frame.
+    pub attention_macs: u64,
+    /// Bytes read and written by ops, each operand once.
+    pub bytes_moved: u64,
+    /// Bytes uploaded and downloaded.
+    pub bytes_transferred: u64,
+    /// Ops enqueued.
+    pub calls: u64,
+}
+
+/// Counts instead of computing.
+pub struct Meter {
+    sizing: Box<dyn Sizing>,
+    arena: Arena,
+    counts: Counts,
+}
+
+impl Meter {
+    /// Stands for the backend `sizing` describes, with an arena of `cap` bytes.
+    pub fn new(sizing: Box<dyn Sizing>, cap: u64) -> Self {
+        Meter { sizing, arena: Arena::new("meter", cap), counts: Counts::default() }
+    }
+
+    /// As `new`, with an arena that never refuses: for finding out how much is needed.
+    pub fn endless(sizing: Box<dyn Sizing>) -> Self {
+        Self::new(sizing, u64::MAX / 2)
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Starts counting anew.
+    pub fn reset_counts(&mut self) {
+        self.counts = Counts::default();
+    }
+
+    /// Counts one op: its operands, and its scratch for as long as it runs.
+    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<(), ComputeError> {
+        self.counts.calls += 1;
+        self.counts.bytes_moved += operands.iter().flatten().map(|v| v.bytes()).sum::<u64>();
+        if let Some(work) = work {
+            let scratch = self.sizing.scratch_bytes(&work);
+            if scratch > 0 {
+                self.arena.alloc(scratch)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ops for Meter {
+    fn name(&self) -> &'static str {
+        "meter"
+    }
+
+    fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        self.sizing.weight_bytes(spec)
+    }
+
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if !weight.is_resident() {
+            weight.set_buffer(Some(self.arena.alloc(self.weight_bytes(&weight.spec()))?));
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+        ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
+        self.counts.bytes_transferred += to.bytes();
+        Ok(())
+    }
+
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+        ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
+        self.counts.bytes_transferred += from.bytes();
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        d.weight.buffer()?;
+        self.counts.conv_macs += work.macs();
+        let shortcut = d.shortcut.as_ref().map(|s| &s.input);
+        let sums = d.sums.as_ref().map(|s| &s.output);
+        let operands = [
+            Some(&d.input),
+            d.carried.as_ref(),
+            d.carry.as_ref(),
+            d.residual.as_ref(),
+            shortcut,
+            sums,
+            Some(&d.output),
+        ];
+        self.op(&operands, Some(Work::Conv(work)))
+    }
+
+    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.op(&[Some(&d.input), Some(&d.output)], Some(Work::RowSums(d.input.shape())))
+    }
+
+    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.op(&[Some(&d.sums), Some(&d.output)], None)
+    }
+
+    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        d.affine.buffer()?;
+        self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
+    }
+
+    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        d.weight.buffer()?;
+        self.counts.linear_macs += work.macs();
+        self.op(&[Some(&d.input), d.residual.as_ref(), Some(&d.output)], Some(Work::Linear(work)))
+    }
+
+    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        self.counts.attention_macs += work.macs();
+        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work)))
+    }
+
+    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.op(&[Some(&d.input), Some(&d.output)], None)
+    }
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
+    }
+}

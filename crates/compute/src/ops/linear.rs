@@ -1,0 +1,96 @@
+//! Matrix product over the channels of every pixel.
+
+use std::ops::Range;
+
+use super::{RowSums, divisible, no_alias, pairs};
+use crate::dtype::DType;
+use crate::error::{ComputeError, ensure, mismatch};
+use crate::tensor::{Shape, View};
+use crate::weight::{Weight, WeightSpec};
+
+const OP: &str = "linear";
+
+/// `output = input * matrix^T + bias (+ residual)`, pixel by pixel.
+#[derive(Clone, Debug)]
+pub struct LinearDesc<'a> {
+    /// What to multiply.
+    pub input: View<'a>,
+    /// Matrix and bias.
+    pub weight: &'a Weight,
+    /// Added to the output.
+    pub residual: Option<View<'a>>,
+    /// Partial sums of the output.
+    pub sums: Option<RowSums<'a>>,
+    /// Where the result goes; same frames and rows as the input.
+    pub output: View<'a>,
+}
+
+/// The numbers of one matrix product.
+#[derive(Clone, Debug)]
+pub struct LinearWork {
+    /// Format of input, output and matrix.
+    pub dtype: DType,
+    /// Frames.
+    pub t: usize,
+    /// Absolute rows.
+    pub rows: Range<usize>,
+    /// Rows of the whole frame.
+    pub h: usize,
+    /// Columns.
+    pub w: usize,
+    /// Input channels.
+    pub cin: usize,
+    /// Output channels.
+    pub cout: usize,
+    /// Whether row sums are asked for.
+    pub sums: bool,
+}
+
+impl LinearWork {
+    /// Multiply-adds.
+    pub fn macs(&self) -> u64 {
+        (self.t * self.rows.len() * self.w) as u64 * (self.cin * self.cout) as u64
+    }
+}
+
+impl LinearDesc<'_> {
+    /// Checks that everything fits together and returns the numbers.
+    pub fn check(&self) -> Result<LinearWork, ComputeError> {
+        let WeightSpec::Linear { cin, cout, dtype } = self.weight.spec() else {
+            return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a linear layer's"));
+        };
+        let input = self.input.shape();
+        ensure(input.c == cin, OP, "input channels", input.c, cin)?;
+        ensure(self.output.shape() == Shape { c: cout, ..input }, OP, "output", self.output.shape(), input)?;
+        let rows = self.output.row_range();
+        ensure(
+            self.input.row_range() == rows,
+            OP,
+            "rows",
+            format!("{:?}", self.input.row_range()),
+            format!("{rows:?}"),
+        )?;
+        for (what, d) in [("output format", self.output.dtype()), ("weight format", dtype)] {
+            ensure(d == self.input.dtype(), OP, what, d, self.input.dtype())?;
+        }
+        if let Some(residual) = &self.residual {
+            super::same_shape(OP, "residual", residual, &self.output)?;
+            ensure(residual.dtype() == dtype, OP, "residual", residual.dtype(), dtype)?;
+        }
+        if let Some(sums) = &self.sums {
+            divisible(OP, cout, sums.groups)?;
+            pairs(OP, "row sums", &sums.output, Shape::new(input.t, input.h, 1, 2 * sums.groups))?;
+        }
+        no_alias(OP, &self.output, &[Some(&self.input), self.residual.as_ref()])?;
+        Ok(LinearWork {
+            dtype,
+            t: input.t,
+            rows,
+            h: self.input.height(),
+            w: input.w,
+            cin,
+            cout,
+            sums: self.sums.is_some(),
+        })
+    }
+}

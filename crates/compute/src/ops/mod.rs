@@ -1,0 +1,159 @@
+//! The op set: one trait, one descriptor per op, and for each descriptor a `check` that every backend
+//! calls first and that turns views into the plain numbers a kernel, a workspace query or a meter needs.
+
+mod attention;
+mod conv;
+mod linear;
+mod norm;
+mod shuffle;
+
+pub use attention::{AttentionDesc, AttentionWork};
+pub use conv::{ConvDesc, ConvWork, Padding, Prologue, RowSums, Shortcut};
+pub use linear::{LinearDesc, LinearWork};
+pub use norm::{CombineDesc, NormalizeDesc, RowSumsDesc};
+pub use shuffle::ShuffleDesc;
+
+use crate::arena::Arena;
+use crate::dtype::DType;
+use crate::error::{ComputeError, ensure};
+use crate::tensor::{Band, Shape, Tensor, View};
+use crate::weight::{Weight, WeightSpec};
+
+/// What a backend can do. Ops enqueue: they return as soon as the work is accepted, with an error only
+/// for operands that do not fit or memory that is not there. Whether the work was done, and whether it
+/// was cancelled, is known after `wait` or `download`.
+///
+/// A tensor may be dropped as soon as the ops that use it are enqueued: ops run in order.
+pub trait Ops {
+    /// Short name, as on the command line.
+    fn name(&self) -> &'static str;
+
+    /// The memory all tensors, weights and scratch of this backend come from.
+    fn arena(&self) -> &Arena;
+
+    /// Bytes a weight takes when loaded.
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64;
+
+    /// Reads, converts and lays out a weight. Nothing happens if it is loaded already.
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError>;
+
+    /// Starts reading a weight that will be loaded soon. Only a hint.
+    fn prefetch(&mut self, _weight: &Weight) {}
+
+    /// Gives back the memory of a weight.
+    fn evict(&mut self, weight: &Weight) {
+        weight.set_buffer(None);
+    }
+
+    /// Copies host values, in `[t, h, w, c]` order, into a view, rounding to its format.
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError>;
+
+    /// Waits for everything enqueued and copies a view out, widened to f32.
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError>;
+
+    /// Waits for everything enqueued; reports a failed or cancelled run.
+    fn wait(&mut self) -> Result<(), ComputeError>;
+
+    /// Causal 3-D convolution with everything that can be fused around it.
+    fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Partial sums for a normalisation, one pair per frame, absolute row and group.
+    fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Row sums of a whole frame, added in row order, to mean and 1/deviation per frame and group.
+    fn combine_sums(&mut self, desc: &CombineDesc<'_>) -> Result<(), ComputeError>;
+
+    /// `(x - mean) / deviation * scale + shift`, then SiLU if asked for.
+    fn normalize(&mut self, desc: &NormalizeDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Matrix product over the channels of every pixel.
+    fn linear(&mut self, desc: &LinearDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Softmax attention inside each frame.
+    fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Moves channels to time, rows and columns.
+    fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Copies a view to another of the same shape, converting the format if it differs.
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError>;
+
+    /// A tensor that holds whole frames. Contents are undefined until written.
+    fn alloc(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
+        self.alloc_band(shape, dtype, Band { first: 0, height: shape.h })
+    }
+
+    /// A tensor that holds some rows of a frame.
+    fn alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Result<Tensor, ComputeError> {
+        ensure(band.first + shape.h <= band.height, "alloc", "last row", band.first + shape.h, band.height)?;
+        let buffer = self.arena().alloc(shape.bytes(dtype))?;
+        Ok(Tensor::new(buffer, dtype, shape, band))
+    }
+}
+
+/// The part of an op that decides its cost, free of buffers.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// See `ConvWork`.
+    Conv(ConvWork),
+    /// See `LinearWork`.
+    Linear(LinearWork),
+    /// See `AttentionWork`.
+    Attention(AttentionWork),
+    /// Row sums of a view of this shape.
+    RowSums(Shape),
+    /// Normalisation of a view of this shape.
+    Normalize(Shape),
+    /// Copy of a view of this shape.
+    Copy(Shape),
+}
+
+/// The sizes a backend would use, without the backend: the meter predicts with it, the backend allocates
+/// with it, so the two cannot drift apart.
+pub trait Sizing: Send + Sync {
+    /// Bytes a weight takes when loaded.
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64;
+
+    /// Bytes of scratch an op takes from the arena while it runs; 0 for none.
+    fn scratch_bytes(&self, work: &Work) -> u64;
+}
+
+/// Checks that are the same for every op.
+pub(crate) fn same_shape(
+    op: &'static str,
+    what: &'static str,
+    a: &View<'_>,
+    b: &View<'_>,
+) -> Result<(), ComputeError> {
+    ensure(a.shape() == b.shape(), op, what, a.shape(), b.shape())
+}
+
+/// An output must not share memory with anything the op reads.
+pub(crate) fn no_alias(
+    op: &'static str,
+    output: &View<'_>,
+    inputs: &[Option<&View<'_>>],
+) -> Result<(), ComputeError> {
+    for input in inputs.iter().flatten() {
+        let apart = !input.tensor().buffer().same_as(output.tensor().buffer());
+        ensure(apart, op, "output", "the buffer of an input", "a buffer of its own")?;
+    }
+    Ok(())
+}
+
+/// Checks a buffer of row sums or statistics: f32, `groups` pairs of values per frame (and row).
+pub(crate) fn pairs(
+    op: &'static str,
+    what: &'static str,
+    view: &View<'_>,
+    expected: Shape,
+) -> Result<(), ComputeError> {
+    ensure(view.dtype() == DType::F32, op, what, view.dtype(), DType::F32)?;
+    ensure(view.shape() == expected, op, what, view.shape(), expected)
+}
+
+/// Checks that `channels` can be cut into `groups` equal groups.
+pub(crate) fn divisible(op: &'static str, channels: usize, groups: usize) -> Result<(), ComputeError> {
+    let ok = groups > 0 && channels > 0 && channels.is_multiple_of(groups);
+    ensure(ok, op, "channels", channels, format!("a multiple of {groups} groups"))
+}

@@ -1,0 +1,96 @@
+//! Per-frame GroupNorm in three ops, so that a frame may be cut into stripes without changing a bit:
+//! sums per absolute row, sums combined in row order, result applied.
+
+use super::{divisible, no_alias, pairs, same_shape};
+use crate::error::{ComputeError, ensure};
+use crate::tensor::{Shape, View};
+use crate::weight::{Weight, WeightSpec};
+
+/// For every frame, row and group: mean of the row's values and sum of squared distances from it.
+#[derive(Clone, Debug)]
+pub struct RowSumsDesc<'a> {
+    /// What to sum.
+    pub input: View<'a>,
+    /// Groups the channels are cut into.
+    pub groups: usize,
+    /// `[t, h, 1, 2 * groups]` f32, the rows of the input.
+    pub output: View<'a>,
+}
+
+/// Row sums of whole frames to statistics.
+#[derive(Clone, Debug)]
+pub struct CombineDesc<'a> {
+    /// `[t, h, 1, 2 * groups]` f32, all rows.
+    pub sums: View<'a>,
+    /// Values behind each pair: columns times channels of a group.
+    pub count: usize,
+    /// Added to the variance.
+    pub eps: f32,
+    /// `[t, 1, 1, 2 * groups]` f32: mean and 1/deviation.
+    pub output: View<'a>,
+}
+
+/// Applies statistics.
+#[derive(Clone, Debug)]
+pub struct NormalizeDesc<'a> {
+    /// What to normalise.
+    pub input: View<'a>,
+    /// `[t, 1, 1, 2 * groups]` f32.
+    pub stats: View<'a>,
+    /// Scale and shift.
+    pub affine: &'a Weight,
+    /// SiLU afterwards.
+    pub silu: bool,
+    /// Where the result goes.
+    pub output: View<'a>,
+}
+
+impl RowSumsDesc<'_> {
+    /// Checks that everything fits together.
+    pub fn check(&self) -> Result<(), ComputeError> {
+        const OP: &str = "row_sums";
+        let input = self.input.shape();
+        divisible(OP, input.c, self.groups)?;
+        pairs(OP, "output", &self.output, Shape::new(input.t, input.h, 1, 2 * self.groups))?;
+        let rows = self.input.row_range();
+        let out = self.output.row_range();
+        ensure(out == rows, OP, "output rows", format!("{out:?}"), format!("{rows:?}"))?;
+        no_alias(OP, &self.output, &[Some(&self.input)])
+    }
+}
+
+impl CombineDesc<'_> {
+    /// Checks that everything fits together.
+    pub fn check(&self) -> Result<(), ComputeError> {
+        const OP: &str = "combine_sums";
+        let sums = self.sums.shape();
+        ensure(self.sums.is_whole(), OP, "rows", format!("{:?}", self.sums.row_range()), "all rows")?;
+        ensure(self.count > 0 && sums.h > 0, OP, "values", self.count * sums.h, "at least 1")?;
+        pairs(OP, "row sums", &self.sums, Shape::new(sums.t, sums.h, 1, sums.c / 2 * 2))?;
+        pairs(OP, "output", &self.output, Shape::new(sums.t, 1, 1, sums.c))?;
+        no_alias(OP, &self.output, &[Some(&self.sums)])
+    }
+}
+
+impl NormalizeDesc<'_> {
+    /// Checks that everything fits together.
+    pub fn check(&self) -> Result<(), ComputeError> {
+        const OP: &str = "normalize";
+        let input = self.input.shape();
+        let expected = WeightSpec::Norm { channels: input.c };
+        let spec = self.affine.spec();
+        ensure(spec == expected, OP, "scale and shift", format!("{spec:?}"), format!("{expected:?}"))?;
+        let stats = self.stats.shape();
+        divisible(OP, input.c, stats.c / 2)?;
+        pairs(OP, "statistics", &self.stats, Shape::new(input.t, 1, 1, stats.c / 2 * 2))?;
+        same_shape(OP, "output", &self.output, &self.input)?;
+        ensure(
+            self.output.dtype() == self.input.dtype(),
+            OP,
+            "output",
+            self.output.dtype(),
+            self.input.dtype(),
+        )?;
+        no_alias(OP, &self.output, &[Some(&self.input), Some(&self.stats)])
+    }
+}

@@ -1,0 +1,336 @@
+//! The slow twin: naive loops in f64 that anybody can check by reading. It rounds to the storage format
+//! at the same points as every other backend: after a prologue, after an op, and the weights once.
+
+use crate::arena::Arena;
+use crate::dtype::DType;
+use crate::error::ComputeError;
+use crate::host::HostMemory;
+use crate::ops::{
+    AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, RowSums, RowSumsDesc,
+    ShuffleDesc, Sizing, Work, same_shape,
+};
+use crate::tensor::{Shape, View};
+use crate::weight::{Part, Weight, WeightSpec};
+
+/// Computes with naive loops. Copies its operands to vectors first: it is for tests, not for people.
+pub struct Reference {
+    host: HostMemory,
+}
+
+/// Sizes of this backend: weights as f32, no scratch in the arena.
+pub struct ReferenceSizing;
+
+impl Sizing for ReferenceSizing {
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        4 * (spec.main_len() + spec.bias_len()) as u64
+    }
+
+    fn scratch_bytes(&self, _work: &Work) -> u64 {
+        0
+    }
+}
+
+impl Reference {
+    /// With an arena of `cap` bytes.
+    pub fn new(cap: u64) -> Result<Self, ComputeError> {
+        Ok(Reference { host: HostMemory::new(cap)? })
+    }
+
+    fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
+        let mut values = vec![0.0; view.shape().len()];
+        self.host.read_all(op, view, &mut values)?;
+        Ok(Grid { shape: view.shape(), first_row: view.row_range().start, values })
+    }
+
+    /// Main part and bias of a loaded weight.
+    fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>), ComputeError> {
+        weight.buffer()?;
+        let dtype = precision(weight.spec());
+        let mut main = vec![0.0; weight.spec().main_len()];
+        let mut bias = vec![0.0; weight.spec().bias_len()];
+        weight.read(Part::Main, 0, &mut main)?;
+        weight.read(Part::Bias, 0, &mut bias)?;
+        dtype.round_all(&mut main);
+        Ok((main, bias))
+    }
+
+    /// Scale, shift and SiLU, rounded to `dtype`.
+    fn normalized(
+        &self,
+        mut x: Grid,
+        stats: &Grid,
+        affine: &Weight,
+        silu: bool,
+        dtype: DType,
+    ) -> Result<Grid, ComputeError> {
+        let (gamma, beta) = self.weight(affine)?;
+        let Shape { h, w, c, .. } = x.shape;
+        let groups = stats.shape.c / 2;
+        for (i, value) in x.values.iter_mut().enumerate() {
+            let (t, channel) = (i / (h * w * c), i % c);
+            let pair = t * groups * 2 + channel / (c / groups) * 2;
+            let (mean, rstd) = (f64::from(stats.values[pair]), f64::from(stats.values[pair + 1]));
+            let y = (f64::from(*value) - mean) * rstd * f64::from(gamma[channel]) + f64::from(beta[channel]);
+            *value = dtype.round((if silu { y / (1.0 + (-y).exp()) } else { y }) as f32);
+        }
+        Ok(x)
+    }
+
+    fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<(), ComputeError> {
+        match sums {
+            None => Ok(()),
+            Some(s) => {
+                self.row_sums(&RowSumsDesc { input: of.clone(), groups: s.groups, output: s.output.clone() })
+            }
+        }
+    }
+}
+
+/// A view's values; rows are absolute.
+struct Grid {
+    shape: Shape,
+    first_row: usize,
+    values: Vec<f32>,
+}
+
+impl Grid {
+    fn at(&self, t: usize, row: usize, x: usize, c: usize) -> f64 {
+        let Shape { h, w, c: channels, .. } = self.shape;
+        f64::from(self.values[((t * h + row - self.first_row) * w + x) * channels + c])
+    }
+}
+
+fn precision(spec: WeightSpec) -> DType {
+    match spec {
+        WeightSpec::Conv { dtype, .. } | WeightSpec::Linear { dtype, .. } => dtype,
+        WeightSpec::Norm { .. } => DType::F32,
+    }
+}
+
+/// What one output value of a convolution is made of, tap by tap.
+fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>, at: [usize; 4]) -> f64 {
+    let [t, y, x, o] = at;
+    let [kt, kh, kw] = work.kernel;
+    let mut sum = 0.0;
+    for (dt, dy, dx) in triples(kt, kh, kw) {
+        let row = (y * work.stride[1] + dy).wrapping_sub(work.padding.top);
+        let column = (x * work.stride[2] + dx).wrapping_sub(work.padding.left);
+        if row >= work.h_in || column >= work.w_in {
+            continue;
+        }
+        // Frame of `prefix ++ input`.
+        let frame = t * work.stride[0] + dt;
+        for i in 0..work.cin {
+            let value = match (frame.checked_sub(work.prefix), carried) {
+                (Some(frame), _) => input.at(frame, row, column, i),
+                (None, Some(tail)) => tail.at(frame, row, column, i),
+                (None, None) => input.at(0, row, column, i),
+            };
+            sum += value * f64::from(kernel[(((o * work.cin + i) * kt + dt) * kh + dy) * kw + dx]);
+        }
+    }
+    sum
+}
+
+/// All triples below the three bounds, last one fastest.
+fn triples(a: usize, b: usize, c: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k))))
+}
+
+impl Ops for Reference {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn arena(&self) -> &Arena {
+        self.host.arena()
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        ReferenceSizing.weight_bytes(spec)
+    }
+
+    /// Takes the place in the arena; the values are read again at each use.
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if !weight.is_resident() {
+            weight.set_buffer(Some(self.arena().alloc(self.weight_bytes(&weight.spec()))?));
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+        self.host.write_all("upload", &to, from)
+    }
+
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+        self.host.read_all("download", &from, to)
+    }
+
+    fn wait(&mut self) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+        const OP: &str = "conv";
+        let work = d.check()?;
+        let mut input = self.read(OP, &d.input)?;
+        if let Some(p) = &d.prologue {
+            let stats = self.read(OP, &p.stats)?;
+            input = self.normalized(input, &stats, p.affine, p.silu, work.dtype)?;
+        }
+        let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
+        let residual = d.residual.as_ref().map(|v| self.read(OP, v)).transpose()?;
+        let shortcut = match &d.shortcut {
+            Some(s) => Some((self.read(OP, &s.input)?, self.weight(s.weight)?)),
+            None => None,
+        };
+        let (kernel, bias) = self.weight(d.weight)?;
+
+        let mut out = Vec::with_capacity(d.output.shape().len());
+        for t in 0..work.t_out {
+            for (y, x, o) in triples(work.rows.len(), work.w_out, work.cout) {
+                let y = work.rows.start + y;
+                let mut sum =
+                    conv_at(&work, &kernel, &input, carried.as_ref(), [t, y, x, o]) + f64::from(bias[o]);
+                if let Some((from, (matrix, bias))) = &shortcut {
+                    let c = from.shape.c;
+                    let products = (0..c).map(|i| from.at(t, y, x, i) * f64::from(matrix[o * c + i]));
+                    sum += products.sum::<f64>() + f64::from(bias[o]);
+                }
+                if let Some(residual) = &residual {
+                    sum += residual.at(t, y, x, o);
+                }
+                out.push(sum as f32);
+            }
+        }
+        self.host.write_all(OP, &d.output, &out)?;
+        if let Some(carry) = &d.carry {
+            let rows = carry.row_range();
+            let mut tail = Vec::with_capacity(carry.shape().len());
+            for frame in work.prefix + work.t_in - work.tail..work.prefix + work.t_in {
+                for (y, x, c) in triples(rows.len(), work.w_in, work.cin) {
+                    let y = rows.start + y;
+                    tail.push(match (frame.checked_sub(work.prefix), &carried) {
+                        (Some(frame), _) => input.at(frame, y, x, c) as f32,
+                        (None, Some(old)) => old.at(frame, y, x, c) as f32,
+                        (None, None) => input.at(0, y, x, c) as f32,
+                    });
+                }
+            }
+            self.host.write_all(OP, carry, &tail)?;
+        }
+        self.write_sums(&d.sums, &d.output)
+    }
+
+    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let x = self.read("row_sums", &d.input)?;
+        let Shape { w, c, .. } = x.shape;
+        let wide = c / d.groups;
+        let mut out = Vec::with_capacity(d.output.shape().len());
+        for row in x.values.chunks_exact(w * c) {
+            for g in 0..d.groups {
+                let group = |p: &[f32]| p[g * wide..(g + 1) * wide].to_vec();
+                let values: Vec<f64> = row.chunks_exact(c).flat_map(group).map(f64::from).collect();
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                out.push(mean as f32);
+                out.push(values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() as f32);
+            }
+        }
+        self.host.write_all("row_sums", &d.output, &out)
+    }
+
+    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let sums = self.read("combine_sums", &d.sums)?;
+        let Shape { t, h, c, .. } = sums.shape;
+        let mut out = Vec::with_capacity(t * c);
+        for (frame, pair) in (0..t).flat_map(|t| (0..c / 2).map(move |g| (t, 2 * g))) {
+            let rows: Vec<(f64, f64)> =
+                (0..h).map(|y| (sums.at(frame, y, 0, pair), sums.at(frame, y, 0, pair + 1))).collect();
+            let mean = rows.iter().map(|r| r.0).sum::<f64>() / h as f64;
+            let squares = rows.iter().map(|r| r.1 + d.count as f64 * (r.0 - mean).powi(2)).sum::<f64>();
+            let variance = squares / (d.count * h) as f64;
+            out.push(mean as f32);
+            out.push((1.0 / (variance + f64::from(d.eps)).sqrt()) as f32);
+        }
+        self.host.write_all("combine_sums", &d.output, &out)
+    }
+
+    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let (x, stats) = (self.read("normalize", &d.input)?, self.read("normalize", &d.stats)?);
+        let y = self.normalized(x, &stats, d.affine, d.silu, d.output.dtype())?;
+        self.host.write_all("normalize", &d.output, &y.values)
+    }
+
+    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        let x = self.read("linear", &d.input)?;
+        let residual = d.residual.as_ref().map(|v| self.read("linear", v)).transpose()?;
+        let (matrix, bias) = self.weight(d.weight)?;
+        let mut out = Vec::with_capacity(d.output.shape().len());
+        for pixel in x.values.chunks_exact(work.cin) {
+            for o in 0..work.cout {
+                let row = &matrix[o * work.cin..(o + 1) * work.cin];
+                let sum: f64 = pixel.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                let extra = residual.as_ref().map_or(0.0, |r| f64::from(r.values[out.len()]));
+                out.push((sum + f64::from(bias[o]) + extra) as f32);
+            }
+        }
+        self.host.write_all("linear", &d.output, &out)?;
+        self.write_sums(&d.sums, &d.output)
+    }
+
+    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+        const OP: &str = "attention";
+        let work = d.check()?;
+        let (q, k, v) = (self.read(OP, &d.q)?, self.read(OP, &d.k)?, self.read(OP, &d.v)?);
+        let c = work.heads * work.width;
+        let (queries, keys) = (work.rows.len() * work.w, work.h * work.w);
+        let mut out = vec![0.0f64; d.output.shape().len()];
+        for (t, i, head) in triples(work.t, queries, work.heads) {
+            let at = |grid: &Grid, token: usize, tokens: usize| {
+                let start = (t * tokens + token) * c + head * work.width;
+                grid.values[start..start + work.width].iter().map(|v| f64::from(*v)).collect::<Vec<_>>()
+            };
+            let query = at(&q, i, queries);
+            let dot = |j| at(&k, j, keys).iter().zip(&query).map(|(a, b)| a * b).sum::<f64>();
+            let scores: Vec<f64> = (0..keys).map(|j| dot(j) * f64::from(d.scale)).collect();
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            for (j, weight) in weights.iter().enumerate() {
+                // The weights are an operand of the second product: rounded as if they had been stored.
+                let weight = f64::from(work.dtype.round(*weight as f32)) / total;
+                for (x, value) in at(&v, j, keys).iter().enumerate() {
+                    out[(t * queries + i) * c + head * work.width + x] += weight * value;
+                }
+            }
+        }
+        let out: Vec<f32> = out.iter().map(|v| *v as f32).collect();
+        self.host.write_all(OP, &d.output, &out)
+    }
+
+    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let input = self.read("shuffle", &d.input)?;
+        let output = d.output.shape();
+        let [fz, fy, fx] = d.factors;
+        let mut out = Vec::with_capacity(output.len());
+        for frame in 0..output.t {
+            let frame = if d.drop_second && frame > 0 { frame + 1 } else { frame };
+            for (y, x, c) in triples(output.h, output.w, output.c) {
+                let channel = ((y % fy * fx + x % fx) * fz + frame % fz) * output.c + c;
+                out.push(input.at(frame / fz, input.first_row + y / fy, x / fx, channel) as f32);
+            }
+        }
+        self.host.write_all("shuffle", &d.output, &out)
+    }
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        let values = self.read("copy", &from)?.values;
+        self.host.write_all("copy", &to, &values)
+    }
+}

@@ -1,0 +1,69 @@
+//! Every backend against the naive loops, on odd sizes, in every format, cut in every way.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use remaster_compute::{Backend, CancelToken, Ops};
+use remaster_testkit::op_cases::{Case, Op, Output, distance};
+
+const ARENA: u64 = 64 << 20;
+
+fn open(backend: Backend) -> Box<dyn Ops> {
+    backend.open(ARENA, CancelToken::default()).unwrap()
+}
+
+fn whole(ops: &mut dyn Ops, case: &Case) -> Vec<Output> {
+    case.run(ops, 0..case.height()).unwrap_or_else(|e| panic!("{case:?}: {e}"))
+}
+
+/// Bits of every output, so that -0 and 0 or two NaN differ.
+fn bits(outputs: &[Output]) -> Vec<(&'static str, Vec<u32>)> {
+    outputs.iter().map(|o| (o.name, o.values.iter().map(|v| v.to_bits()).collect())).collect()
+}
+
+#[test]
+fn cpu_agrees_with_the_naive_loops_in_1200_random_cases() {
+    let mut reference = open(Backend::Reference);
+    let mut cpu = open(Backend::Cpu { threads: 2 });
+    let mut convs = 0;
+    for seed in 0..1200 {
+        let case = Case::random(seed);
+        convs += usize::from(matches!(case.op, Op::Conv(_)));
+        let (ours, theirs) = (whole(cpu.as_mut(), &case), whole(reference.as_mut(), &case));
+        for (a, b) in ours.iter().zip(&theirs) {
+            let d = distance(a, b);
+            assert!(d <= 1.0, "{case:?}\n{} is {d} tolerances away", a.name);
+        }
+    }
+    assert!(convs >= 500, "only {convs} of the cases were convolutions");
+}
+
+#[test]
+fn rows_made_one_by_one_are_the_same_bits() {
+    let mut cpu = open(Backend::Cpu { threads: 2 });
+    for seed in 10_000..10_400 {
+        let case = Case::random(seed);
+        let all = whole(cpu.as_mut(), &case);
+        for cut in case.cuts() {
+            let part =
+                case.run(cpu.as_mut(), cut.clone()).unwrap_or_else(|e| panic!("{case:?} {cut:?}: {e}"));
+            for (p, a) in part.iter().zip(&all).filter(|(p, _)| p.name == "output" || p.name == "sums") {
+                let frame = a.rows * a.row;
+                let expected = a.values.chunks_exact(frame.max(1));
+                let expected: Vec<u32> = expected
+                    .flat_map(|f| f[cut.start * a.row..cut.end * a.row].iter().map(|v| v.to_bits()))
+                    .collect();
+                let got: Vec<u32> = p.values.iter().map(|v| v.to_bits()).collect();
+                assert_eq!(got, expected, "{case:?} rows {cut:?} {}", p.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let mut one = open(Backend::Cpu { threads: 1 });
+    let mut three = open(Backend::Cpu { threads: 3 });
+    for seed in 20_000..20_150 {
+        let case = Case::random(seed);
+        assert_eq!(bits(&whole(one.as_mut(), &case)), bits(&whole(three.as_mut(), &case)), "{case:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Golden files: safetensors with inputs and the outputs the original gave.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use remaster_compute::HostTensor;
+use remaster_model::vae::VaeConfig;
+use remaster_weights::{NamedTensor, parse_tensors, read_tensors};
+use thiserror::Error;
+
+/// A golden file that cannot be used.
+#[derive(Debug, Error)]
+pub enum GoldenError {
+    /// Not readable.
+    #[error("golden `{name}` cannot be read: {reason}")]
+    Unreadable {
+        /// File name without its ending.
+        name: String,
+        /// What the reader said.
+        reason: String,
+    },
+    /// A tensor is missing.
+    #[error("golden `{name}` has no tensor `{tensor}`")]
+    Missing {
+        /// File name without its ending.
+        name: String,
+        /// What was looked for.
+        tensor: String,
+    },
+    /// A tensor has an unexpected shape or name.
+    #[error("golden `{name}`: tensor `{tensor}` has shape {shape:?}, which no part of the network has")]
+    Shape {
+        /// File name without its ending.
+        name: String,
+        /// Which one.
+        tensor: String,
+        /// Its shape.
+        shape: Vec<usize>,
+    },
+}
+
+/// Inputs and outputs of one run of the original.
+#[derive(Clone, Debug)]
+pub struct Golden {
+    /// File name without its ending; says which network (`tiny_` or `full_`) and what was run.
+    pub name: String,
+    tensors: BTreeMap<String, NamedTensor>,
+}
+
+impl Golden {
+    /// Reads a file.
+    pub fn open(path: &Path) -> Result<Self, GoldenError> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match read_tensors(path) {
+            Ok(tensors) => Ok(Self::new(name, tensors)),
+            Err(reason) => Err(GoldenError::Unreadable { name, reason: reason.to_string() }),
+        }
+    }
+
+    /// Reads bytes.
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, GoldenError> {
+        match parse_tensors(bytes.to_vec()) {
+            Ok(tensors) => Ok(Self::new(name.to_owned(), tensors)),
+            Err(reason) => Err(GoldenError::Unreadable { name: name.to_owned(), reason: reason.to_string() }),
+        }
+    }
+
+    fn new(name: String, tensors: Vec<NamedTensor>) -> Self {
+        Golden { name, tensors: tensors.into_iter().map(|t| (t.name.clone(), t)).collect() }
+    }
+
+    /// Which network it is from.
+    pub fn config(&self) -> VaeConfig {
+        if self.name.starts_with("full") { VaeConfig::full() } else { VaeConfig::tiny() }
+    }
+
+    /// Whether it holds single modules instead of the whole network.
+    pub fn is_module(&self) -> bool {
+        self.name.contains("_mod_")
+    }
+
+    /// Whether it comes from a tiled run, whose blending this crate does not do.
+    pub fn is_tiled(&self) -> bool {
+        self.name.contains("_tiled")
+    }
+
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.tensors.contains_key(tensor)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    /// A video `[1, c, t, h, w]`, or images `[t, c, h, w]`, as `[t, h, w, c]`.
+    pub(crate) fn video(&self, tensor: &str) -> Result<HostTensor, GoldenError> {
+        let found = self
+            .tensors
+            .get(tensor)
+            .ok_or_else(|| GoldenError::Missing { name: self.name.clone(), tensor: tensor.to_owned() })?;
+        match found.shape[..] {
+            [1, c, t, h, w] => Ok(HostTensor::from_channels_first([c, t, h, w], &found.data)),
+            [t, c, h, w] => {
+                let frame = |data| HostTensor::from_channels_first([c, 1, h, w], data);
+                let frames = found.data.chunks_exact((c * h * w).max(1)).map(frame);
+                let mut out = HostTensor::zeros(remaster_compute::Shape::new(t, h, w, c));
+                out.data = frames.flat_map(|f| f.data).collect();
+                Ok(out)
+            }
+            _ => Err(GoldenError::Shape {
+                name: self.name.clone(),
+                tensor: tensor.to_owned(),
+                shape: found.shape.clone(),
+            }),
+        }
+    }
+}

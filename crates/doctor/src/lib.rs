@@ -1,0 +1,100 @@
+//! Judges a backend against goldens: outputs of the original network for weights that are a formula, so
+//! that nothing has to be downloaded. Some goldens are inside the binary; more can be read from a folder.
+
+mod embedded;
+mod golden;
+mod modules;
+mod network;
+
+pub use embedded::embedded;
+pub use golden::{Golden, GoldenError};
+
+use remaster_compute::{Backend, CancelToken, ComputeError, DType, Difference, HostTensor};
+use serde::Serialize;
+use thiserror::Error;
+
+/// Largest absolute error allowed in f32. The original run in f64 instead of f32 moves by up to 1.2e-5,
+/// so this is four times what rounding alone explains.
+pub const TOLERANCE: f64 = 5e-5;
+
+/// How to run the goldens.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What computes.
+    pub backend: Backend,
+    /// Storage of activations and weights.
+    pub dtype: DType,
+    /// Stops a run.
+    pub cancel: CancelToken,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stage {
+    /// Golden file, without its ending.
+    pub golden: String,
+    /// Which tensor of it.
+    pub stage: String,
+    /// Largest absolute difference.
+    pub max_abs: f64,
+    /// Peak signal to noise ratio in dB for values in [-1, 1]; absent if equal.
+    pub psnr: Option<f64>,
+    /// Whether it is within the tolerance. In 16-bit formats the PSNR is the result, not a verdict.
+    pub passed: bool,
+}
+
+/// A golden that could not be run.
+#[derive(Debug, Error)]
+pub enum DoctorError {
+    /// The golden file is not what it should be.
+    #[error(transparent)]
+    Golden(#[from] GoldenError),
+    /// The backend failed.
+    #[error("golden `{golden}` failed in the backend")]
+    Compute {
+        /// Which one.
+        golden: String,
+        /// Why.
+        #[source]
+        source: ComputeError,
+    },
+}
+
+/// Collects comparisons of one golden.
+struct Judge<'a> {
+    golden: &'a Golden,
+    settings: &'a Settings,
+    stages: Vec<Stage>,
+}
+
+impl Judge<'_> {
+    fn compare(&mut self, stage: &str, ours: &HostTensor, theirs: &HostTensor) {
+        self.record(stage, ours.difference(theirs));
+    }
+
+    fn record(&mut self, stage: &str, difference: Difference) {
+        let psnr = difference.psnr(2.0);
+        self.stages.push(Stage {
+            golden: self.golden.name.clone(),
+            stage: stage.to_owned(),
+            max_abs: difference.max_abs,
+            psnr: psnr.is_finite().then_some(psnr),
+            passed: match self.settings.dtype {
+                DType::F32 => difference.max_abs <= TOLERANCE,
+                // Only nonsense fails here: 45 dB and more is usual for the whole network.
+                DType::Bf16 | DType::F16 => psnr > 30.0,
+            },
+        });
+    }
+}
+
+/// Runs one golden and compares every tensor in it that the network should reproduce.
+pub fn run(golden: &Golden, settings: &Settings) -> Result<Vec<Stage>, DoctorError> {
+    let mut judge = Judge { golden, settings, stages: Vec::new() };
+    if golden.is_module() {
+        modules::run(&mut judge)?
+    } else {
+        network::run(&mut judge)?
+    }
+    Ok(judge.stages)
+}

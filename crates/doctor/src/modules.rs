@@ -1,0 +1,247 @@
+//! Single modules: the golden's tensors are named after the module's place in the checkpoint.
+
+use std::collections::BTreeSet;
+
+use remaster_compute::{ComputeError, HostTensor, Ops, Padding, Shape, Tensor};
+use remaster_model::Scope;
+use remaster_model::vae::{
+    Act, Around, Attention, CausalConv3d, DownBlock, Downsample, Gaussian, GroupNorm, MidBlock, Module, Pass,
+    ResnetBlock, State, UpBlock, Upsample, VaeConfig, load,
+};
+use remaster_weights::FormulaParams;
+
+use crate::{DoctorError, GoldenError, Judge};
+
+/// Enough for any module golden with its weights; pages are only used when touched.
+const ARENA: u64 = 256 << 20;
+
+#[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
+enum Part {
+    Conv(CausalConv3d),
+    Norm(GroupNorm),
+    Resnet(ResnetBlock),
+    Attention(Attention),
+    Mid(MidBlock),
+    Down(Downsample),
+    Up(Upsample),
+    DownBlock(DownBlock),
+    UpBlock(UpBlock),
+}
+
+/// What a module does to the number of frames.
+#[derive(Clone, Copy, PartialEq)]
+enum Time {
+    Same,
+    Halved,
+    Doubled,
+}
+
+impl Part {
+    /// The module at `path`, for inputs of `cin` and outputs of `cout` channels.
+    fn at(
+        config: &VaeConfig,
+        dtype: remaster_compute::DType,
+        path: &str,
+        cin: usize,
+        cout: usize,
+    ) -> Option<Part> {
+        let mut params = FormulaParams;
+        let mut scope = Scope::root(&mut params, dtype);
+        let (outer, last) = path.rsplit_once('.')?;
+        let stage = last.parse::<usize>().ok().filter(|i| *i < 4);
+        // A plain convolution is named inside its parent.
+        let conv = |scope: &mut Scope<'_>, kernel, stride, padding| {
+            Part::Conv(CausalConv3d::with(&mut scope.at(outer), last, [cin, cout], kernel, stride, padding))
+        };
+        let time = !path.contains("_blocks.0.downsamplers") && !path.contains("_blocks.2.upsamplers");
+        Some(match (outer.rsplit('.').next()?, last) {
+            (_, "conv_in") => conv(&mut scope, [3; 3], [1; 3], Padding::all(1)),
+            (_, "conv_shortcut") => conv(&mut scope, [1; 3], [1; 3], Padding::default()),
+            (_, "conv") if time => conv(&mut scope, [3; 3], [2; 3], Padding::default()),
+            (_, "conv") => conv(&mut scope, [1, 3, 3], [1, 2, 2], Padding::default()),
+            (_, "conv_norm_out") => Part::Norm(GroupNorm::new(config, &mut scope.at(outer), last, cin)),
+            (_, "mid_block") => Part::Mid(MidBlock::new(config, &mut scope.at(path), cin)),
+            ("resnets", _) => Part::Resnet(ResnetBlock::new(config, &mut scope.at(path), cin, cout)),
+            ("attentions", _) => Part::Attention(Attention::new(config, &mut scope.at(path), cin)),
+            ("downsamplers", _) => Part::Down(Downsample::new(config, &mut scope.at(path), cin, time)),
+            ("upsamplers", _) => Part::Up(Upsample::new(config, &mut scope.at(path), cin, time)),
+            ("down_blocks", _) => Part::DownBlock(DownBlock::new(config, &mut scope.at(path), stage?)),
+            ("up_blocks", _) => Part::UpBlock(UpBlock::new(config, &mut scope.at(path), stage?)),
+            _ => return None,
+        })
+    }
+
+    fn module(&self) -> &dyn Module {
+        match self {
+            Part::Conv(m) => m,
+            Part::Norm(m) => m,
+            Part::Resnet(m) => m,
+            Part::Attention(m) => m,
+            Part::Mid(m) => m,
+            Part::Down(m) => m,
+            Part::Up(m) => m,
+            Part::DownBlock(m) => m,
+            Part::UpBlock(m) => m,
+        }
+    }
+
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor, silu: bool) -> Result<Tensor, ComputeError> {
+        let x = Act { x, sums: None };
+        let y = match self {
+            Part::Conv(m) => m.forward(pass, x.view(), Around::default())?.x,
+            Part::Norm(m) => m.forward(pass.ops, &x, silu)?,
+            Part::Resnet(m) => m.forward(pass, x)?.x,
+            Part::Attention(m) => m.forward(pass.ops, x)?.x,
+            Part::Mid(m) => m.forward(pass, x)?.x,
+            Part::Down(m) => m.forward(pass, x)?.x,
+            Part::Up(m) => m.forward(pass, x)?.x,
+            Part::DownBlock(m) => m.forward(pass, x)?.x,
+            Part::UpBlock(m) => m.forward(pass, x)?.x,
+        };
+        pass.state.advance();
+        Ok(y)
+    }
+}
+
+pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
+    if judge.golden.has("params") {
+        return gaussian(judge);
+    }
+    let golden = judge.golden;
+    let paths: BTreeSet<&str> = golden.names().filter_map(|n| n.strip_suffix("/in")).collect();
+    for path in paths {
+        let (input, output) = (golden.video(&format!("{path}/in"))?, golden.video(&format!("{path}/out"))?);
+        let part = Part::at(&golden.config(), judge.settings.dtype, path, input.shape.c, output.shape.c)
+            .ok_or_else(|| {
+                let Shape { t, h, w, c } = input.shape;
+                GoldenError::Shape {
+                    name: golden.name.clone(),
+                    tensor: path.to_owned(),
+                    shape: vec![c, t, h, w],
+                }
+            })?;
+        let failed = |source| DoctorError::Compute { golden: golden.name.clone(), source };
+        let mut ops = judge.settings.backend.open(ARENA, judge.settings.cancel.clone()).map_err(failed)?;
+        load(ops.as_mut(), part.module()).map_err(failed)?;
+        for (from, to, silu) in [
+            ("in", "out", false),
+            ("in", "out_silu", true),
+            ("in_small", "out_small", false),
+            ("image_in", "image_out", false),
+        ] {
+            if golden.has(&format!("{path}/{to}")) {
+                let x = golden.video(&format!("{path}/{from}"))?;
+                let mut state = State::single();
+                let y =
+                    forward(ops.as_mut(), &part, judge.settings.dtype, &x, x.shape.t, &mut state, silu, 0);
+                judge.compare(
+                    &format!("{path}/{to}"),
+                    &y.map_err(failed)?,
+                    &golden.video(&format!("{path}/{to}"))?,
+                );
+            }
+        }
+        slices(judge, ops.as_mut(), &part, path, &input, output.shape.t)?;
+    }
+    Ok(())
+}
+
+/// The same input in slices, each compared, and what is carried after the first.
+fn slices(
+    judge: &mut Judge<'_>,
+    ops: &mut dyn Ops,
+    part: &Part,
+    path: &str,
+    input: &HostTensor,
+    t_out: usize,
+) -> Result<(), DoctorError> {
+    let golden = judge.golden;
+    let time = match (input.shape.t, t_out) {
+        (a, b) if a == b => Time::Same,
+        (a, b) if b < a => Time::Halved,
+        _ => Time::Doubled,
+    };
+    let mut state = State::new();
+    let mut start = 0;
+    for i in 0.. {
+        let name = format!("{path}/out_slice{i}");
+        if !golden.has(&name) {
+            break;
+        }
+        let theirs = golden.video(&name)?;
+        let frames = match (time, i) {
+            (Time::Same, _) => theirs.shape.t,
+            (Time::Halved, 0) => 2 * theirs.shape.t - 1,
+            (Time::Halved, _) => 2 * theirs.shape.t,
+            (Time::Doubled, _) => theirs.shape.t.div_ceil(2),
+        };
+        let y = forward(ops, part, judge.settings.dtype, input, frames, &mut state, false, start)
+            .map_err(|source| DoctorError::Compute { golden: golden.name.clone(), source })?;
+        judge.compare(&name, &y, &theirs);
+        if i == 0 {
+            memories(judge, ops, path, &state)?;
+        }
+        start += frames;
+    }
+    Ok(())
+}
+
+fn memories(judge: &mut Judge<'_>, ops: &mut dyn Ops, path: &str, state: &State) -> Result<(), DoctorError> {
+    let golden = judge.golden;
+    for (name, tail) in state.tails() {
+        let inner = name.strip_prefix(path).unwrap_or(name).trim_start_matches('.');
+        let key = format!("{path}/memory_after_slice0/{inner}");
+        let key = key.trim_end_matches('/');
+        if !golden.has(key) {
+            continue;
+        }
+        let mut ours = HostTensor::zeros(tail.shape());
+        ops.download(tail.view(), &mut ours.data)
+            .map_err(|source| DoctorError::Compute { golden: golden.name.clone(), source })?;
+        // The original keeps the zero row and column of a downsampler with the tail; we do not.
+        judge.compare(key, &ours, &crop(&golden.video(key)?, ours.shape));
+    }
+    Ok(())
+}
+
+/// The upper left part of each frame.
+fn crop(x: &HostTensor, to: Shape) -> HostTensor {
+    let Shape { h, w, c, .. } = x.shape;
+    let rows = x.data.chunks_exact((w * c).max(1)).enumerate().filter(|(i, _)| i % h < to.h);
+    HostTensor {
+        shape: Shape { t: x.shape.t, c, ..to },
+        data: rows.flat_map(|(_, r)| r[..to.w * c].to_vec()).collect(),
+    }
+}
+
+/// `frames` frames of `x` from frame `start` on.
+fn forward(
+    ops: &mut dyn Ops,
+    part: &Part,
+    dtype: remaster_compute::DType,
+    x: &HostTensor,
+    frames: usize,
+    state: &mut State,
+    silu: bool,
+    start: usize,
+) -> Result<HostTensor, ComputeError> {
+    let input = ops.alloc(Shape { t: frames, ..x.shape }, dtype)?;
+    ops.upload(x.frames(start..start + frames), input.view())?;
+    let y = part.forward(&mut Pass { ops, state }, input, silu)?;
+    let mut out = HostTensor::zeros(y.shape());
+    ops.download(y.view(), &mut out.data)?;
+    Ok(out)
+}
+
+fn gaussian(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
+    let golden = judge.golden;
+    let gaussian = Gaussian::new(&golden.video("params")?);
+    let sample = gaussian.sample(&golden.video("noise")?);
+    let std = gaussian.std();
+    for (name, ours) in
+        [("mean", &gaussian.mean), ("logvar_clamped", &gaussian.logvar), ("std", &std), ("sample", &sample)]
+    {
+        judge.compare(name, ours, &golden.video(name)?);
+    }
+    Ok(())
+}

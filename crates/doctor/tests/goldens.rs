@@ -1,0 +1,83 @@
+//! Every golden of `testdata`, number by number.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+
+use remaster_compute::{Backend, CancelToken, DType};
+use remaster_doctor::{Golden, Settings, Stage, embedded, run};
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+fn stages(name: &str, backend: Backend, dtype: DType) -> Vec<Stage> {
+    let golden = Golden::open(&testdata().join(format!("{name}.safetensors"))).unwrap();
+    let settings = Settings { backend, dtype, cancel: CancelToken::default() };
+    run(&golden, &settings).unwrap()
+}
+
+fn passes(name: &str, backend: Backend, comparisons: usize) {
+    let stages = stages(name, backend, DType::F32);
+    for stage in &stages {
+        assert!(stage.passed, "{name}/{} is off by {:e}", stage.stage, stage.max_abs);
+    }
+    assert_eq!(stages.len(), comparisons, "{name}: some tensors of the golden were not compared");
+}
+
+macro_rules! goldens {
+    ($backend:expr; $($name:ident: $comparisons:literal),* $(,)?) => {
+        $(#[test] fn $name() { passes(stringify!($name), $backend, $comparisons); })*
+    };
+}
+
+mod cpu {
+    use super::*;
+    goldens! { Backend::cpu();
+        tiny_mod_conv: 18,
+        tiny_mod_norm: 6,
+        tiny_mod_resnet: 15,
+        tiny_mod_downsample: 7,
+        tiny_mod_upsample: 9,
+        tiny_mod_mid: 18,
+        tiny_mod_blocks: 8,
+        tiny_mod_gaussian: 4,
+        tiny_image_64x64: 4,
+        tiny_video_5x64x64: 4,
+        tiny_video_9x48x80: 4,
+        tiny_sliced_17x32x32: 4,
+        tiny_sliced_21x16x24: 4,
+        full_image_64x64: 4,
+        full_video_5x64x64: 4,
+        full_video_9x48x80: 4,
+        full_sliced_17x32x32: 4,
+    }
+}
+
+mod reference {
+    use super::*;
+    goldens! { Backend::Reference;
+        tiny_mod_conv: 18,
+        tiny_mod_norm: 6,
+        tiny_mod_resnet: 15,
+        tiny_mod_downsample: 7,
+        tiny_mod_upsample: 9,
+        tiny_mod_mid: 18,
+        tiny_mod_blocks: 8,
+        tiny_mod_gaussian: 4,
+    }
+}
+
+#[test]
+fn bf16_storage_keeps_45_db_on_the_full_network() {
+    let stages = stages("full_video_9x48x80", Backend::cpu(), DType::Bf16);
+    for stage in stages.iter().filter(|s| s.stage == "decoded" || s.stage == "moments") {
+        let psnr = stage.psnr.unwrap();
+        println!("bf16 {}: {psnr:.1} dB", stage.stage);
+        assert!(psnr >= 45.0, "{}: {psnr:.1} dB", stage.stage);
+    }
+}
+
+#[test]
+fn the_goldens_inside_the_binary_are_readable() {
+    assert!(embedded().unwrap().len() >= 9);
+}

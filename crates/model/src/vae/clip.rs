@@ -1,0 +1,104 @@
+//! A clip through one half of the network, slice by slice.
+
+use std::ops::Range;
+
+use remaster_compute::{ComputeError, DType, HostTensor, Ops, Shape, Tensor};
+
+use super::act::Pass;
+use super::state::State;
+use super::{Decoder, Encoder, Module};
+
+/// What encoder and decoder have in common: a slice in, a slice out.
+pub trait Half: Module {
+    /// See `Encoder::forward` and `Decoder::forward`.
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError>;
+}
+
+impl Half for Encoder {
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        Encoder::forward(self, pass, x)
+    }
+}
+
+impl Half for Decoder {
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        Decoder::forward(self, pass, x)
+    }
+}
+
+/// Loads every weight of a part of the network.
+pub fn load(ops: &mut dyn Ops, module: &(impl Module + ?Sized)) -> Result<(), ComputeError> {
+    let mut result = Ok(());
+    module.weights(&mut |weight| {
+        if result.is_ok() {
+            result = ops.load(weight);
+        }
+    });
+    result
+}
+
+/// Writes the frames of a slice, whose numbers it gets, into a tensor.
+pub type Fill<'a> = dyn FnMut(&mut dyn Ops, Range<usize>, &Tensor) -> Result<(), ComputeError> + 'a;
+
+/// Gets the result of a slice.
+pub type Take<'a> = dyn FnMut(&mut dyn Ops, Tensor) -> Result<(), ComputeError> + 'a;
+
+/// Runs slices of `lengths` frames of a clip of `shape`. `fill` writes the frames of a slice into its
+/// tensor, `take` gets each result; a meter needs neither to do anything.
+pub fn run_slices(
+    ops: &mut dyn Ops,
+    half: &dyn Half,
+    dtype: DType,
+    shape: Shape,
+    lengths: &[usize],
+    fill: &mut Fill<'_>,
+    take: &mut Take<'_>,
+) -> Result<(), ComputeError> {
+    let mut state = State::new();
+    let mut start = 0;
+    for (i, length) in lengths.iter().enumerate() {
+        if i + 1 == lengths.len() {
+            state.finish();
+        }
+        let x = ops.alloc(Shape { t: *length, ..shape }, dtype)?;
+        fill(ops, start..start + length, &x)?;
+        let y = half.forward(&mut Pass { ops, state: &mut state }, x)?;
+        take(ops, y)?;
+        start += length;
+    }
+    Ok(())
+}
+
+/// The same steps with nothing to fill in and nothing to take out: for a meter, which then knows what a
+/// real run takes, weights included.
+pub fn dry_run(
+    ops: &mut dyn Ops,
+    half: &dyn Half,
+    dtype: DType,
+    shape: Shape,
+    lengths: &[usize],
+) -> Result<(), ComputeError> {
+    load(ops, half)?;
+    run_slices(ops, half, dtype, shape, lengths, &mut |_, _, _| Ok(()), &mut |_, _| Ok(()))
+}
+
+/// A clip on the host through one half; the result is on the host again.
+pub fn run_clip(
+    ops: &mut dyn Ops,
+    half: &dyn Half,
+    dtype: DType,
+    clip: &HostTensor,
+    lengths: &[usize],
+) -> Result<HostTensor, ComputeError> {
+    let mut out = HostTensor { shape: Shape::new(0, 0, 0, 0), data: Vec::new() };
+    let mut fill =
+        |ops: &mut dyn Ops, frames: Range<usize>, x: &Tensor| ops.upload(clip.frames(frames), x.view());
+    let mut take = |ops: &mut dyn Ops, y: Tensor| {
+        let start = out.data.len();
+        out.shape = Shape { t: out.shape.t + y.shape().t, ..y.shape() };
+        out.data.resize(start + y.shape().len(), 0.0);
+        ops.download(y.view(), &mut out.data[start..])
+    };
+    run_slices(ops, half, dtype, clip.shape, lengths, &mut fill, &mut take)?;
+    Ok(out)
+}

@@ -1,0 +1,105 @@
+//! Sizes of clips and latents.
+
+use thiserror::Error;
+
+/// Frames per latent; the first frame of a clip has a latent of its own.
+pub const TIME: usize = 4;
+
+/// Pixels per latent cell, each way.
+pub const SPACE: usize = 8;
+
+/// A size that cannot be planned for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// Frames that are not 4n + 1.
+    #[error("a clip has {frames} frames, but the network takes 4n + 1; use {below} or {above}")]
+    Frames {
+        /// What was given.
+        frames: usize,
+        /// Next lower number that fits.
+        below: usize,
+        /// Next higher number that fits.
+        above: usize,
+    },
+    /// A frame size that is not a multiple of 8.
+    #[error("the {axis} is {pixels} pixels, but the network takes multiples of 8; pad it to {padded}")]
+    Size {
+        /// Height or width.
+        axis: &'static str,
+        /// What was given.
+        pixels: usize,
+        /// Next higher size that fits.
+        padded: usize,
+    },
+    /// A slice that is not a multiple of 4 frames.
+    #[error("a slice of {frames} frames is not a multiple of 4; use {nearest}")]
+    Slice {
+        /// What was given.
+        frames: usize,
+        /// A length that fits.
+        nearest: usize,
+    },
+}
+
+/// Frames, height and width that the network can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clip {
+    frames: usize,
+    height: usize,
+    width: usize,
+}
+
+impl Clip {
+    /// Checks a size.
+    pub fn new(frames: usize, height: usize, width: usize) -> Result<Self, PlanError> {
+        if frames % TIME != 1 {
+            let below = (frames.saturating_sub(1) / TIME * TIME + 1).max(1);
+            return Err(PlanError::Frames {
+                frames,
+                below,
+                above: below + if frames == 0 { 0 } else { TIME },
+            });
+        }
+        for (axis, pixels) in [("height", height), ("width", width)] {
+            if pixels == 0 || pixels % SPACE != 0 {
+                return Err(PlanError::Size { axis, pixels, padded: pixels.max(1).next_multiple_of(SPACE) });
+            }
+        }
+        Ok(Clip { frames, height, width })
+    }
+
+    /// Frames.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Rows.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Frames, rows and columns of the latents.
+    pub fn latent(&self) -> (usize, usize, usize) {
+        ((self.frames - 1) / TIME + 1, self.height / SPACE, self.width / SPACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_size_is_refused_with_sizes_that_would_do() {
+        let error = Clip::new(6, 64, 64).unwrap_err();
+        assert_eq!(error, PlanError::Frames { frames: 6, below: 5, above: 9 });
+        assert_eq!(Clip::new(0, 64, 64).unwrap_err(), PlanError::Frames { frames: 0, below: 1, above: 1 });
+        let error = Clip::new(5, 100, 64).unwrap_err();
+        assert_eq!(error, PlanError::Size { axis: "height", pixels: 100, padded: 104 });
+        assert!(Clip::new(5, 64, 0).is_err());
+    }
+}

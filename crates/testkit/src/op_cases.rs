@@ -1,0 +1,501 @@
+//! Random op calls on odd sizes, and how to run one on a backend. The same case on two backends must
+//! give the same numbers up to rounding; the same case cut into rows must give the same bits.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use remaster_compute::{
+    AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Padding,
+    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, Tensor, View, Weight, WeightSpec,
+};
+
+use crate::rng::{Noise, Rng};
+
+/// One op with everything random about it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Also seeds the values.
+    pub seed: u64,
+    /// Storage format.
+    pub dtype: DType,
+    /// Which op.
+    pub op: Op,
+}
+
+/// The op of a case.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// See `ConvCase`.
+    Conv(ConvCase),
+    /// Row sums, combination and normalisation of a frame.
+    Norm {
+        /// Of the input.
+        shape: Shape,
+        /// Of the channels.
+        groups: usize,
+        /// SiLU behind.
+        silu: bool,
+    },
+    /// Linear layer.
+    Linear {
+        /// Of the input.
+        shape: Shape,
+        /// Output width.
+        cout: usize,
+        /// With a residual.
+        residual: bool,
+        /// With row sums for this many groups.
+        groups: usize,
+    },
+    /// Attention.
+    Attention {
+        /// Of queries, keys and values.
+        shape: Shape,
+        /// Of the channels.
+        heads: usize,
+    },
+    /// Shuffle.
+    Shuffle {
+        /// Of the output cell: input channels are this times the factors.
+        shape: Shape,
+        /// Time, rows, columns.
+        factors: [usize; 3],
+        /// Leave out output frame 1.
+        drop_second: bool,
+    },
+    /// Copy with conversion.
+    Copy {
+        /// Of both sides.
+        shape: Shape,
+        /// Format of the target.
+        to: DType,
+    },
+}
+
+/// A convolution of a case.
+#[derive(Clone, Debug)]
+pub struct ConvCase {
+    /// Of the input.
+    pub input: Shape,
+    /// Output channels.
+    pub cout: usize,
+    /// Taps.
+    pub kernel: [usize; 3],
+    /// Steps.
+    pub stride: [usize; 3],
+    /// Zeros around a frame.
+    pub padding: Padding,
+    /// A slice went before.
+    pub continued: bool,
+    /// A slice follows.
+    pub carry: bool,
+    /// Groups of the normalisation on the way in; 0 for none.
+    pub prologue: usize,
+    /// SiLU behind it.
+    pub silu: bool,
+    /// With a residual.
+    pub residual: bool,
+    /// Channels of a 1x1x1 shortcut; 0 for none.
+    pub shortcut: usize,
+    /// Groups of row sums; 0 for none.
+    pub sums: usize,
+}
+
+impl ConvCase {
+    /// Output shape.
+    pub fn output(&self) -> Shape {
+        let front = if self.continued { self.kernel[0] - self.stride[0] } else { self.kernel[0] - 1 };
+        let Padding { top, bottom, left, right } = self.padding;
+        let sizes = [self.input.t + front, self.input.h + top + bottom, self.input.w + left + right];
+        let [t, h, w] = std::array::from_fn(|i| (sizes[i] - self.kernel[i]) / self.stride[i] + 1);
+        Shape::new(t, h, w, self.cout)
+    }
+}
+
+/// Channel counts: below, at and off every vector width.
+const CHANNELS: [usize; 12] = [1, 2, 3, 4, 5, 8, 16, 17, 24, 32, 33, 48];
+
+fn groups_of(rng: &mut Rng, channels: usize) -> usize {
+    let fits: Vec<usize> = [1, 2, 4, 8, 16].into_iter().filter(|g| channels.is_multiple_of(*g)).collect();
+    rng.pick(&fits)
+}
+
+impl Case {
+    /// The case of a seed.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let dtype = rng.pick(&[DType::F32, DType::F32, DType::Bf16, DType::F16]);
+        let op = match rng.between(0, 9) {
+            0..=4 => Op::Conv(random_conv(&mut rng)),
+            5 => {
+                let shape = random_shape(&mut rng);
+                Op::Norm { shape, groups: groups_of(&mut rng, shape.c), silu: rng.one_in(2) }
+            }
+            6 => {
+                let (shape, cout) = (random_shape(&mut rng), rng.pick(&CHANNELS));
+                let groups = if rng.one_in(2) { groups_of(&mut rng, cout) } else { 0 };
+                Op::Linear { shape, cout, residual: rng.one_in(2), groups }
+            }
+            7 => {
+                let shape = random_shape(&mut rng);
+                // Wide frames now and then: more than one block of keys.
+                let shape = if rng.one_in(4) { Shape::new(1, 19, 15, 8) } else { shape };
+                Op::Attention { shape, heads: groups_of(&mut rng, shape.c) }
+            }
+            8 => {
+                let factors = [rng.between(1, 2), rng.between(1, 3), rng.between(1, 2)];
+                let shape = random_shape(&mut rng);
+                Op::Shuffle { shape, factors, drop_second: factors[0] > 1 && rng.one_in(2) }
+            }
+            _ => Op::Copy {
+                shape: random_shape(&mut rng),
+                to: rng.pick(&[DType::F32, DType::Bf16, DType::F16]),
+            },
+        };
+        Case { seed, dtype, op }
+    }
+
+    /// Rows of the output frame.
+    pub fn height(&self) -> usize {
+        match &self.op {
+            Op::Conv(c) => c.output().h,
+            Op::Norm { shape, .. } | Op::Linear { shape, .. } => shape.h,
+            Op::Attention { shape, .. } | Op::Copy { shape, .. } => shape.h,
+            Op::Shuffle { shape, factors, .. } => shape.h * factors[1],
+        }
+    }
+
+    /// A cut of the output rows into pieces this op can make one by one.
+    pub fn cuts(&self) -> Vec<Range<usize>> {
+        let mut rng = Rng::new(self.seed ^ 0xc075);
+        let step = if let Op::Shuffle { factors, .. } = &self.op { factors[1] } else { 1 };
+        let rows = self.height() / step;
+        let mut cuts = Vec::new();
+        let mut start = 0;
+        while start < rows {
+            let end = (start + rng.between(1, 3)).min(rows);
+            cuts.push(start * step..end * step);
+            start = end;
+        }
+        cuts
+    }
+
+    /// Runs the op for output rows `rows` and returns every output by name; values that must stay
+    /// untouched are checked and not returned.
+    pub fn run(&self, ops: &mut dyn Ops, rows: Range<usize>) -> Result<Vec<Output>, ComputeError> {
+        let mut run = Run { ops, rng: Rng::new(self.seed ^ 0xda7a), dtype: self.dtype, guarded: Vec::new() };
+        match &self.op {
+            Op::Conv(case) => run.conv(case, rows)?,
+            Op::Norm { shape, groups, silu } => run.norm(*shape, *groups, *silu, rows)?,
+            Op::Linear { shape, cout, residual, groups } => {
+                run.linear(*shape, *cout, *residual, *groups, rows)?
+            }
+            Op::Attention { shape, heads } => run.attention(*shape, *heads, rows)?,
+            Op::Shuffle { shape, factors, drop_second } => {
+                run.shuffle(*shape, *factors, *drop_second, rows)?
+            }
+            Op::Copy { shape, to } => run.copy(*shape, *to, rows)?,
+        }
+        run.finish()
+    }
+}
+
+fn random_shape(rng: &mut Rng) -> Shape {
+    Shape::new(rng.between(1, 3), rng.between(1, 9), rng.between(1, 11), rng.pick(&CHANNELS))
+}
+
+fn random_conv(rng: &mut Rng) -> ConvCase {
+    let kernel = rng.pick(&[[3, 3, 3], [3, 3, 3], [1, 3, 3], [1, 1, 1], [3, 1, 1], [1, 1, 3], [2, 2, 3]]);
+    let stride: [usize; 3] = std::array::from_fn(|i| if kernel[i] > 1 && rng.one_in(4) { 2 } else { 1 });
+    let mut pad = |k: usize| if k > 1 { rng.between(0, 1) } else { 0 };
+    let padding =
+        Padding { top: pad(kernel[1]), bottom: pad(kernel[1]), left: pad(kernel[2]), right: pad(kernel[2]) };
+    // In front of a clip an odd number of frames makes whole steps of 2, later an even one.
+    let continued = kernel[0] > stride[0] && rng.one_in(2);
+    let t = match (stride[0], continued, kernel[0]) {
+        (2, true, _) => 2 * rng.between(1, 2),
+        (2, false, _) => 2 * rng.between(0, 2) + 1,
+        _ => rng.between(1, 4),
+    };
+    let input = Shape::new(t, rng.between(kernel[1], 12), rng.between(kernel[2], 13), rng.pick(&CHANNELS));
+    let cout = rng.pick(&CHANNELS);
+    let extra = rng.between(0, 3);
+    ConvCase {
+        input,
+        cout,
+        kernel,
+        stride,
+        padding,
+        continued,
+        carry: kernel[0] > stride[0] && rng.one_in(2),
+        prologue: if rng.one_in(2) { groups_of(rng, input.c) } else { 0 },
+        silu: rng.one_in(2),
+        residual: extra == 1,
+        shortcut: if extra == 2 { rng.pick(&CHANNELS) } else { 0 },
+        sums: if rng.one_in(2) { groups_of(rng, cout) } else { 0 },
+    }
+}
+
+/// One output of a case.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Which one.
+    pub name: &'static str,
+    /// Values of the rows that were asked for, frame by frame.
+    pub values: Vec<f32>,
+    /// Values in one row of one frame.
+    pub row: usize,
+    /// Rows per frame.
+    pub rows: usize,
+    /// Largest difference between two right answers.
+    pub tolerance: f32,
+}
+
+/// Value written around outputs; representable in every format.
+const CANARY: f32 = 12288.0;
+
+struct Run<'a> {
+    ops: &'a mut dyn Ops,
+    rng: Rng,
+    dtype: DType,
+    guarded: Vec<Guarded>,
+}
+
+/// An output with a frame of canaries before and behind it, and canaries in rows not asked for.
+struct Guarded {
+    name: &'static str,
+    tensor: Tensor,
+    rows: Range<usize>,
+    tolerance: f32,
+}
+
+impl Guarded {
+    fn view(&self) -> View<'_> {
+        let t = self.tensor.shape().t;
+        self.tensor.view().frames(1..t - 1).rows(self.rows.clone())
+    }
+}
+
+impl Run<'_> {
+    fn tensor(&mut self, shape: Shape) -> Result<Tensor, ComputeError> {
+        self.tensor_as(shape, self.dtype)
+    }
+
+    fn tensor_as(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
+        let tensor = self.ops.alloc(shape, dtype)?;
+        self.ops.upload(&self.rng.values(shape.len()), tensor.view())?;
+        Ok(tensor)
+    }
+
+    /// Statistics of a plausible frame: mean near 0, 1/deviation near 1.
+    fn stats(&mut self, t: usize, groups: usize) -> Result<Tensor, ComputeError> {
+        let tensor = self.ops.alloc(Shape::new(t, 1, 1, 2 * groups), DType::F32)?;
+        let mut values = self.rng.values(2 * groups * t);
+        values.iter_mut().skip(1).step_by(2).for_each(|v| *v = 1.0 + 0.5 * *v);
+        self.ops.upload(&values, tensor.view())?;
+        Ok(tensor)
+    }
+
+    fn weight(&mut self, spec: WeightSpec) -> Result<Weight, ComputeError> {
+        let fan_in = (spec.main_len() / spec.bias_len().max(1)).max(1) as f32;
+        let (scale, centre) = match spec {
+            WeightSpec::Norm { .. } => (0.2, 1.0),
+            _ => ((3.0 / fan_in).sqrt(), 0.0),
+        };
+        let weight = Weight::new("case", spec, Arc::new(Noise { seed: self.rng.bits() >> 8, scale, centre }));
+        self.ops.load(&weight)?;
+        Ok(weight)
+    }
+
+    fn guard(
+        &mut self,
+        name: &'static str,
+        shape: Shape,
+        dtype: DType,
+        rows: &Range<usize>,
+    ) -> Result<usize, ComputeError> {
+        let outer = Shape { t: shape.t + 2, ..shape };
+        let tensor = self.ops.alloc(outer, dtype)?;
+        self.ops.upload(&vec![CANARY; outer.len()], tensor.view())?;
+        // Two right answers differ by rounding: of sums in f32, of an operand that falls to the other
+        // side once in 16 bits (2^-8 and 2^-11 of values up to 4, and the result itself).
+        let tolerance = match self.dtype {
+            DType::F32 => 2e-5,
+            DType::Bf16 => 0.05,
+            DType::F16 => 0.008,
+        };
+        self.guarded.push(Guarded { name, tensor, rows: rows.clone(), tolerance });
+        Ok(self.guarded.len() - 1)
+    }
+
+    fn conv(&mut self, case: &ConvCase, rows: Range<usize>) -> Result<(), ComputeError> {
+        let (dtype, input, output) = (self.dtype, case.input, case.output());
+        let tail = Shape { t: case.kernel[0] - case.stride[0], ..input };
+        let spec = WeightSpec::Conv { cin: input.c, cout: case.cout, kernel: case.kernel, dtype };
+        let weight = self.weight(spec)?;
+        let affine = self.weight(WeightSpec::Norm { channels: input.c })?;
+        let point = WeightSpec::Conv { cin: case.shortcut.max(1), cout: case.cout, kernel: [1; 3], dtype };
+        let point = self.weight(point)?;
+        let x = self.tensor(input)?;
+        let stats = self.stats(input.t, case.prologue.max(1))?;
+        let carried = self.tensor(tail)?;
+        let residual = self.tensor(output)?;
+        let shortcut = self.tensor(Shape { c: case.shortcut.max(1), ..output })?;
+        // Only the rows that are needed are shown: a kernel that reads others panics or is wrong.
+        let first = (rows.start * case.stride[1]).saturating_sub(case.padding.top);
+        let last =
+            ((rows.end - 1) * case.stride[1] + case.kernel[1]).saturating_sub(case.padding.top).min(input.h);
+        let first = first.min(last);
+        let seen = first..last;
+        let y = self.guard("output", output, dtype, &rows)?;
+        let s = match case.sums {
+            0 => None,
+            n => Some(self.guard("sums", Shape::new(output.t, output.h, 1, 2 * n), DType::F32, &rows)?),
+        };
+        let c = if case.carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
+        let guarded = &self.guarded;
+        let prologue = Prologue { stats: stats.view(), affine: &affine, silu: case.silu };
+        self.ops.conv(&ConvDesc {
+            input: x.view().rows(seen.clone()),
+            prologue: (case.prologue > 0).then_some(prologue),
+            carried: case.continued.then(|| carried.view().rows(seen.clone())),
+            carry: c.map(|c| guarded[c].view()),
+            weight: &weight,
+            stride: case.stride,
+            padding: case.padding,
+            residual: case.residual.then(|| residual.view().rows(rows.clone())),
+            shortcut: (case.shortcut > 0)
+                .then(|| Shortcut { input: shortcut.view().rows(rows), weight: &point }),
+            sums: s.map(|s| RowSums { groups: case.sums, output: guarded[s].view() }),
+            output: guarded[y].view(),
+        })
+    }
+
+    fn norm(
+        &mut self,
+        shape: Shape,
+        groups: usize,
+        silu: bool,
+        rows: Range<usize>,
+    ) -> Result<(), ComputeError> {
+        let x = self.tensor(shape)?;
+        let affine = self.weight(WeightSpec::Norm { channels: shape.c })?;
+        let s = self.guard("sums", Shape::new(shape.t, shape.h, 1, 2 * groups), DType::F32, &rows)?;
+        let input = x.view().rows(rows.clone());
+        self.ops.row_sums(&RowSumsDesc { input: input.clone(), groups, output: self.guarded[s].view() })?;
+        // The combination needs every row, whatever part is normalised.
+        let all = self.ops.alloc(Shape::new(shape.t, shape.h, 1, 2 * groups), DType::F32)?;
+        self.ops.row_sums(&RowSumsDesc { input: x.view(), groups, output: all.view() })?;
+        let stats = self.guard("stats", Shape::new(shape.t, 1, 1, 2 * groups), DType::F32, &(0..1))?;
+        let count = shape.w * shape.c / groups;
+        // A large eps keeps frames of one value, whose variance is rounding, comparable.
+        let output = self.guarded[stats].view();
+        self.ops.combine_sums(&CombineDesc { sums: all.view(), count, eps: 1e-2, output })?;
+        let y = self.guard("output", shape, self.dtype, &rows)?;
+        let (stats, output) = (self.guarded[stats].view(), self.guarded[y].view());
+        self.ops.normalize(&NormalizeDesc { input, stats, affine: &affine, silu, output })
+    }
+
+    fn linear(
+        &mut self,
+        shape: Shape,
+        cout: usize,
+        residual: bool,
+        groups: usize,
+        rows: Range<usize>,
+    ) -> Result<(), ComputeError> {
+        let output = Shape { c: cout, ..shape };
+        let (x, r) = (self.tensor(shape)?, self.tensor(output)?);
+        let weight = self.weight(WeightSpec::Linear { cin: shape.c, cout, dtype: self.dtype })?;
+        let y = self.guard("output", output, self.dtype, &rows)?;
+        let s = match groups {
+            0 => None,
+            n => Some(self.guard("sums", Shape::new(shape.t, shape.h, 1, 2 * n), DType::F32, &rows)?),
+        };
+        self.ops.linear(&LinearDesc {
+            input: x.view().rows(rows.clone()),
+            weight: &weight,
+            residual: residual.then(|| r.view().rows(rows)),
+            sums: s.map(|s| RowSums { groups, output: self.guarded[s].view() }),
+            output: self.guarded[y].view(),
+        })
+    }
+
+    fn attention(&mut self, shape: Shape, heads: usize, rows: Range<usize>) -> Result<(), ComputeError> {
+        let (q, k, v) = (self.tensor(shape)?, self.tensor(shape)?, self.tensor(shape)?);
+        let y = self.guard("output", shape, self.dtype, &rows)?;
+        self.ops.attention(&AttentionDesc {
+            q: q.view().rows(rows),
+            k: k.view(),
+            v: v.view(),
+            heads,
+            scale: 2.0 / (shape.c as f32 / heads as f32).sqrt(),
+            output: self.guarded[y].view(),
+        })
+    }
+
+    fn shuffle(
+        &mut self,
+        cell: Shape,
+        factors: [usize; 3],
+        drop_second: bool,
+        rows: Range<usize>,
+    ) -> Result<(), ComputeError> {
+        let [z, fy, fx] = factors;
+        let x = self.tensor(Shape { c: cell.c * z * fy * fx, ..cell })?;
+        let output = Shape::new(cell.t * z - usize::from(drop_second), cell.h * fy, cell.w * fx, cell.c);
+        let y = self.guard("output", output, self.dtype, &rows)?;
+        let input = x.view().rows(rows.start / fy..rows.end / fy);
+        self.ops.shuffle(&ShuffleDesc { input, factors, drop_second, output: self.guarded[y].view() })
+    }
+
+    fn copy(&mut self, shape: Shape, to: DType, rows: Range<usize>) -> Result<(), ComputeError> {
+        let x = self.tensor(shape)?;
+        let y = self.guard("output", shape, to, &rows)?;
+        self.ops.copy(x.view().rows(rows), self.guarded[y].view())
+    }
+
+    /// Downloads outputs; panics if a canary is gone.
+    fn finish(self) -> Result<Vec<Output>, ComputeError> {
+        let mut outputs = Vec::new();
+        for g in &self.guarded {
+            let Shape { t, h, w, c } = g.tensor.shape();
+            let mut all = vec![0.0; g.tensor.shape().len()];
+            self.ops.download(g.tensor.view(), &mut all)?;
+            let mut values = Vec::new();
+            for (i, row) in all.chunks_exact(w * c).enumerate() {
+                let (frame, y) = (i / h, i % h);
+                if (1..t - 1).contains(&frame) && g.rows.contains(&y) {
+                    values.extend_from_slice(row);
+                } else {
+                    assert!(
+                        row.iter().all(|v| *v == CANARY),
+                        "{}: frame {frame} row {y} was written",
+                        g.name
+                    );
+                }
+            }
+            outputs.push(Output {
+                name: g.name,
+                values,
+                row: w * c,
+                rows: g.rows.len(),
+                tolerance: g.tolerance,
+            });
+        }
+        Ok(outputs)
+    }
+}
+
+/// Largest difference of two outputs in units of the tolerance: at most 1 if they agree. Values above 1
+/// count relative to themselves, sums relative to the largest of them.
+pub fn distance(a: &Output, b: &Output) -> f32 {
+    assert_eq!(a.values.len(), b.values.len());
+    let largest = b.values.iter().fold(1.0f32, |m, v| m.max(v.abs()));
+    let scale = |v: f32| if a.name == "sums" { largest } else { v.abs().max(1.0) };
+    let far = |(x, y): (&f32, &f32)| {
+        let d = (x - y).abs() / scale(*y) / a.tolerance;
+        if d.is_nan() { f32::INFINITY } else { d }
+    };
+    a.values.iter().zip(&b.values).map(far).fold(0.0, f32::max)
+}

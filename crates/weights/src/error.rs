@@ -1,0 +1,243 @@
+//! What can be wrong with a checkpoint. Every message names the value and a next step.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::identify::{Kind, VaeDoubt};
+use crate::report::LoadReport;
+use crate::stored::StoredDtype;
+
+/// Why a file is not a checkpoint that can be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    /// The file could not be opened or mapped.
+    #[error("cannot open {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A folder, a device or a pipe.
+    #[error("{} is not a regular file; give the path of a .safetensors file", path.display())]
+    NotAFile {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// No bytes at all.
+    #[error("the file is empty; download it again")]
+    Empty,
+    /// A PyTorch pickle, plain or in a zip.
+    #[error(
+        "this is a PyTorch pickle (.pth, .pt, .ckpt), which is refused because loading one can run code; \
+         use the safetensors file of the same model, for the VAE `ema_vae_fp16.safetensors`"
+    )]
+    Pickle,
+    /// A zip archive without a pickle in front.
+    #[error("this is a zip archive; unpack it and give the .safetensors file inside")]
+    Zip,
+    /// A GGUF file.
+    #[error("this is a GGUF file, which is not supported; use the safetensors file of the same model")]
+    Gguf,
+    /// A web page or another XML document.
+    #[error(
+        "this is a web page, not a checkpoint: the download was answered by an error or login page; \
+         open the address in a browser and download the file itself"
+    )]
+    Html,
+    /// A pointer of Git LFS instead of the file.
+    #[error("this is a Git LFS pointer, not the file it points to; run `git lfs pull` or download the file")]
+    LfsPointer,
+    /// None of the known formats.
+    #[error("this is not a safetensors file: it starts with {start}; use a .safetensors file")]
+    NotSafetensors {
+        /// The first bytes, as hexadecimal.
+        start: String,
+    },
+    /// The file ends before its header or its header's tensors do.
+    #[error("the file is cut off: {actual} bytes, at least {needed} expected; download it again")]
+    Truncated {
+        /// Bytes the file claims to have.
+        needed: u64,
+        /// Bytes it has.
+        actual: u64,
+    },
+    /// Bytes after the last tensor.
+    #[error("the file has {extra} bytes after its last tensor; it is damaged, download it again")]
+    Trailing {
+        /// How many.
+        extra: u64,
+    },
+    /// The header is larger than any honest one.
+    #[error("the header claims {bytes} bytes, at most {max} are accepted; the file is damaged")]
+    HeaderTooLarge {
+        /// Claimed size.
+        bytes: u64,
+        /// Largest size accepted.
+        max: u64,
+    },
+    /// The header is not JSON of the expected form.
+    #[error("the header cannot be read: {reason}; the file is damaged, download it again")]
+    Header {
+        /// What the parser said, shortened.
+        reason: String,
+    },
+    /// One tensor of the header is impossible.
+    #[error("tensor `{name}`: {fault}; the file is damaged, download it again")]
+    Tensor {
+        /// Name in the file, shortened.
+        name: String,
+        /// What is wrong with it.
+        fault: TensorFault,
+    },
+}
+
+/// What is wrong with a tensor's entry in the header.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TensorFault {
+    /// The name occurs twice.
+    #[error("the name occurs more than once")]
+    Duplicate,
+    /// A number format this version does not know.
+    #[error("unknown number format `{0}`")]
+    UnknownDtype(String),
+    /// More axes than any network uses.
+    #[error("{rank} axes, at most {max} are accepted")]
+    Rank {
+        /// Axes in the file.
+        rank: usize,
+        /// Most accepted.
+        max: usize,
+    },
+    /// The number of values or of bytes does not fit into 64 bits.
+    #[error("shape {shape:?} is larger than any memory")]
+    Overflow {
+        /// Shape in the file.
+        shape: Vec<u64>,
+    },
+    /// A packed format that does not fill its last byte.
+    #[error("{elements} values of {dtype} do not fill whole bytes")]
+    PartByte {
+        /// Number of values.
+        elements: usize,
+        /// Their format.
+        dtype: StoredDtype,
+    },
+    /// The data is not as long as shape and format say.
+    #[error("data from byte {start} to {end}, but its shape and format need {needed} bytes")]
+    Size {
+        /// First byte, from the start of the data.
+        start: u64,
+        /// One past the last byte.
+        end: u64,
+        /// Bytes by shape and format.
+        needed: u64,
+    },
+    /// Shares bytes with the tensor before it.
+    #[error("its data starts at byte {start}, inside the tensor before it, which ends at {previous}")]
+    Overlap {
+        /// First byte, from the start of the data.
+        start: u64,
+        /// Where the tensor before it ends.
+        previous: u64,
+    },
+    /// Bytes before it belong to no tensor; the format forbids that.
+    #[error("its data starts at byte {start}, but the tensor before it ends at {previous}")]
+    Hole {
+        /// First byte, from the start of the data.
+        start: u64,
+        /// Where the tensor before it ends.
+        previous: u64,
+    },
+}
+
+/// Why values of a tensor cannot be read.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ReadError {
+    /// A format that is not converted.
+    #[error(
+        "tensor `{name}` is stored as {dtype}; F32, F16 and BF16 can be read: use a file in one of these"
+    )]
+    Dtype {
+        /// Name in the file.
+        name: String,
+        /// How it is stored.
+        dtype: StoredDtype,
+    },
+    /// Values past the end of the tensor were asked for.
+    #[error("tensor `{name}` has {elements} values; {count} from {start} on were asked for")]
+    Range {
+        /// Name in the file.
+        name: String,
+        /// First value asked for.
+        start: usize,
+        /// Number of values asked for.
+        count: usize,
+        /// Values it has.
+        elements: usize,
+    },
+    /// The tensor belongs to another checkpoint.
+    #[error("tensor `{name}` is not of this checkpoint")]
+    Foreign {
+        /// Name in its file.
+        name: String,
+    },
+}
+
+/// Why a network cannot be loaded from a checkpoint.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file itself.
+    #[error("cannot use {}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: CheckpointError,
+    },
+    /// A good checkpoint of something else.
+    #[error(
+        "{} is {kind}, not a SeedVR2 video VAE; use `ema_vae_fp16.safetensors`", path.display()
+    )]
+    NotAVae {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+    },
+    /// A VAE whose sizes cannot be used.
+    #[error("{} looks like a SeedVR2 video VAE, but {doubt}", path.display())]
+    Doubt {
+        /// The file.
+        path: PathBuf,
+        /// What is not clear.
+        doubt: VaeDoubt,
+    },
+    /// A VAE with tensors missing, left over or of another shape.
+    #[error("{} does not fit the network: {report}", path.display())]
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+        /// Every tensor.
+        report: Box<LoadReport>,
+    },
+}
+
+/// Longest piece of a file's own text that an error repeats.
+const CLIP: usize = 120;
+
+/// `text` from a file, made safe to show: short, on one line, no control characters.
+pub(crate) fn clip(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(CLIP)
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect();
+    if text.chars().nth(CLIP).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}

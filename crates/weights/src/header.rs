@@ -1,0 +1,297 @@
+//! The header of a safetensors file: parsed and checked in full before anything is believed.
+//!
+//! Parsed here and not by the `safetensors` crate (0.8.0): that one takes the last of two entries with
+//! the same name without a word, buffers every value before typing it (an axis list of 2 bytes a number
+//! becomes 32 bytes a number) and adds up sizes unchecked (a panic in builds with overflow checks). It
+//! is the other side of the tests.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::error::{CheckpointError, TensorFault, clip};
+use crate::stored::StoredDtype;
+
+/// Longest header accepted. That of the 3B transformer with its 635 tensors has 66 kB; the format allows
+/// 100 MB, which a hostile file could turn into several times as much memory.
+pub const MAX_HEADER: usize = 16 << 20;
+
+/// Most axes of a tensor. The networks use five.
+pub const MAX_RANK: usize = 8;
+
+/// Most entries of the metadata. Honest files have a handful.
+pub const MAX_METADATA: usize = 1024;
+
+/// A tensor of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    name: String,
+    dtype: StoredDtype,
+    shape: Vec<usize>,
+    elements: usize,
+    bytes: Range<usize>,
+}
+
+impl TensorInfo {
+    /// Name in the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How its values are stored.
+    pub fn dtype(&self) -> StoredDtype {
+        self.dtype
+    }
+
+    /// Its axes, the last one fastest.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Number of values.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Where in the file its values are.
+    pub fn bytes(&self) -> Range<usize> {
+        self.bytes.clone()
+    }
+}
+
+/// What a header says. Tensors are in the order of their data; `by_name` lists them by name.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) tensors: Vec<TensorInfo>,
+    pub(crate) by_name: Vec<u32>,
+    pub(crate) metadata: BTreeMap<String, String>,
+}
+
+/// Reads the header `json` of a file of `file_len` bytes.
+pub(crate) fn parse(json: &[u8], file_len: usize) -> Result<Header, CheckpointError> {
+    let mut sink = Sink::default();
+    let mut parser = serde_json::Deserializer::from_slice(json);
+    let parsed = (&mut sink).deserialize(&mut parser).and_then(|()| parser.end());
+    let mut header = match (parsed, sink.fault) {
+        (_, Some((name, fault))) => return Err(tensor(&name, fault)),
+        (Err(error), None) => return Err(CheckpointError::Header { reason: clip(&error.to_string()) }),
+        (Ok(()), None) => sink.header,
+    };
+    header.tensors.sort_unstable_by_key(|t| (t.bytes.start, t.bytes.end));
+    header.by_name = (0..header.tensors.len() as u32).collect();
+    check_names(&mut header)?;
+    place(&mut header.tensors, 8 + json.len(), file_len)?;
+    Ok(header)
+}
+
+fn check_names(header: &mut Header) -> Result<(), CheckpointError> {
+    let name = |i: u32| header.tensors[i as usize].name.as_str();
+    header.by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)));
+    match header.by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
+        Some(pair) => Err(tensor(name(pair[0]), TensorFault::Duplicate)),
+        None => Ok(()),
+    }
+}
+
+/// The data must be covered without a gap, as the format demands: what no tensor owns, nobody has checked.
+fn place(tensors: &mut [TensorInfo], data: usize, file_len: usize) -> Result<(), CheckpointError> {
+    let mut previous = 0;
+    for t in tensors.iter() {
+        let (start, end) = (t.bytes.start, t.bytes.end);
+        let at = |fault: fn(u64, u64) -> TensorFault| tensor(&t.name, fault(start as u64, previous as u64));
+        match start.cmp(&previous) {
+            Ordering::Less => return Err(at(|start, previous| TensorFault::Overlap { start, previous })),
+            Ordering::Greater => return Err(at(|start, previous| TensorFault::Hole { start, previous })),
+            Ordering::Equal => previous = end,
+        }
+    }
+    match data.checked_add(previous) {
+        Some(needed) if needed == file_len => {}
+        Some(needed) if needed < file_len => {
+            return Err(CheckpointError::Trailing { extra: (file_len - needed) as u64 });
+        }
+        needed => {
+            let needed = needed.map_or(u64::MAX, |n| n as u64);
+            return Err(CheckpointError::Truncated { needed, actual: file_len as u64 });
+        }
+    }
+    // From offsets in the data to offsets in the file: the last one is the length of the file.
+    for t in tensors {
+        t.bytes = t.bytes.start + data..t.bytes.end + data;
+    }
+    Ok(())
+}
+
+fn tensor(name: &str, fault: TensorFault) -> CheckpointError {
+    CheckpointError::Tensor { name: clip(name), fault }
+}
+
+/// Receives the header piece by piece, so that no form of it is ever held twice. A fault of a tensor
+/// stops the parser and is kept here, because the parser's own errors are only text.
+#[derive(Default)]
+struct Sink {
+    header: Header,
+    has_metadata: bool,
+    fault: Option<(String, TensorFault)>,
+}
+
+const METADATA: &str = "__metadata__";
+
+impl<'de> DeserializeSeed<'de> for &mut Sink {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Sink {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            let info = if name == METADATA {
+                if !self.has_metadata {
+                    self.has_metadata = true;
+                    map.next_value_seed(Metadata(&mut self.header.metadata))?;
+                    continue;
+                }
+                Err(TensorFault::Duplicate)
+            } else {
+                map.next_value::<Entry>()?.check()
+            };
+            match info {
+                Ok((dtype, shape, elements, bytes)) => {
+                    self.header.tensors.push(TensorInfo { name, dtype, shape, elements, bytes });
+                }
+                Err(fault) => {
+                    self.fault = Some((name, fault));
+                    return Err(de::Error::custom("a tensor is impossible"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tensor as the file describes it. Fields the format does not know are skipped, as its own reader does.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: Word,
+    shape: Axes,
+    data_offsets: (u64, u64),
+}
+
+impl Entry {
+    fn check(self) -> Result<(StoredDtype, Vec<usize>, usize, Range<usize>), TensorFault> {
+        let dtype = self.dtype.0.map_err(TensorFault::UnknownDtype)?;
+        let axes = self.shape.axes.get(..self.shape.rank);
+        let axes = axes.ok_or(TensorFault::Rank { rank: self.shape.rank, max: MAX_RANK })?;
+        let overflow = || TensorFault::Overflow { shape: axes.to_vec() };
+        let shape: Vec<usize> =
+            axes.iter().map(|&n| usize::try_from(n)).collect::<Result<_, _>>().map_err(|_| overflow())?;
+        let elements = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).ok_or_else(overflow)?;
+        let bits = elements.checked_mul(dtype.bits()).ok_or_else(overflow)?;
+        if bits % 8 != 0 {
+            return Err(TensorFault::PartByte { elements, dtype });
+        }
+        let (start, end) = self.data_offsets;
+        let wrong = || TensorFault::Size { start, end, needed: (bits / 8) as u64 };
+        if end.checked_sub(start) != Some((bits / 8) as u64) {
+            return Err(wrong());
+        }
+        let bytes =
+            usize::try_from(start).map_err(|_| wrong())?..usize::try_from(end).map_err(|_| wrong())?;
+        Ok((dtype, shape, elements, bytes))
+    }
+}
+
+/// A known format, or the word that is none.
+struct Word(Result<StoredDtype, String>);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl Visitor<'_> for Visit {
+            type Value = Word;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a number format")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Word, E> {
+                Ok(Word(StoredDtype::from_name(word).ok_or_else(|| clip(word))))
+            }
+        }
+        from.deserialize_str(Visit)
+    }
+}
+
+/// The axes of a tensor; past `MAX_RANK` they are counted, not kept.
+struct Axes {
+    axes: [u64; MAX_RANK],
+    rank: usize,
+}
+
+impl<'de> Deserialize<'de> for Axes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Axes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of axis lengths")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Axes, A::Error> {
+                let mut found = Axes { axes: [0; MAX_RANK], rank: 0 };
+                while let Some(length) = seq.next_element()? {
+                    if let Some(axis) = found.axes.get_mut(found.rank) {
+                        *axis = length;
+                    }
+                    found.rank += 1;
+                }
+                Ok(found)
+            }
+        }
+        from.deserialize_seq(Visit)
+    }
+}
+
+struct Metadata<'a>(&'a mut BTreeMap<String, String>);
+
+impl<'de> DeserializeSeed<'de> for Metadata<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Metadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<String, String>()? {
+            if self.0.len() == MAX_METADATA {
+                return Err(de::Error::custom(format_args!("more than {MAX_METADATA} metadata entries")));
+            }
+            if self.0.insert(key, value).is_some() {
+                return Err(de::Error::custom("a metadata key occurs twice"));
+            }
+        }
+        Ok(())
+    }
+}

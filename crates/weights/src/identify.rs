@@ -1,0 +1,217 @@
+//! What a checkpoint is, from the names and shapes of its tensors.
+
+use std::fmt;
+
+use remaster_model::vae::VaeConfig;
+use thiserror::Error;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::clip;
+use crate::names::Names;
+
+/// What a checkpoint is and how large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Which network it is for.
+    pub kind: Kind,
+    /// Number of tensors.
+    pub tensors: usize,
+    /// Number of values in all of them.
+    pub parameters: u64,
+}
+
+/// The network a checkpoint is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A SeedVR2 video VAE.
+    Vae {
+        /// Its sizes.
+        config: VaeConfig,
+    },
+    /// A SeedVR2 video VAE by its names, with sizes that cannot be used.
+    UnclearVae {
+        /// What is not clear.
+        doubt: VaeDoubt,
+    },
+    /// The diffusion transformer of 3 billion parameters.
+    Dit3b,
+    /// The diffusion transformer of 7 billion parameters.
+    Dit7b,
+    /// Something else.
+    Unknown,
+}
+
+/// Why the sizes of a VAE cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum VaeDoubt {
+    /// The number of groups is not among the tensors.
+    #[error(
+        "the number of norm groups is not known for channels {channels:?}; \
+         the file must say it as `norm_num_groups` in its metadata"
+    )]
+    GroupsUnknown {
+        /// Channels from the shapes.
+        channels: [usize; 4],
+    },
+    /// The metadata's number of groups cannot be used with these channels.
+    #[error(
+        "its metadata says `norm_num_groups` is {said}, which must be a number that divides all of {channels:?}"
+    )]
+    Groups {
+        /// What the metadata says.
+        said: String,
+        /// Channels from the shapes.
+        channels: [usize; 4],
+    },
+    /// A size no such network has.
+    #[error("its {what} is {got}, at most {max} and at least 1 are accepted")]
+    Size {
+        /// Which size.
+        what: &'static str,
+        /// What the shapes say.
+        got: usize,
+        /// Largest accepted.
+        max: usize,
+    },
+}
+
+/// The metadata key for what no tensor shows.
+const GROUPS_KEY: &str = "norm_num_groups";
+
+/// Tensors that only the 3B transformer has in these shapes. Its last block shares one set of weights
+/// between video and text.
+const DIT_3B: &[(&str, &[usize])] = &[
+    ("vid_in.proj.weight", &[2560, 132]),
+    ("txt_in.weight", &[2560, 5120]),
+    ("blocks.0.mlp.vid.proj_in_gate.weight", &[6912, 2560]),
+    ("blocks.31.attn.proj_qkv.all.weight", &[7680, 2560]),
+];
+
+/// Tensors that only the 7B transformer has in these shapes.
+const DIT_7B: &[(&str, &[usize])] = &[
+    ("vid_in.proj.weight", &[3072, 132]),
+    ("txt_in.weight", &[3072, 5120]),
+    ("blocks.0.mlp.vid.proj_in.weight", &[12288, 3072]),
+    ("blocks.35.attn.proj_qkv.vid.weight", &[9216, 3072]),
+];
+
+/// An axis of a tensor, and what its length is divided by, that shows a size. Several for one size, so
+/// that a file that lacks a tensor is still recognised and the report can say which.
+type Seen = (&'static str, usize, usize);
+
+const COLOURS: [Seen; 2] = [("encoder.conv_in.weight", 1, 1), ("decoder.conv_out.weight", 0, 1)];
+const LATENT: [Seen; 2] = [("decoder.conv_in.weight", 1, 1), ("encoder.conv_out.weight", 0, 2)];
+const CHANNELS: [[Seen; 2]; 4] = [
+    [
+        ("encoder.down_blocks.0.resnets.0.conv1.weight", 0, 1),
+        ("decoder.up_blocks.3.resnets.0.conv1.weight", 0, 1),
+    ],
+    [
+        ("encoder.down_blocks.1.resnets.0.conv1.weight", 0, 1),
+        ("decoder.up_blocks.2.resnets.0.conv1.weight", 0, 1),
+    ],
+    [
+        ("encoder.down_blocks.2.resnets.0.conv1.weight", 0, 1),
+        ("decoder.up_blocks.1.resnets.0.conv1.weight", 0, 1),
+    ],
+    [
+        ("encoder.down_blocks.3.resnets.0.conv1.weight", 0, 1),
+        ("decoder.up_blocks.0.resnets.0.conv1.weight", 0, 1),
+    ],
+];
+
+/// Largest sizes accepted. The public network has 3, 16, 512 and 2; these leave room and keep every
+/// number computed from them far from overflow.
+const MAX_COLOURS: usize = 16;
+const MAX_LATENT: usize = 1024;
+const MAX_CHANNELS: usize = 16384;
+const MAX_RESNETS: usize = 16;
+
+/// What `checkpoint` is.
+pub fn identify(checkpoint: &Checkpoint) -> Identity {
+    let names = Names::of(checkpoint);
+    let has = |table: &[(&str, &[usize])]| {
+        table.iter().all(|&(name, shape)| names.get(name).is_some_and(|t| t.shape() == shape))
+    };
+    let kind = if has(DIT_3B) {
+        Kind::Dit3b
+    } else if has(DIT_7B) {
+        Kind::Dit7b
+    } else {
+        match vae(&names, checkpoint.metadata().get(GROUPS_KEY)) {
+            None => Kind::Unknown,
+            Some(Ok(config)) => Kind::Vae { config },
+            Some(Err(doubt)) => Kind::UnclearVae { doubt },
+        }
+    };
+    let parameters = checkpoint.tensors().map(|t| t.elements() as u64).sum();
+    Identity { kind, tensors: checkpoint.tensors().len(), parameters }
+}
+
+/// `None` if the tensors are not those of a VAE.
+fn vae(names: &Names<'_>, groups: Option<&String>) -> Option<Result<VaeConfig, VaeDoubt>> {
+    let size = |seen: &[Seen]| {
+        seen.iter().find_map(|&(name, axis, per)| Some(names.get(name)?.shape().get(axis)? / per))
+    };
+    let colours = size(&COLOURS)?;
+    let latent = size(&LATENT)?;
+    let channels = [size(&CHANNELS[0])?, size(&CHANNELS[1])?, size(&CHANNELS[2])?, size(&CHANNELS[3])?];
+    let resnets =
+        resnets(names, "encoder.down_blocks.0").max(resnets(names, "decoder.up_blocks.3").saturating_sub(1));
+    let known = known_groups(groups, channels);
+    Some(known.and_then(|groups| accepted(VaeConfig { colours, latent, channels, resnets, groups })))
+}
+
+/// Number of resnets in a stage, counted up to one more than is accepted.
+fn resnets(names: &Names<'_>, stage: &str) -> usize {
+    (0..=MAX_RESNETS + 1)
+        .take_while(|r| names.get(&format!("{stage}.resnets.{r}.conv1.weight")).is_some())
+        .count()
+}
+
+/// A norm has one scale per channel whatever its groups are, so no tensor shows them.
+fn known_groups(said: Option<&String>, channels: [usize; 4]) -> Result<usize, VaeDoubt> {
+    let divides = |groups: usize| groups > 0 && channels.iter().all(|c| c % groups == 0);
+    if let Some(said) = said {
+        let wrong = || VaeDoubt::Groups { said: clip(said), channels };
+        return said.parse().ok().filter(|&groups| divides(groups)).ok_or_else(wrong);
+    }
+    let (full, tiny) = (VaeConfig::full(), VaeConfig::tiny());
+    let groups = if channels[0] == full.channels[0] {
+        full.groups
+    } else if channels == tiny.channels {
+        tiny.groups
+    } else {
+        0
+    };
+    Some(groups).filter(|&groups| divides(groups)).ok_or(VaeDoubt::GroupsUnknown { channels })
+}
+
+fn accepted(config: VaeConfig) -> Result<VaeConfig, VaeDoubt> {
+    let widest = config.channels.iter().copied().max().unwrap_or(0);
+    let narrowest = config.channels.iter().copied().min().unwrap_or(0);
+    for (what, got, max) in [
+        ("number of colours", config.colours, MAX_COLOURS),
+        ("number of latent channels", config.latent, MAX_LATENT),
+        ("largest number of channels", widest, MAX_CHANNELS),
+        ("smallest number of channels", narrowest, MAX_CHANNELS),
+        ("number of resnets per stage", config.resnets, MAX_RESNETS),
+    ] {
+        if !(1..=max).contains(&got) {
+            return Err(VaeDoubt::Size { what, got, max });
+        }
+    }
+    Ok(config)
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Vae { config } => write!(f, "a SeedVR2 video VAE with channels {:?}", config.channels),
+            Kind::UnclearVae { doubt } => write!(f, "a SeedVR2 video VAE, but {doubt}"),
+            Kind::Dit3b => f.write_str("the SeedVR2 3B diffusion transformer"),
+            Kind::Dit7b => f.write_str("the SeedVR2 7B diffusion transformer"),
+            Kind::Unknown => f.write_str("of an unknown kind"),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Checkpoints for the networks of Remaster.
+//!
+//! * [`Checkpoint`]: a safetensors file, mapped and checked before anything is believed;
+//! * [`identify`]: what a checkpoint is, from names and shapes;
+//! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
+//! * [`open_vae`]: all of that for the video VAE, and the values as [`CheckpointParams`];
+//! * [`FormulaParams`]: weights that are a pure function of their name, for tests and benchmarks;
+//! * [`read_tensors`], [`write_tensors`]: f32 tensors in and out of files.
+//!
+//! A file is judged by its content, never by its name. Nothing here uses the network.
+//!
+//! ```
+//! use remaster_weights::{Checkpoint, Kind, identify};
+//!
+//! let header = br#"{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#;
+//! let mut file = (header.len() as u64).to_le_bytes().to_vec();
+//! file.extend(header);
+//! file.extend([0x00, 0x3c, 0x00, 0xc0]);
+//!
+//! let checkpoint = Checkpoint::from_bytes(file)?;
+//! let mut values = [0.0; 2];
+//! let a = checkpoint.get("a").ok_or("no tensor a")?;
+//! checkpoint.read_f32(a, 0, &mut values)?;
+//! assert_eq!(values, [1.0, -2.0]);
+//! assert_eq!(identify(&checkpoint).kind, Kind::Unknown);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod checkpoint;
+mod error;
+mod formula;
+mod hash;
+mod header;
+mod identify;
+mod load;
+mod names;
+mod near;
+mod report;
+mod sniff;
+mod stored;
+mod tensorfile;
+
+pub use checkpoint::Checkpoint;
+pub use error::{CheckpointError, LoadError, ReadError, TensorFault};
+pub use formula::{
+    Checksum, FormulaError, FormulaParams, checksum, fill_formula, fill_uniform, formula_value, uniform,
+};
+pub use hash::sha256_hex;
+pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
+pub use identify::{Identity, Kind, VaeDoubt, identify};
+pub use load::{CheckpointParams, open_vae};
+pub use names::{RULES, Rule, Stored};
+pub use report::{Applied, LoadReport, Missing, WrongDtype, WrongShape, check};
+pub use stored::StoredDtype;
+pub use tensorfile::{NamedTensor, TensorFileError, parse_tensors, read_tensors, write_tensors};

@@ -1,0 +1,92 @@
+//! The values of a checkpoint for a network.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use remaster_compute::{Part, SourceError, WeightSource, WeightSpec};
+use remaster_model::vae::{self, VaeConfig};
+use remaster_model::{Param, Params, tensors_of};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::LoadError;
+use crate::header::TensorInfo;
+use crate::identify::{Kind, identify};
+use crate::names::{Names, same_shape};
+use crate::report::{LoadReport, check};
+
+/// Gives a network the values of a checkpoint. Every piece is read from the file when it is asked for,
+/// and the file's pages are given back once the last value of a tensor was read.
+#[derive(Clone, Debug)]
+pub struct CheckpointParams {
+    checkpoint: Arc<Checkpoint>,
+    /// The tensors by our names, sorted.
+    tensors: Arc<[(String, TensorInfo)]>,
+}
+
+impl CheckpointParams {
+    /// The values of `checkpoint`.
+    pub fn new(checkpoint: Arc<Checkpoint>) -> Self {
+        let tensors = Names::of(&checkpoint).into_sorted();
+        CheckpointParams { checkpoint, tensors: tensors.into() }
+    }
+
+    /// The checkpoint behind it.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    fn find(&self, Param { name, shape }: &Param) -> Result<TensorInfo, String> {
+        let at = self.tensors.binary_search_by(|(ours, _)| ours.as_str().cmp(name));
+        let (_, tensor) = &self.tensors[at.map_err(|_| format!("the checkpoint has no tensor `{name}`"))?];
+        if !same_shape(tensor.shape(), shape) {
+            return Err(format!("tensor `{name}` is {:?}, expected {shape:?}", tensor.shape()));
+        }
+        Ok(tensor.clone())
+    }
+}
+
+impl Params for CheckpointParams {
+    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
+        let tensors = tensors_of(prefix, spec).map(|param| self.find(&param));
+        Arc::new(Source { checkpoint: Arc::clone(&self.checkpoint), tensors })
+    }
+}
+
+struct Source {
+    checkpoint: Arc<Checkpoint>,
+    /// Main part and bias, or why there is none.
+    tensors: [Result<TensorInfo, String>; 2],
+}
+
+impl WeightSource for Source {
+    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        let tensor = match part {
+            Part::Main => &self.tensors[0],
+            Part::Bias => &self.tensors[1],
+        };
+        let tensor = tensor.as_ref().map_err(|why| SourceError(why.clone()))?;
+        self.checkpoint.read_f32(tensor, start, out).map_err(|error| SourceError(error.to_string()))?;
+        if start + out.len() == tensor.elements() {
+            self.checkpoint.release(tensor);
+        }
+        Ok(())
+    }
+}
+
+/// Opens the checkpoint of a video VAE. Its sizes come from its tensors; anything missing, left over or
+/// of another shape is an error that lists it.
+pub fn open_vae(path: &Path) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
+    let path = || path.to_owned();
+    let checkpoint =
+        Checkpoint::open(&path()).map_err(|source| LoadError::Checkpoint { path: path(), source })?;
+    let config = match identify(&checkpoint).kind {
+        Kind::Vae { config } => config,
+        Kind::UnclearVae { doubt } => return Err(LoadError::Doubt { path: path(), doubt }),
+        kind => return Err(LoadError::NotAVae { path: path(), kind }),
+    };
+    let report = check(&checkpoint, &vae::params(&config));
+    if !report.is_complete() {
+        return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
+    }
+    Ok((config, CheckpointParams::new(Arc::new(checkpoint)), report))
+}

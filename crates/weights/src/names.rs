@@ -1,0 +1,150 @@
+//! The one table of names. The names of the public checkpoint are ours; other layouts are rows here.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::checkpoint::Checkpoint;
+use crate::header::TensorInfo;
+
+/// Where a rule looks in a stored name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// At its start.
+    Prefix(&'static str),
+    /// Anywhere.
+    Part(&'static str),
+}
+
+/// A row of the table: in files of `layout`, `stored` is what we call `ours`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Which files have it.
+    pub layout: &'static str,
+    /// What they write.
+    pub stored: Stored,
+    /// What it is here.
+    pub ours: &'static str,
+}
+
+const fn rule(layout: &'static str, stored: Stored, ours: &'static str) -> Rule {
+    Rule { layout, stored, ours }
+}
+
+use Stored::{Part, Prefix};
+
+/// Every accepted difference from the public checkpoint's names. Prefixes may be nested; a part is
+/// replaced once.
+pub const RULES: &[Rule] = &[
+    rule("pipeline in one file", Prefix("vae."), ""),
+    rule("latent diffusion", Prefix("first_stage_model."), ""),
+    rule("latent diffusion", Prefix("model.diffusion_model."), ""),
+    rule("wrapped module", Prefix("model."), ""),
+    rule("legacy diffusers attention", Part(".attentions.0.query."), ".attentions.0.to_q."),
+    rule("legacy diffusers attention", Part(".attentions.0.key."), ".attentions.0.to_k."),
+    rule("legacy diffusers attention", Part(".attentions.0.value."), ".attentions.0.to_v."),
+    rule("legacy diffusers attention", Part(".attentions.0.proj_attn."), ".attentions.0.to_out.0."),
+];
+
+/// Our name for the tensor a file calls `stored`.
+pub(crate) fn ours(stored: &str) -> Cow<'_, str> {
+    let mut rest = stored;
+    while let Some(shorter) = RULES.iter().find_map(|rule| match rule.stored {
+        Prefix(prefix) => rest.strip_prefix(prefix),
+        Part(_) => None,
+    }) {
+        rest = shorter;
+    }
+    let part = RULES.iter().find_map(|rule| match rule.stored {
+        Part(part) if rest.contains(part) => Some((part, rule.ours)),
+        _ => None,
+    });
+    match part {
+        Some((part, ours)) => Cow::Owned(rest.replacen(part, ours, 1)),
+        None => Cow::Borrowed(rest),
+    }
+}
+
+/// Whether `stored` is the shape `expected`. A matrix may be stored as the 1x1 convolution it once was:
+/// the values are the same in the same order.
+pub(crate) fn same_shape(stored: &[usize], expected: &[usize]) -> bool {
+    stored == expected || (expected.len() == 2 && stored.strip_prefix(expected) == Some(&[1, 1]))
+}
+
+/// The tensors of a checkpoint under our names.
+pub(crate) struct Names<'a>(HashMap<Cow<'a, str>, &'a TensorInfo>);
+
+impl<'a> Names<'a> {
+    pub(crate) fn of(checkpoint: &'a Checkpoint) -> Self {
+        let mut names = HashMap::with_capacity(checkpoint.tensors().len());
+        for tensor in checkpoint.tensors() {
+            let ours = ours(tensor.name());
+            // When two stored names mean the same tensor, the one that needed no rule wins and the other
+            // one is left over, for the report to say so.
+            if ours == tensor.name() {
+                names.insert(ours, tensor);
+            } else {
+                names.entry(ours).or_insert(tensor);
+            }
+        }
+        Names(names)
+    }
+
+    pub(crate) fn get(&self, ours: &str) -> Option<&'a TensorInfo> {
+        self.0.get(ours).copied()
+    }
+
+    /// Every tensor with our name for it, in the order of these names.
+    pub(crate) fn into_sorted(self) -> Vec<(String, TensorInfo)> {
+        let mut all: Vec<_> = self.0.into_iter().map(|(ours, t)| (ours.into_owned(), t.clone())).collect();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_public_checkpoint_are_ours() {
+        for name in ["encoder.conv_in.weight", "decoder.mid_block.attentions.0.to_out.0.bias", "", "."] {
+            assert_eq!(ours(name), name);
+        }
+    }
+
+    #[test]
+    fn prefixes_are_stripped_and_old_attention_names_replaced() {
+        for (stored, expected) in [
+            ("vae.encoder.conv_in.weight", "encoder.conv_in.weight"),
+            ("first_stage_model.decoder.conv_out.bias", "decoder.conv_out.bias"),
+            ("model.vae.encoder.conv_in.bias", "encoder.conv_in.bias"),
+            ("model.diffusion_model.vid_in.proj.weight", "vid_in.proj.weight"),
+            ("encoder.mid_block.attentions.0.query.weight", "encoder.mid_block.attentions.0.to_q.weight"),
+            (
+                "vae.decoder.mid_block.attentions.0.proj_attn.bias",
+                "decoder.mid_block.attentions.0.to_out.0.bias",
+            ),
+        ] {
+            assert_eq!(ours(stored), expected);
+        }
+    }
+
+    #[test]
+    fn no_rule_gives_a_name_that_another_rule_would_change() {
+        for rule in RULES {
+            if let Part(part) = rule.stored {
+                let once = ours(&format!("x{part}y")).into_owned();
+                assert_eq!(ours(&once), once);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_matrix_may_carry_two_axes_of_one_more() {
+        assert!(same_shape(&[4, 4], &[4, 4]));
+        assert!(same_shape(&[4, 4, 1, 1], &[4, 4]));
+        assert!(!same_shape(&[4, 4, 1], &[4, 4]));
+        assert!(!same_shape(&[4, 4, 1, 2], &[4, 4]));
+        assert!(!same_shape(&[4, 1, 1], &[4]));
+    }
+}

@@ -1,0 +1,61 @@
+//! What a file is, from its first bytes. Names are not asked: people rename files.
+
+use crate::error::CheckpointError;
+use crate::header::MAX_HEADER;
+
+/// Length of the header of a safetensors file, or what the file is instead.
+pub(crate) fn header_len(file: &[u8]) -> Result<usize, CheckpointError> {
+    if file.is_empty() {
+        return Err(CheckpointError::Empty);
+    }
+    // Safetensors first: its length field can look like the start of a pickle (640 is 80 02).
+    let Some((length, rest)) = file.split_first_chunk::<8>() else {
+        return Err(
+            other_format(file).unwrap_or(CheckpointError::Truncated { needed: 8, actual: file.len() as u64 })
+        );
+    };
+    let claimed = u64::from_le_bytes(*length);
+    let cut = CheckpointError::Truncated { needed: claimed.saturating_add(8), actual: file.len() as u64 };
+    match rest.first() {
+        Some(b'{') if claimed > MAX_HEADER as u64 => {
+            // A length no file has, and the brace by chance: say what it is if that is known.
+            Err(other_format(file)
+                .unwrap_or(CheckpointError::HeaderTooLarge { bytes: claimed, max: MAX_HEADER as u64 }))
+        }
+        Some(b'{') if claimed > rest.len() as u64 => Err(cut),
+        Some(b'{') => Ok(claimed as usize),
+        None if claimed <= MAX_HEADER as u64 => Err(other_format(file).unwrap_or(cut)),
+        _ => {
+            Err(other_format(file).unwrap_or_else(|| CheckpointError::NotSafetensors { start: start(file) }))
+        }
+    }
+}
+
+fn other_format(file: &[u8]) -> Option<CheckpointError> {
+    // A zip of PyTorch has `<name>/data.pkl` as its first member, its name within the first bytes.
+    let head = &file[..file.len().min(512)];
+    let has = |word: &[u8]| head.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word));
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let opens = |word: &[u8]| text.get(..word.len()).is_some_and(|at| at.eq_ignore_ascii_case(word));
+    if head.starts_with(b"PK\x03\x04") {
+        return Some(if has(b".pkl") { CheckpointError::Pickle } else { CheckpointError::Zip });
+    }
+    if let [0x80, 2..=5, ..] = head {
+        return Some(CheckpointError::Pickle);
+    }
+    if head.starts_with(b"GGUF") {
+        return Some(CheckpointError::Gguf);
+    }
+    if opens(b"version https://git-lfs") {
+        return Some(CheckpointError::LfsPointer);
+    }
+    // Object stores answer a refused download with XML.
+    if opens(b"<!doctype") || opens(b"<html") || opens(b"<?xml") || opens(b"<head") {
+        return Some(CheckpointError::Html);
+    }
+    None
+}
+
+fn start(file: &[u8]) -> String {
+    file.iter().take(16).map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
+}
