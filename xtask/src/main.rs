@@ -1,1 +1,102 @@
-fn main() {}
+//! `cargo xtask check` before a pull request, `cargo xtask parity` after a kernel changed.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool that talks")]
+
+mod dependencies;
+mod goldens;
+mod layers;
+mod parity;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const HELP: &str = "usage: cargo xtask COMMAND
+
+  check    everything that must hold before a pull request
+  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash
+  parity   runs every golden on this machine and writes docs/parity.md";
+
+/// What every task ends with: nothing, or a reason.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(),
+        ["rules"] => rules(),
+        ["parity"] => parity::write(&root()),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("unknown command\n{HELP}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+fn rules() -> Outcome {
+    let root = root();
+    let workspace = workspace::read(&root)?;
+    step("dependency table", || layers::check(&root, &workspace))?;
+    step("list of dependencies", || dependencies::check(&root, &workspace))?;
+    step("goldens by hash", || goldens::check(&root.join("testdata")))?;
+    step("parity lists every golden", || parity::check(&root))
+}
+
+fn check() -> Outcome {
+    step("format", || cargo(&["fmt", "--all", "--check"]))?;
+    rules()?;
+    step("clippy", || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    })?;
+    // nextest does not run the examples in comments.
+    if nextest() {
+        step("tests", || cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
+        step("examples", || cargo(&["test", "--workspace", "--locked", "--doc"]))?;
+    } else {
+        step("tests", || cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+    }
+    step("documentation", || cargo(&["doc", "--workspace", "--locked", "--no-deps"]))
+}
+
+/// Runs one part, names it, and says how long it took.
+fn step(name: &str, work: impl FnOnce() -> Outcome) -> Outcome {
+    println!("== {name}");
+    let started = Instant::now();
+    work().map_err(|reason| format!("{name}: {reason}"))?;
+    println!("== {name}: ok, {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn nextest() -> bool {
+    let found = Command::new(tool()).args(["nextest", "--version"]).output();
+    found.is_ok_and(|out| out.status.success())
+}
+
+/// The cargo that runs this task.
+fn tool() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
+
+fn cargo(args: &[&str]) -> Outcome {
+    let mut command = Command::new(tool());
+    command.args(args).current_dir(root()).env("RUSTDOCFLAGS", "-D warnings");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`cargo {}` ended with {status}", args.join(" "))),
+        Err(error) => Err(format!("`cargo {}` cannot be run: {error}", args.join(" "))),
+    }
+}

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use remaster_compute::{Backend, DType};
+use remaster_compute::{Backend, CpuPath, DType};
+use remaster_model::Build;
+
+use crate::error::CliError;
 
 /// Restore and upscale video with the SeedVR2 networks on your own machine.
 ///
@@ -29,11 +32,85 @@ pub(crate) enum Command {
     },
     /// Check this machine: run parts of the network and compare with the original's numbers.
     Doctor(DoctorArgs),
+    /// Time kernels or the network on this machine.
+    Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
     /// Run the video VAE alone, on tensors or still images.
     Vae {
         #[command(subcommand)]
         command: VaeCommand,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Convolutions, normalisation and attention against the machine's limits.
+    Kernels(BenchKernelsArgs),
+    /// One half of the full network on made-up weights and frames.
+    Vae(BenchVaeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchKernelsArgs {
+    #[command(flatten)]
+    pub(crate) device: Device,
+    /// Timed runs of each kernel.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) repeat: usize,
+    /// Runs before them that do not count.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) warmup: usize,
+    /// Fail (exit code 6) if a kernel is below this share of its limit.
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) floor: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchVaeArgs {
+    /// encode or decode.
+    #[arg(value_enum)]
+    pub(crate) what: What,
+    #[command(flatten)]
+    pub(crate) device: Device,
+    /// Frames of the clip, 4n + 1.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) frames: usize,
+    /// Rows of a frame.
+    #[arg(long, default_value_t = 256, value_name = "PIXELS")]
+    pub(crate) height: usize,
+    /// Columns of a frame.
+    #[arg(long, default_value_t = 256, value_name = "PIXELS")]
+    pub(crate) width: usize,
+    /// Frames per slice; 0 runs the clip in one piece.
+    #[arg(long, default_value_t = 0, value_name = "FRAMES")]
+    pub(crate) slice: usize,
+    /// Timed runs.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) repeat: usize,
+    /// Runs before them that do not count.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) warmup: usize,
+    /// Run once for each line on stdin and print the seconds on stderr: for taking turns with a peer.
+    #[arg(long)]
+    pub(crate) step: bool,
+}
+
+/// A half of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum What {
+    Encode,
+    Decode,
+}
+
+impl What {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            What::Encode => "encode",
+            What::Decode => "decode",
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,14 +140,27 @@ pub(crate) struct Device {
     /// Storage of activations and weights: f32, bf16 or f16. Sums are always f32.
     #[arg(long, default_value = "f32", value_name = "TYPE")]
     pub(crate) dtype: DType,
+    /// Kernels of the cpu backend: auto, portable, avx2, avx512 or amx; `,direct` turns Winograd off.
+    #[arg(long, default_value = "auto", value_name = "PATH", env = "REMASTER_CPU_PATH")]
+    cpu_path: CpuPath,
+    /// Run each upsampler step by step instead of folded into one convolution.
+    #[arg(long)]
+    no_collapse: bool,
 }
 
 impl Device {
-    pub(crate) fn backend(&self) -> Backend {
+    pub(crate) fn backend(&self) -> Result<Backend, CliError> {
         match (self.backend, self.threads) {
-            (Backend::Cpu { .. }, Some(n)) => Backend::Cpu { threads: n.into() },
-            (backend, _) => backend,
+            (Backend::Cpu { threads, .. }, n) => {
+                Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.cpu_path })
+            }
+            (backend, Some(_)) => Err(CliError::Threads { backend: backend.name() }),
+            (backend, None) => Ok(backend),
         }
+    }
+
+    pub(crate) fn build(&self) -> Build {
+        Build { dtype: self.dtype, collapse: !self.no_collapse }
     }
 }
 
@@ -78,8 +168,8 @@ impl Device {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) device: Device,
-    /// Run every golden in this folder instead of the ones inside the binary.
-    #[arg(long, value_name = "DIR")]
+    /// Run every golden in this folder, or this one golden, instead of the ones inside the binary.
+    #[arg(long, value_name = "DIR|FILE")]
     pub(crate) goldens: Option<PathBuf>,
     /// Print the table as Markdown.
     #[arg(long, conflicts_with = "json")]

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use remaster_compute::CancelToken;
-use remaster_doctor::{Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden};
+use remaster_doctor::{
+    DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,
+};
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
@@ -20,12 +22,13 @@ struct Report {
 }
 
 pub(crate) fn run(args: &DoctorArgs, out: &Output) -> Result<(), CliError> {
+    let backend = args.device.backend()?;
     let goldens = match &args.goldens {
-        None => embedded().map_err(remaster_doctor::DoctorError::from)?,
+        None => embedded().map_err(DoctorError::from)?,
+        Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let settings =
-        Settings { backend: args.device.backend(), dtype: args.device.dtype, cancel: CancelToken::default() };
+    let settings = Settings { backend, build: args.device.build(), cancel: CancelToken::default() };
     let mut stages = Vec::new();
     for golden in &goldens {
         out.say(format_args!("running {}", golden.name));
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output) -> Result<(), CliError> {
     let failed = stages.iter().filter(|s| !s.passed).count();
     let report = Report {
         backend: settings.backend.name(),
-        dtype: settings.dtype.name(),
+        dtype: settings.build.dtype.name(),
         tolerance: TOLERANCE,
         passed: failed == 0,
         stages,
@@ -60,7 +63,7 @@ fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
     }
     files.sort();
     let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
-    let mut goldens = goldens.map_err(remaster_doctor::DoctorError::from)?;
+    let mut goldens = goldens.map_err(DoctorError::from)?;
     goldens.retain(|g| !g.is_tiled());
     match goldens.is_empty() {
         true => Err(CliError::NoGolden { path: folder.to_owned() }),
@@ -69,7 +72,7 @@ fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
 }
 
 fn psnr(stage: &Stage) -> String {
-    stage.psnr.map_or("equal".into(), |p| format!("{p:.1}"))
+    stage.psnr.map_or("equal".into(), |p| format!("{p:.1} dB"))
 }
 
 fn table(report: &Report) -> String {
@@ -77,7 +80,7 @@ fn table(report: &Report) -> String {
     for s in &report.stages {
         let name = format!("{} {}", s.golden, s.stage);
         let verdict = if s.passed { "pass" } else { "FAIL" };
-        text += &format!("{verdict}  {:9.2e}  {:>6} dB  {name}\n", s.max_abs, psnr(s));
+        text += &format!("{verdict}  {:9.2e}  {:>8}  {name}\n", s.max_abs, psnr(s));
     }
     let worst = report.stages.iter().map(|s| s.max_abs).fold(0.0, f64::max);
     let verdict = if report.passed { "healthy" } else { "UNHEALTHY" };
@@ -91,8 +94,7 @@ fn table(report: &Report) -> String {
 }
 
 fn markdown(report: &Report) -> String {
-    let mut text =
-        String::from("| golden | tensor | max abs error | PSNR, dB | |\n|---|---|---:|---:|---|\n");
+    let mut text = String::from("| golden | tensor | max abs error | PSNR | |\n|---|---|---:|---:|---|\n");
     for s in &report.stages {
         let verdict = if s.passed { "pass" } else { "**fail**" };
         text += &format!("| {} | {} | {:.2e} | {} | {verdict} |\n", s.golden, s.stage, s.max_abs, psnr(s));

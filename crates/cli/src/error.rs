@@ -14,6 +14,10 @@ pub(crate) enum CliError {
     Exists { path: PathBuf },
     #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full")]
     Weights { word: String },
+    #[error("--threads is for the cpu backend; leave it out with {backend}")]
+    Threads { backend: &'static str },
+    #[error("{path} does not say what to write; use a name that ends in {allowed}")]
+    Ending { path: PathBuf, allowed: &'static str },
     #[error("cannot read {path}")]
     Read {
         path: PathBuf,
@@ -40,10 +44,29 @@ pub(crate) enum CliError {
     Frames { frames: usize },
     #[error("no golden in {path}; a golden is a .safetensors file of testdata")]
     NoGolden { path: PathBuf },
+    #[error("cannot use {path}")]
+    Input {
+        path: PathBuf,
+        #[source]
+        source: TensorFileError,
+    },
+    #[error("cannot use {path}")]
+    Checkpoint {
+        path: PathBuf,
+        #[source]
+        source: CheckpointError,
+    },
+    #[error("only the cpu backend is timed; leave --backend away")]
+    BenchBackend,
+    #[error("the clip cannot be timed: {source}")]
+    BenchSize {
+        #[source]
+        source: PlanError,
+    },
+    #[error("{kernel} runs at {ratio:.2} of its limit, below the floor of {floor:.2}")]
+    Floor { kernel: String, ratio: f64, floor: f64 },
     #[error(transparent)]
-    File(#[from] TensorFileError),
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    Output(#[from] TensorFileError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -62,11 +85,18 @@ impl CliError {
     /// As documented in `remaster --help`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            CliError::Exists { .. } | CliError::Weights { .. } | CliError::Frames { .. } => 2,
-            CliError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. }) => 4,
-            CliError::Compute(ComputeError::Cancelled) => 130,
-            CliError::Compute(_) | CliError::Doctor(DoctorError::Compute { .. }) => 5,
-            CliError::Unhealthy { .. } | CliError::Unusable { .. } => 6,
+            CliError::Exists { .. }
+            | CliError::Weights { .. }
+            | CliError::Threads { .. }
+            | CliError::Ending { .. }
+            | CliError::Frames { .. } => 2,
+            CliError::Compute(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => match source
+            {
+                ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. } => 4,
+                ComputeError::Cancelled => 130,
+                _ => 5,
+            },
+            CliError::Floor { .. } | CliError::Unhealthy { .. } | CliError::Unusable { .. } => 6,
             _ => 3,
         }
     }

@@ -1,6 +1,7 @@
 //! The binary `remaster`: arguments in, results on stdout, words for people on stderr.
 
 mod args;
+mod bench;
 mod doctor;
 mod error;
 mod models;
@@ -13,14 +14,19 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, ModelsCommand};
+use args::{BenchCommand, Cli, Command, ModelsCommand};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::usage(&error),
+    };
     let out = output::Output::new(cli.json);
     let result = match cli.command {
         Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, &out),
         Command::Doctor(args) => doctor::run(&args, &out),
+        Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, &out),
+        Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, &out),
         Command::Vae { command } => vae::run(&command, &out),
     };
     match result {

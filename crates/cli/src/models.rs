@@ -15,7 +15,10 @@ struct Report {
     file: String,
     bytes: u64,
     sha256: String,
-    kind: String,
+    /// One of `vae`, `dit_3b`, `dit_7b`, `unknown`.
+    kind: &'static str,
+    /// The same for people.
+    description: String,
     tensors: usize,
     parameters: u64,
     /// Tensors per number format.
@@ -38,7 +41,8 @@ struct Entry {
 
 pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> {
     let path = &args.file;
-    let checkpoint = Checkpoint::open(path)?;
+    let checkpoint =
+        Checkpoint::open(path).map_err(|source| CliError::Checkpoint { path: path.clone(), source })?;
     let identity = identify(&checkpoint);
     let fit = match &identity.kind {
         Kind::Vae { config } => Some(check(&checkpoint, &vae::params(config))),
@@ -57,7 +61,11 @@ pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> 
         file: path.display().to_string(),
         bytes: checkpoint.len_bytes(),
         sha256: sha256_hex(path).map_err(|source| CliError::Read { path: path.clone(), source })?,
-        kind: identity.kind.to_string(),
+        kind: word(&identity.kind),
+        description: match &identity.kind {
+            Kind::Unknown => "unknown".to_owned(),
+            kind => kind.to_string(),
+        },
         tensors: identity.tensors,
         parameters: identity.parameters,
         dtypes,
@@ -78,6 +86,15 @@ pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> 
     }
 }
 
+fn word(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Vae { .. } | Kind::UnclearVae { .. } => "vae",
+        Kind::Dit3b => "dit_3b",
+        Kind::Dit7b => "dit_7b",
+        Kind::Unknown => "unknown",
+    }
+}
+
 fn describe(report: &Report) -> String {
     let formats: Vec<String> = report.dtypes.iter().map(|(d, n)| format!("{d} x {n}")).collect();
     let mut text = format!(
@@ -85,7 +102,7 @@ fn describe(report: &Report) -> String {
         report.file,
         report.bytes,
         report.sha256,
-        report.kind,
+        report.description,
         report.tensors,
         formats.join(", "),
         report.parameters

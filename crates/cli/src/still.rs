@@ -12,14 +12,25 @@ use crate::error::CliError;
 /// The first bytes of every PNG.
 pub(crate) const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
+/// Most bytes of picture that a byte of PNG can stand for: deflate reaches 1032, and a palette index of
+/// one bit becomes up to 32.
+const MAX_RATIO: u64 = 1032 * 32;
+
 /// An 8- or 16-bit PNG as one frame `[1, h, w, 3]` in [-1, 1]. Grey becomes RGB; alpha is refused.
 pub(crate) fn read(path: &Path) -> Result<HostTensor, CliError> {
     let unusable = |reason: String| CliError::Picture { path: path.to_owned(), reason };
-    let file = File::open(path).map_err(|source| CliError::Read { path: path.to_owned(), source })?;
+    let failed = |source| CliError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let stored = file.metadata().map_err(failed)?.len();
     let mut decoder = png::Decoder::new(BufReader::new(file));
     decoder.set_transformations(Transformations::EXPAND);
     let mut reader = decoder.read_info().map_err(|e| unusable(e.to_string()))?;
     let size = reader.output_buffer_size().ok_or_else(|| unusable("it is too large".into()))?;
+    // A few bytes may claim any size; memory is only asked for what they can really hold.
+    if size as u64 / MAX_RATIO > stored {
+        let (width, height) = (reader.info().width, reader.info().height);
+        return Err(unusable(format!("it claims {width} x {height} pixels in {stored} bytes")));
+    }
     let mut bytes = vec![0; size];
     let info = reader.next_frame(&mut bytes).map_err(|e| unusable(e.to_string()))?;
     let colours = match info.color_type {

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use remaster_compute::meter::Meter;
-use remaster_compute::{CancelToken, HostTensor, Ops};
+use remaster_compute::{Backend, CancelToken, HostTensor, Ops};
 use remaster_model::vae::{Decoder, Encoder, Gaussian, Half, VaeConfig, dry_run, load, run_clip};
 use remaster_model::{Params, Scope};
 use remaster_plan::{Clip, SPACE, TIME, slices};
 use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
-use crate::args::{Device, VaeArgs, VaeCommand};
+use crate::args::{VaeArgs, VaeCommand};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::tensors::{self, FRAMES, LATENT};
@@ -42,13 +42,15 @@ struct Report {
     height: usize,
     width: usize,
     phases: Vec<Phase>,
-    /// Round trip only: dB against the input, for values in [-1, 1].
+    /// Round trip only: dB against the input, for values in [-1, 1]; absent if equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     psnr: Option<f64>,
 }
 
 pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
     let (VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args)) = command;
+    let written = if matches!(command, VaeCommand::Encode(_)) { LATENT } else { FRAMES };
+    tensors::check_output(&args.output, written)?;
     if args.output.exists() && !args.yes {
         return Err(CliError::Exists { path: args.output.clone() });
     }
@@ -72,16 +74,17 @@ pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
         VaeCommand::Roundtrip(_) => {
             let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
             let clip = frames_of(&args.input, &x)?;
+            tensors::check_frames(&args.output, clip.frames())?;
             let z = network.encode(&x, &mut phases)?;
             let y = network.decode(&z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
-            (clip, Some(x.difference(&y).psnr(2.0)))
+            (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
     };
     let report = Report {
         input: args.input.display().to_string(),
         output: args.output.display().to_string(),
-        backend: args.device.backend().name(),
+        backend: network.backend.name(),
         dtype: args.device.dtype.name(),
         frames: clip.frames(),
         height: clip.height(),
@@ -125,12 +128,13 @@ fn describe(report: &Report) -> String {
 struct Network<'a> {
     config: VaeConfig,
     params: Box<dyn Params>,
-    device: Device,
+    backend: Backend,
     args: &'a VaeArgs,
 }
 
 impl<'a> Network<'a> {
     fn open(args: &'a VaeArgs) -> Result<Self, CliError> {
+        let backend = args.device.backend()?;
         let (config, params): (_, Box<dyn Params>) = match args.weights.as_str() {
             "formula:tiny" => (VaeConfig::tiny(), Box::new(FormulaParams)),
             "formula:full" => (VaeConfig::full(), Box::new(FormulaParams)),
@@ -140,7 +144,7 @@ impl<'a> Network<'a> {
                 (config, Box::new(params))
             }
         };
-        Ok(Network { config, params, device: args.device, args })
+        Ok(Network { config, params, backend, args })
     }
 
     fn size<T>(&self, result: Result<T, remaster_plan::PlanError>) -> Result<T, CliError> {
@@ -158,8 +162,11 @@ impl<'a> Network<'a> {
     }
 
     fn decode(&mut self, z: &HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
-        let (t, h, w) = (z.shape.t.saturating_sub(1) * TIME + 1, z.shape.h * SPACE, z.shape.w * SPACE);
-        self.size(Clip::new(t, h, w))?;
+        // Saturating: an empty tensor may claim any size.
+        let t = z.shape.t.checked_sub(1).map_or(0, |n| n.saturating_mul(TIME).saturating_add(1));
+        let (h, w) = (z.shape.h.saturating_mul(SPACE), z.shape.w.saturating_mul(SPACE));
+        let clip = self.size(Clip::new(t, h, w))?;
+        tensors::check_frames(&self.args.output, clip.frames())?;
         let lengths = self.size(slices::latents(z.shape.t, self.args.slice))?;
         let config = self.config.clone();
         let build = |scope: &mut Scope<'_>| -> Box<dyn Half> {
@@ -177,13 +184,14 @@ impl<'a> Network<'a> {
         lengths: &[usize],
         phases: &mut Vec<Phase>,
     ) -> Result<HostTensor, CliError> {
-        let (backend, dtype) = (self.device.backend(), self.device.dtype);
+        let (backend, form) = (self.backend, self.args.device.build());
+        let dtype = form.dtype;
         let mut meter = Meter::endless(backend.sizing());
-        let half = build(&mut Scope::root(self.params.as_mut(), dtype));
+        let half = build(&mut Scope::root(self.params.as_mut(), form));
         dry_run(&mut meter, half.as_ref(), dtype, clip.shape, lengths)?;
         let planned_bytes = meter.arena().peak();
 
-        let half = build(&mut Scope::root(self.params.as_mut(), dtype));
+        let half = build(&mut Scope::root(self.params.as_mut(), form));
         let started = Instant::now();
         let mut ops = backend.open(planned_bytes, CancelToken::default())?;
         load(ops.as_mut(), half.as_ref())?;

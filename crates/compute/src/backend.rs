@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::cancel::CancelToken;
-use crate::cpu::{Cpu, CpuOptions, CpuSizing};
+use crate::cpu::{Cpu, CpuOptions, CpuPath, CpuSizing};
 use crate::error::ComputeError;
 use crate::ops::{Ops, Sizing};
 use crate::reference::{Reference, ReferenceSizing};
@@ -15,15 +15,22 @@ pub enum Backend {
     Cpu {
         /// Worker threads.
         threads: usize,
+        /// Kernels to use.
+        path: CpuPath,
     },
     /// See `reference`.
     Reference,
 }
 
 impl Backend {
-    /// The CPU with as many threads as the machine offers.
+    /// The CPU with as many threads as the machine offers and the fastest kernels it has.
     pub fn cpu() -> Self {
-        Backend::Cpu { threads: std::thread::available_parallelism().map_or(1, |n| n.get()) }
+        Self::cpu_with(std::thread::available_parallelism().map_or(1, |n| n.get()))
+    }
+
+    /// The CPU with this many threads and the fastest kernels it has.
+    pub fn cpu_with(threads: usize) -> Self {
+        Backend::Cpu { threads, path: CpuPath::detect() }
     }
 
     /// The word used on the command line.
@@ -37,7 +44,7 @@ impl Backend {
     /// What a meter needs to stand for it.
     pub fn sizing(&self) -> Box<dyn Sizing> {
         match *self {
-            Backend::Cpu { threads } => Box::new(CpuSizing { threads }),
+            Backend::Cpu { threads, path } => Box::new(CpuSizing { threads, path }),
             Backend::Reference => Box::new(ReferenceSizing),
         }
     }
@@ -45,7 +52,7 @@ impl Backend {
     /// Starts it with an arena of `cap` bytes.
     pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops>, ComputeError> {
         Ok(match *self {
-            Backend::Cpu { threads } => Box::new(Cpu::new(CpuOptions { threads, cap, cancel })?),
+            Backend::Cpu { threads, path } => Box::new(Cpu::new(CpuOptions { threads, path, cap, cancel })?),
             Backend::Reference => Box::new(Reference::new(cap)?),
         })
     }

@@ -38,12 +38,14 @@ mod weight;
 pub use arena::{ALIGN, Arena, Buffer};
 pub use backend::Backend;
 pub use cancel::CancelToken;
+pub use cpu::{CpuPath, Isa};
 pub use dtype::DType;
 pub use error::{ComputeError, SourceError};
 pub use host_tensor::{Difference, HostTensor};
 pub use ops::{
     AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
-    Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, Work,
+    Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
+    Work,
 };
 pub use tensor::{Band, Shape, Tensor, View};
 pub use weight::{Part, Weight, WeightSource, WeightSpec};

@@ -5,7 +5,7 @@ use crate::arena::Arena;
 use crate::error::{ComputeError, ensure};
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
-    Work, same_shape,
+    UpsampleDesc, Work, same_shape,
 };
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
@@ -60,10 +60,14 @@ impl Meter {
         self.counts.calls += 1;
         self.counts.bytes_moved += operands.iter().flatten().map(|v| v.bytes()).sum::<u64>();
         if let Some(work) = work {
-            let scratch = self.sizing.scratch_bytes(&work);
-            if scratch > 0 {
-                self.arena.alloc(scratch)?;
-            }
+            self.scratch(self.sizing.scratch_bytes(&work))?;
+        }
+        Ok(())
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<(), ComputeError> {
+        if bytes > 0 {
+            self.arena.alloc(bytes)?;
         }
         Ok(())
     }
@@ -84,7 +88,9 @@ impl Ops for Meter {
 
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if !weight.is_resident() {
-            weight.set_buffer(Some(self.arena.alloc(self.weight_bytes(&weight.spec()))?));
+            let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
+            self.scratch(self.sizing.load_scratch_bytes(&weight.spec()))?;
+            weight.set_buffer(Some(buffer));
         }
         Ok(())
     }
@@ -121,6 +127,15 @@ impl Ops for Meter {
             Some(&d.output),
         ];
         self.op(&operands, Some(Work::Conv(work)))
+    }
+
+    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        d.weight.buffer()?;
+        self.counts.conv_macs += work.macs();
+        let sums = d.sums.as_ref().map(|s| &s.output);
+        let operands = [Some(&d.input), d.carried.as_ref(), d.carry.as_ref(), sums, Some(&d.output)];
+        self.op(&operands, Some(Work::Upsample(work)))
     }
 
     fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {

@@ -7,7 +7,7 @@ use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, RowSums, RowSumsDesc,
-    ShuffleDesc, Sizing, Work, same_shape,
+    ShuffleDesc, Sizing, UpsampleDesc, Work, same_shape,
 };
 use crate::tensor::{Shape, View};
 use crate::weight::{Part, Weight, WeightSpec};
@@ -103,6 +103,8 @@ impl Grid {
 fn precision(spec: WeightSpec) -> DType {
     match spec {
         WeightSpec::Conv { dtype, .. } | WeightSpec::Linear { dtype, .. } => dtype,
+        // Folded first, rounded then: the two factors stay as they are.
+        WeightSpec::Upsample { .. } => DType::F32,
         WeightSpec::Norm { .. } => DType::F32,
     }
 }
@@ -215,6 +217,74 @@ impl Ops for Reference {
                         (None, Some(old)) => old.at(frame, y, x, c) as f32,
                         (None, None) => input.at(0, y, x, c) as f32,
                     });
+                }
+            }
+            self.host.write_all(OP, carry, &tail)?;
+        }
+        self.write_sums(&d.sums, &d.output)
+    }
+
+    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+        const OP: &str = "upsample";
+        let work = d.check()?;
+        let input = self.read(OP, &d.input)?;
+        let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
+        let (kernel, bias) = self.weight(d.weight)?;
+        let z = if work.time { 2 } else { 1 };
+        let (cin, mid) = (work.cin, work.cout);
+        let mut matrix = vec![0.0; 4 * z * mid * cin];
+        let mut upscale_bias = vec![0.0; 4 * z * mid];
+        d.weight.read_upscale(Part::Main, 0, &mut matrix)?;
+        d.weight.read_upscale(Part::Bias, 0, &mut upscale_bias)?;
+        // A coarse frame by its number in this slice, from -tail on.
+        let coarse = |frame: isize, y: usize, x: usize, c: usize| match (&carried, frame) {
+            (_, 0..) => input.at(frame as usize, y, x, c),
+            (Some(tail), _) => tail.at((frame + work.tail as isize) as usize, y, x, c),
+            (None, _) => input.at(0, y, x, c),
+        };
+        // One value of the fine frames in between, `frame` counted from the first fine frame of this slice.
+        let fine = |frame: isize, y: usize, x: usize, m: usize| -> f64 {
+            let (frame, phase) = match (work.time, work.continued) {
+                (false, _) => (frame, 0),
+                (true, true) => (frame.div_euclid(2), frame.rem_euclid(2) as usize),
+                // The second fine frame of a clip's first coarse one is left out; before it, copies.
+                (true, false) if frame <= 0 => (0, 0),
+                (true, false) => ((frame + 1) / 2, ((frame + 1) % 2) as usize),
+            };
+            let channel = ((y % 2 * 2 + x % 2) * z + phase) * mid + m;
+            let row = &matrix[channel * cin..(channel + 1) * cin];
+            let products =
+                row.iter().enumerate().map(|(c, w)| coarse(frame, y / 2, x / 2, c) * f64::from(*w));
+            products.sum::<f64>() + f64::from(upscale_bias[channel])
+        };
+        let (rows, columns) = (2 * work.h, 2 * work.w);
+        let mut out = Vec::with_capacity(d.output.shape().len());
+        for t in 0..work.t_out {
+            for (y, x) in work.rows.clone().flat_map(|y| (0..columns).map(move |x| (y, x))) {
+                let mut sums: Vec<f64> = bias.iter().map(|b| f64::from(*b)).collect();
+                for (dt, dy, dx) in triples(3, 3, 3) {
+                    let (y, x) = ((y + dy).wrapping_sub(1), (x + dx).wrapping_sub(1));
+                    if y >= rows || x >= columns {
+                        continue;
+                    }
+                    for m in 0..mid {
+                        let value = fine((t + dt) as isize - 2, y, x, m);
+                        for (o, sum) in sums.iter_mut().enumerate() {
+                            *sum += value * f64::from(kernel[((o * mid + m) * 9 + dt * 3 + dy) * 3 + dx]);
+                        }
+                    }
+                }
+                out.extend(sums.iter().map(|s| *s as f32));
+            }
+        }
+        self.host.write_all(OP, &d.output, &out)?;
+        if let Some(carry) = &d.carry {
+            let rows = carry.row_range();
+            let mut tail = Vec::with_capacity(carry.shape().len());
+            for frame in 0..work.tail {
+                let frame = (work.t_in + frame) as isize - work.tail as isize;
+                for (y, x, c) in triples(rows.len(), work.w, cin) {
+                    tail.push(coarse(frame, rows.start + y, x, c) as f32);
                 }
             }
             self.host.write_all(OP, carry, &tail)?;

@@ -17,7 +17,21 @@ pub enum WeightSpec {
         cout: usize,
         /// Taps in time, down and across.
         kernel: [usize; 3],
+        /// Steps in time, down and across.
+        stride: [usize; 3],
         /// Precision of the kernel.
+        dtype: DType,
+    },
+    /// An upsampler: the 3x3x3 convolution behind the shuffle, `[cout, cout, 3, 3, 3]` and bias, and a
+    /// second pair of tensors for the 1x1x1 convolution in front of it, `[phases * cout, cin]` and bias.
+    Upsample {
+        /// Input channels.
+        cin: usize,
+        /// Output channels.
+        cout: usize,
+        /// Whether time doubles: 8 phases instead of 4.
+        time: bool,
+        /// Precision of the folded weights.
         dtype: DType,
     },
     /// A linear layer with bias; values in the order `[cout, cin]`.
@@ -41,6 +55,7 @@ impl WeightSpec {
     pub fn main_len(&self) -> usize {
         match *self {
             WeightSpec::Conv { cin, cout, kernel, .. } => cout * cin * kernel.iter().product::<usize>(),
+            WeightSpec::Upsample { cout, .. } => cout * cout * 27,
             WeightSpec::Linear { cin, cout, .. } => cin * cout,
             WeightSpec::Norm { channels } => channels,
         }
@@ -50,6 +65,7 @@ impl WeightSpec {
     pub fn bias_len(&self) -> usize {
         match *self {
             WeightSpec::Conv { cout, .. } | WeightSpec::Linear { cout, .. } => cout,
+            WeightSpec::Upsample { cout, .. } => cout,
             WeightSpec::Norm { channels } => channels,
         }
     }
@@ -79,6 +95,8 @@ struct Inner {
     name: String,
     spec: WeightSpec,
     source: Arc<dyn WeightSource>,
+    /// Of an upsampler: its 1x1x1 convolution.
+    upscale: Option<Arc<dyn WeightSource>>,
     resident: Mutex<Option<Buffer>>,
 }
 
@@ -91,7 +109,18 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     /// Names a weight; nothing is read until a backend loads it.
     pub fn new(name: impl Into<String>, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Self {
-        Weight(Arc::new(Inner { name: name.into(), spec, source, resident: Mutex::new(None) }))
+        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale: None, resident: Mutex::new(None) }))
+    }
+
+    /// An upsampler's weight: the 3x3x3 convolution and the 1x1x1 convolution in front of it.
+    pub fn upsampler(
+        name: impl Into<String>,
+        spec: WeightSpec,
+        source: Arc<dyn WeightSource>,
+        upscale: Arc<dyn WeightSource>,
+    ) -> Self {
+        let upscale = Some(upscale);
+        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale, resident: Mutex::new(None) }))
     }
 
     /// Name in the checkpoint, without the last part.
@@ -108,6 +137,13 @@ impl Weight {
     pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
         let failed = |source| ComputeError::Source { name: self.0.name.clone(), source };
         self.0.source.read(part, start, out).map_err(failed)
+    }
+
+    /// Reads values of the 1x1x1 convolution of an upsampler.
+    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+        let missing = || SourceError("it has no 1x1x1 convolution".into());
+        let result = self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| s.read(part, start, out));
+        result.map_err(|source| ComputeError::Source { name: self.0.name.clone(), source })
     }
 
     /// Whether a backend holds it.

@@ -1,13 +1,17 @@
 //! Every backend against the naive loops, on odd sizes, in every format, cut in every way.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use remaster_compute::{Backend, CancelToken, Ops};
+use remaster_compute::{Backend, CancelToken, CpuPath, Ops};
 use remaster_testkit::op_cases::{Case, Op, Output, distance};
 
 const ARENA: u64 = 64 << 20;
 
 fn open(backend: Backend) -> Box<dyn Ops> {
     backend.open(ARENA, CancelToken::default()).unwrap()
+}
+
+fn paths() -> Vec<CpuPath> {
+    CpuPath::all()
 }
 
 fn whole(ops: &mut dyn Ops, case: &Case) -> Vec<Output> {
@@ -20,26 +24,31 @@ fn bits(outputs: &[Output]) -> Vec<(&'static str, Vec<u32>)> {
 }
 
 #[test]
-fn cpu_agrees_with_the_naive_loops_in_1200_random_cases() {
+fn every_cpu_path_agrees_with_the_naive_loops_in_1400_random_cases() {
     let mut reference = open(Backend::Reference);
-    let mut cpu = open(Backend::Cpu { threads: 2 });
+    let mut paths: Vec<_> =
+        paths().into_iter().map(|p| (p, open(Backend::Cpu { threads: 2, path: p }))).collect();
     let mut convs = 0;
-    for seed in 0..1200 {
+    for seed in 0..1400 {
         let case = Case::random(seed);
         convs += usize::from(matches!(case.op, Op::Conv(_)));
-        let (ours, theirs) = (whole(cpu.as_mut(), &case), whole(reference.as_mut(), &case));
-        for (a, b) in ours.iter().zip(&theirs) {
-            let d = distance(a, b);
-            assert!(d <= 1.0, "{case:?}\n{} is {d} tolerances away", a.name);
+        let theirs = whole(reference.as_mut(), &case);
+        for (path, cpu) in &mut paths {
+            for (a, b) in whole(cpu.as_mut(), &case).iter().zip(&theirs) {
+                let d = distance(a, b);
+                assert!(d <= 1.0, "{path}: {case:?}\n{} is {d} tolerances away", a.name);
+            }
         }
     }
     assert!(convs >= 500, "only {convs} of the cases were convolutions");
 }
 
 #[test]
-fn rows_made_one_by_one_are_the_same_bits() {
-    let mut cpu = open(Backend::Cpu { threads: 2 });
-    for seed in 10_000..10_400 {
+fn rows_made_one_by_one_are_the_same_bits_on_every_path() {
+    let mut paths: Vec<_> = paths().into_iter().map(|p| open(Backend::Cpu { threads: 2, path: p })).collect();
+    let count = paths.len();
+    for (cpu, seed) in (10_000..10_400).flat_map(|seed| (0..count).map(move |i| (i, seed))) {
+        let cpu = &mut paths[cpu];
         let case = Case::random(seed);
         let all = whole(cpu.as_mut(), &case);
         for cut in case.cuts() {
@@ -60,8 +69,8 @@ fn rows_made_one_by_one_are_the_same_bits() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    let mut one = open(Backend::Cpu { threads: 1 });
-    let mut three = open(Backend::Cpu { threads: 3 });
+    let mut one = open(Backend::cpu_with(1));
+    let mut three = open(Backend::cpu_with(3));
     for seed in 20_000..20_150 {
         let case = Case::random(seed);
         assert_eq!(bits(&whole(one.as_mut(), &case)), bits(&whole(three.as_mut(), &case)), "{case:?}");

@@ -27,6 +27,12 @@ pub enum GoldenError {
         /// What was looked for.
         tensor: String,
     },
+    /// It holds nothing that the network makes: passing it would prove nothing.
+    #[error("golden `{name}` has no tensor that can be compared")]
+    Nothing {
+        /// File name without its ending.
+        name: String,
+    },
     /// A tensor has an unexpected shape or name.
     #[error("golden `{name}`: tensor `{tensor}` has shape {shape:?}, which no part of the network has")]
     Shape {

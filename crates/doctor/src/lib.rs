@@ -10,6 +10,7 @@ pub use embedded::embedded;
 pub use golden::{Golden, GoldenError};
 
 use remaster_compute::{Backend, CancelToken, ComputeError, DType, Difference, HostTensor};
+use remaster_model::Build;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -22,8 +23,8 @@ pub const TOLERANCE: f64 = 5e-5;
 pub struct Settings {
     /// What computes.
     pub backend: Backend,
-    /// Storage of activations and weights.
-    pub dtype: DType,
+    /// Storage of activations and weights, and form of the network.
+    pub build: Build,
     /// Stops a run.
     pub cancel: CancelToken,
 }
@@ -79,7 +80,7 @@ impl Judge<'_> {
             stage: stage.to_owned(),
             max_abs: difference.max_abs,
             psnr: psnr.is_finite().then_some(psnr),
-            passed: match self.settings.dtype {
+            passed: match self.settings.build.dtype {
                 DType::F32 => difference.max_abs <= TOLERANCE,
                 // Only nonsense fails here: 45 dB and more is usual for the whole network.
                 DType::Bf16 | DType::F16 => psnr > 30.0,
@@ -96,5 +97,8 @@ pub fn run(golden: &Golden, settings: &Settings) -> Result<Vec<Stage>, DoctorErr
     } else {
         network::run(&mut judge)?
     }
-    Ok(judge.stages)
+    match judge.stages.is_empty() {
+        true => Err(GoldenError::Nothing { name: golden.name.clone() }.into()),
+        false => Ok(judge.stages),
+    }
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use remaster_compute::{ComputeError, HostTensor, Ops, Padding, Shape, Tensor};
-use remaster_model::Scope;
 use remaster_model::vae::{
     Act, Around, Attention, CausalConv3d, DownBlock, Downsample, Gaussian, GroupNorm, MidBlock, Module, Pass,
     ResnetBlock, State, UpBlock, Upsample, VaeConfig, load,
 };
+use remaster_model::{Build, Scope};
 use remaster_weights::FormulaParams;
 
-use crate::{DoctorError, GoldenError, Judge};
+use crate::{DoctorError, Golden, GoldenError, Judge};
 
 /// Enough for any module golden with its weights; pages are only used when touched.
 const ARENA: u64 = 256 << 20;
@@ -38,15 +38,9 @@ enum Time {
 
 impl Part {
     /// The module at `path`, for inputs of `cin` and outputs of `cout` channels.
-    fn at(
-        config: &VaeConfig,
-        dtype: remaster_compute::DType,
-        path: &str,
-        cin: usize,
-        cout: usize,
-    ) -> Option<Part> {
+    fn at(config: &VaeConfig, build: Build, path: &str, cin: usize, cout: usize) -> Option<Part> {
         let mut params = FormulaParams;
-        let mut scope = Scope::root(&mut params, dtype);
+        let mut scope = Scope::root(&mut params, build);
         let (outer, last) = path.rsplit_once('.')?;
         let stage = last.parse::<usize>().ok().filter(|i| *i < 4);
         // A plain convolution is named inside its parent.
@@ -111,15 +105,8 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     let paths: BTreeSet<&str> = golden.names().filter_map(|n| n.strip_suffix("/in")).collect();
     for path in paths {
         let (input, output) = (golden.video(&format!("{path}/in"))?, golden.video(&format!("{path}/out"))?);
-        let part = Part::at(&golden.config(), judge.settings.dtype, path, input.shape.c, output.shape.c)
-            .ok_or_else(|| {
-                let Shape { t, h, w, c } = input.shape;
-                GoldenError::Shape {
-                    name: golden.name.clone(),
-                    tensor: path.to_owned(),
-                    shape: vec![c, t, h, w],
-                }
-            })?;
+        let part = Part::at(&golden.config(), judge.settings.build, path, input.shape.c, output.shape.c)
+            .ok_or_else(|| misshapen(golden, path, input.shape))?;
         let failed = |source| DoctorError::Compute { golden: golden.name.clone(), source };
         let mut ops = judge.settings.backend.open(ARENA, judge.settings.cancel.clone()).map_err(failed)?;
         load(ops.as_mut(), part.module()).map_err(failed)?;
@@ -132,8 +119,16 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
             if golden.has(&format!("{path}/{to}")) {
                 let x = golden.video(&format!("{path}/{from}"))?;
                 let mut state = State::single();
-                let y =
-                    forward(ops.as_mut(), &part, judge.settings.dtype, &x, x.shape.t, &mut state, silu, 0);
+                let y = forward(
+                    ops.as_mut(),
+                    &part,
+                    judge.settings.build.dtype,
+                    &x,
+                    x.shape.t,
+                    &mut state,
+                    silu,
+                    0,
+                );
                 judge.compare(
                     &format!("{path}/{to}"),
                     &y.map_err(failed)?,
@@ -175,7 +170,10 @@ fn slices(
             (Time::Halved, _) => 2 * theirs.shape.t,
             (Time::Doubled, _) => theirs.shape.t.div_ceil(2),
         };
-        let y = forward(ops, part, judge.settings.dtype, input, frames, &mut state, false, start)
+        if frames == 0 || start + frames > input.shape.t {
+            return Err(misshapen(golden, &name, theirs.shape).into());
+        }
+        let y = forward(ops, part, judge.settings.build.dtype, input, frames, &mut state, false, start)
             .map_err(|source| DoctorError::Compute { golden: golden.name.clone(), source })?;
         judge.compare(&name, &y, &theirs);
         if i == 0 {
@@ -204,9 +202,16 @@ fn memories(judge: &mut Judge<'_>, ops: &mut dyn Ops, path: &str, state: &State)
     Ok(())
 }
 
-/// The upper left part of each frame.
+fn misshapen(golden: &Golden, tensor: &str, Shape { t, h, w, c }: Shape) -> GoldenError {
+    GoldenError::Shape { name: golden.name.clone(), tensor: tensor.to_owned(), shape: vec![c, t, h, w] }
+}
+
+/// The upper left part of each frame; all of it if it is not larger.
 fn crop(x: &HostTensor, to: Shape) -> HostTensor {
     let Shape { h, w, c, .. } = x.shape;
+    if h < to.h || w < to.w {
+        return x.clone();
+    }
     let rows = x.data.chunks_exact((w * c).max(1)).enumerate().filter(|(i, _)| i % h < to.h);
     HostTensor {
         shape: Shape { t: x.shape.t, c, ..to },
@@ -235,7 +240,12 @@ fn forward(
 
 fn gaussian(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     let golden = judge.golden;
-    let gaussian = Gaussian::new(&golden.video("params")?);
+    let params = golden.video("params")?;
+    // Half of the channels are means, the other half log-variances.
+    if params.shape.c == 0 || !params.shape.c.is_multiple_of(2) {
+        return Err(misshapen(golden, "params", params.shape).into());
+    }
+    let gaussian = Gaussian::new(&params);
     let sample = gaussian.sample(&golden.video("noise")?);
     let std = gaussian.std();
     for (name, ours) in

@@ -48,23 +48,24 @@ impl Judge<'_> {
     }
 
     fn compute(&self, which: &str, clip: &HostTensor, lengths: &[usize]) -> Result<HostTensor, ComputeError> {
-        let Settings { backend, dtype, cancel } = self.settings;
+        let Settings { backend, build, cancel } = self.settings;
+        let dtype = build.dtype;
         let config = self.golden.config();
-        let build = || -> Box<dyn Half> {
+        let half_of = || -> Box<dyn Half> {
             let mut params = FormulaParams;
-            let mut scope = Scope::root(&mut params, *dtype);
+            let mut scope = Scope::root(&mut params, *build);
             match which {
                 "encoder" => Box::new(Encoder::new(&config, &mut scope.at("encoder"))),
                 _ => Box::new(Decoder::new(&config, &mut scope.at("decoder"))),
             }
         };
         let mut meter = Meter::endless(backend.sizing());
-        let half = build();
-        dry_run(&mut meter, half.as_ref(), *dtype, clip.shape, lengths)?;
+        let half = half_of();
+        dry_run(&mut meter, half.as_ref(), dtype, clip.shape, lengths)?;
 
-        let half = build();
+        let half = half_of();
         let mut ops = backend.open(meter.arena().peak(), cancel.clone())?;
         load(ops.as_mut(), half.as_ref())?;
-        run_clip(ops.as_mut(), half.as_ref(), *dtype, clip, lengths)
+        run_clip(ops.as_mut(), half.as_ref(), dtype, clip, lengths)
     }
 }

@@ -6,4 +6,4 @@
 mod params;
 pub mod vae;
 
-pub use params::{Param, Params, Scope, tensors_of};
+pub use params::{Build, Param, Params, Scope, tensors_of};

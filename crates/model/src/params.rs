@@ -24,6 +24,7 @@ pub struct Param {
 pub fn tensors_of(prefix: &str, spec: WeightSpec) -> [Param; 2] {
     let main = match spec {
         WeightSpec::Conv { cin, cout, kernel: [kt, kh, kw], .. } => vec![cout, cin, kt, kh, kw],
+        WeightSpec::Upsample { cout, .. } => vec![cout, cout, 3, 3, 3],
         WeightSpec::Linear { cin, cout, .. } => vec![cout, cin],
         WeightSpec::Norm { channels } => vec![channels],
     };
@@ -33,22 +34,38 @@ pub fn tensors_of(prefix: &str, spec: WeightSpec) -> [Param; 2] {
     ]
 }
 
-/// Where in the checkpoint a part of the network lives, and the precision its weights get.
+/// How a network is built from a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// Precision of weights and activations.
+    pub dtype: DType,
+    /// Fold each upsampler into one convolution per output phase: a fifth less work in the decoder, and
+    /// a smaller state. Differs from the spelled-out form by rounding only.
+    pub collapse: bool,
+}
+
+impl From<DType> for Build {
+    fn from(dtype: DType) -> Self {
+        Build { dtype, collapse: true }
+    }
+}
+
+/// Where in the checkpoint a part of the network lives, and how it is built.
 pub struct Scope<'a> {
     params: &'a mut dyn Params,
     prefix: String,
-    dtype: DType,
+    build: Build,
 }
 
 impl<'a> Scope<'a> {
     /// The root of a checkpoint.
-    pub fn root(params: &'a mut dyn Params, dtype: DType) -> Self {
-        Scope { params, prefix: String::new(), dtype }
+    pub fn root(params: &'a mut dyn Params, build: impl Into<Build>) -> Self {
+        Scope { params, prefix: String::new(), build: build.into() }
     }
 
     /// The part called `name` inside this one.
     pub fn at(&mut self, name: impl std::fmt::Display) -> Scope<'_> {
-        Scope { prefix: self.path(name), params: &mut *self.params, dtype: self.dtype }
+        Scope { prefix: self.path(name), params: &mut *self.params, build: self.build }
     }
 
     /// Full name of `name` inside this part.
@@ -56,17 +73,34 @@ impl<'a> Scope<'a> {
         if self.prefix.is_empty() { name.to_string() } else { format!("{}.{name}", self.prefix) }
     }
 
-    /// Precision of the weights, and so of the activations.
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    /// How the network is built.
+    pub fn build(&self) -> Build {
+        self.build
     }
 
-    pub(crate) fn conv(&mut self, name: &str, cin: usize, cout: usize, kernel: [usize; 3]) -> Weight {
-        self.weight(name, WeightSpec::Conv { cin, cout, kernel, dtype: self.dtype })
+    pub(crate) fn conv(
+        &mut self,
+        name: &str,
+        [cin, cout]: [usize; 2],
+        kernel: [usize; 3],
+        stride: [usize; 3],
+    ) -> Weight {
+        self.weight(name, WeightSpec::Conv { cin, cout, kernel, stride, dtype: self.build.dtype })
     }
 
     pub(crate) fn linear(&mut self, name: &str, cin: usize, cout: usize) -> Weight {
-        self.weight(name, WeightSpec::Linear { cin, cout, dtype: self.dtype })
+        self.weight(name, WeightSpec::Linear { cin, cout, dtype: self.build.dtype })
+    }
+
+    /// An upsampler, folded: `conv` behind `upscale_conv`.
+    pub(crate) fn upsample(&mut self, channels: usize, time: bool) -> Weight {
+        let dtype = self.build.dtype;
+        let phases = if time { 8 } else { 4 };
+        let spec = |cout, kernel| WeightSpec::Conv { cin: channels, cout, kernel, stride: [1; 3], dtype };
+        let conv = self.params.source(&self.path("conv"), spec(channels, [3; 3]));
+        let upscale = self.params.source(&self.path("upscale_conv"), spec(phases * channels, [1; 3]));
+        let spec = WeightSpec::Upsample { cin: channels, cout: channels, time, dtype };
+        Weight::upsampler(self.prefix.clone(), spec, conv, upscale)
     }
 
     pub(crate) fn norm(&mut self, name: &str, channels: usize) -> Weight {

@@ -9,7 +9,7 @@ use remaster_weights::FormulaParams;
 
 /// Counts of the second slice of a clip, and state bytes behind it.
 fn steady(half: &dyn Half, first: Shape, second: Shape) -> (Counts, u64) {
-    let mut meter = Meter::endless(Backend::Cpu { threads: 2 }.sizing());
+    let mut meter = Meter::endless(Backend::cpu_with(2).sizing());
     load(&mut meter, half).unwrap();
     let mut state = State::new();
     for shape in [first, second] {

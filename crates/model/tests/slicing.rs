@@ -40,7 +40,7 @@ fn sliced_equals_unsliced_to_the_bit_in_the_small_network() {
         for (i, (t, h, w)) in [(25, 16, 24), (17, 40, 24), (9, 8, 8)].into_iter().enumerate() {
             let x = noise(i as u64, Shape::new(t, h, w, 3));
             let z = noise(i as u64, Shape::new((t - 1) / 4 + 1, h / 8, w / 8, 16));
-            let backend = Backend::Cpu { threads: 2 };
+            let backend = Backend::cpu_with(2);
             let whole = run(encoder.as_ref(), backend, dtype, &x, &[t]);
             let back = run(decoder.as_ref(), backend, dtype, &z, &[z.shape.t]);
             for length in [4, 8, 12] {
@@ -75,7 +75,7 @@ fn sliced_equals_unsliced_to_the_bit_in_the_full_network() {
     let config = VaeConfig::full();
     let x = noise(1, Shape::new(13, 16, 24, 3));
     let z = noise(2, Shape::new(4, 2, 3, 16));
-    let backend = Backend::Cpu { threads: 2 };
+    let backend = Backend::cpu_with(2);
     let encoder = half("encoder", &config, DType::F32);
     let whole = run(encoder.as_ref(), backend, DType::F32, &x, &[13]);
     for length in [4, 8, 12] {
@@ -93,7 +93,7 @@ fn sliced_equals_unsliced_to_the_bit_in_the_full_network() {
 #[test]
 fn two_clips_taking_turns_on_one_model_equal_each_run_alone() {
     let config = VaeConfig::tiny();
-    let backend = Backend::Cpu { threads: 2 };
+    let backend = Backend::cpu_with(2);
     for (which, channels, size, lengths) in
         [("encoder", 3, (24, 16), [5, 4, 4]), ("decoder", 16, (3, 2), [2, 1, 1])]
     {
@@ -129,7 +129,7 @@ fn the_arena_peaks_where_the_meter_said_to_the_byte() {
     for i in 0..24 {
         let threads = rng.between(1, 3);
         let dtype = rng.pick(&[DType::F32, DType::Bf16, DType::F16]);
-        let backend = Backend::Cpu { threads };
+        let backend = Backend::cpu_with(threads);
         let (n, h, w) = (rng.between(0, 4), rng.between(1, 6), rng.between(1, 6));
         let length = 4 * rng.between(0, 3);
         let (which, shape, lengths) = match i % 2 {

@@ -18,7 +18,7 @@ pub fn frames(total: usize, length: usize) -> Result<Vec<usize>, PlanError> {
 
 /// Latents of each slice, for slices of `length` frames.
 pub fn latents(total: usize, length: usize) -> Result<Vec<usize>, PlanError> {
-    let frames = frames(total.saturating_sub(1) * TIME + 1, length)?;
+    let frames = frames(total.checked_sub(1).map_or(0, |n| n * TIME + 1), length)?;
     Ok(frames.iter().enumerate().map(|(i, n)| if i == 0 { (n - 1) / TIME + 1 } else { n / TIME }).collect())
 }
 
@@ -47,6 +47,7 @@ mod tests {
         assert_eq!(frames(1, 4).unwrap(), [1]);
         assert_eq!(frames(21, 12).unwrap(), [13, 8]);
         assert_eq!(frames(17, 6).unwrap_err(), PlanError::Slice { frames: 6, nearest: 8 });
+        assert!(frames(0, 4).is_err() && latents(0, 4).is_err());
     }
 
     proptest! {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use remaster_compute::{
     AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Padding,
-    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, Tensor, View, Weight, WeightSpec,
+    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, Tensor, UpsampleDesc, View, Weight,
+    WeightSpec,
 };
 
 use crate::rng::{Noise, Rng};
@@ -62,6 +63,21 @@ pub enum Op {
         factors: [usize; 3],
         /// Leave out output frame 1.
         drop_second: bool,
+    },
+    /// Upsampling.
+    Upsample {
+        /// Of the coarse frames.
+        shape: Shape,
+        /// Output channels.
+        cout: usize,
+        /// Time doubles.
+        time: bool,
+        /// A slice went before.
+        continued: bool,
+        /// A slice follows.
+        carry: bool,
+        /// Groups of row sums; 0 for none.
+        groups: usize,
     },
     /// Copy with conversion.
     Copy {
@@ -125,7 +141,7 @@ impl Case {
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let dtype = rng.pick(&[DType::F32, DType::F32, DType::Bf16, DType::F16]);
-        let op = match rng.between(0, 9) {
+        let op = match rng.between(0, 11) {
             0..=4 => Op::Conv(random_conv(&mut rng)),
             5 => {
                 let shape = random_shape(&mut rng);
@@ -147,6 +163,13 @@ impl Case {
                 let shape = random_shape(&mut rng);
                 Op::Shuffle { shape, factors, drop_second: factors[0] > 1 && rng.one_in(2) }
             }
+            9 | 10 => {
+                let shape = Shape { h: rng.between(1, 6), w: rng.between(1, 7), ..random_shape(&mut rng) };
+                let cout = rng.pick(&CHANNELS[..9]);
+                let groups = if rng.one_in(2) { groups_of(&mut rng, cout) } else { 0 };
+                let (time, continued, carry) = (rng.one_in(2), rng.one_in(2), rng.one_in(2));
+                Op::Upsample { shape, cout, time, continued, carry, groups }
+            }
             _ => Op::Copy {
                 shape: random_shape(&mut rng),
                 to: rng.pick(&[DType::F32, DType::Bf16, DType::F16]),
@@ -162,6 +185,7 @@ impl Case {
             Op::Norm { shape, .. } | Op::Linear { shape, .. } => shape.h,
             Op::Attention { shape, .. } | Op::Copy { shape, .. } => shape.h,
             Op::Shuffle { shape, factors, .. } => shape.h * factors[1],
+            Op::Upsample { shape, .. } => 2 * shape.h,
         }
     }
 
@@ -194,6 +218,9 @@ impl Case {
             Op::Shuffle { shape, factors, drop_second } => {
                 run.shuffle(*shape, *factors, *drop_second, rows)?
             }
+            Op::Upsample { shape, cout, time, continued, carry, groups } => {
+                run.upsample(*shape, *cout, *time, *continued, *carry, *groups, rows)?;
+            }
             Op::Copy { shape, to } => run.copy(*shape, *to, rows)?,
         }
         run.finish()
@@ -217,7 +244,11 @@ fn random_conv(rng: &mut Rng) -> ConvCase {
         (2, false, _) => 2 * rng.between(0, 2) + 1,
         _ => rng.between(1, 4),
     };
-    let input = Shape::new(t, rng.between(kernel[1], 12), rng.between(kernel[2], 13), rng.pick(&CHANNELS));
+    // Wide frames now and then: more than one block of columns.
+    let widest = if rng.one_in(8) { 70 } else { 13 };
+    let tallest = if rng.one_in(8) { 40 } else { 12 };
+    let input =
+        Shape::new(t, rng.between(kernel[1], tallest), rng.between(kernel[2], widest), rng.pick(&CHANNELS));
     let cout = rng.pick(&CHANNELS);
     let extra = rng.between(0, 3);
     ConvCase {
@@ -331,10 +362,22 @@ impl Run<'_> {
     fn conv(&mut self, case: &ConvCase, rows: Range<usize>) -> Result<(), ComputeError> {
         let (dtype, input, output) = (self.dtype, case.input, case.output());
         let tail = Shape { t: case.kernel[0] - case.stride[0], ..input };
-        let spec = WeightSpec::Conv { cin: input.c, cout: case.cout, kernel: case.kernel, dtype };
+        let spec = WeightSpec::Conv {
+            cin: input.c,
+            cout: case.cout,
+            kernel: case.kernel,
+            stride: case.stride,
+            dtype,
+        };
         let weight = self.weight(spec)?;
         let affine = self.weight(WeightSpec::Norm { channels: input.c })?;
-        let point = WeightSpec::Conv { cin: case.shortcut.max(1), cout: case.cout, kernel: [1; 3], dtype };
+        let point = WeightSpec::Conv {
+            cin: case.shortcut.max(1),
+            cout: case.cout,
+            kernel: [1; 3],
+            stride: [1; 3],
+            dtype,
+        };
         let point = self.weight(point)?;
         let x = self.tensor(input)?;
         let stats = self.stats(input.t, case.prologue.max(1))?;
@@ -361,7 +404,6 @@ impl Run<'_> {
             carried: case.continued.then(|| carried.view().rows(seen.clone())),
             carry: c.map(|c| guarded[c].view()),
             weight: &weight,
-            stride: case.stride,
             padding: case.padding,
             residual: case.residual.then(|| residual.view().rows(rows.clone())),
             shortcut: (case.shortcut > 0)
@@ -447,6 +489,50 @@ impl Run<'_> {
         let y = self.guard("output", output, self.dtype, &rows)?;
         let input = x.view().rows(rows.start / fy..rows.end / fy);
         self.ops.shuffle(&ShuffleDesc { input, factors, drop_second, output: self.guarded[y].view() })
+    }
+
+    #[expect(clippy::fn_params_excessive_bools, reason = "the case, field by field")]
+    fn upsample(
+        &mut self,
+        shape: Shape,
+        cout: usize,
+        time: bool,
+        continued: bool,
+        carry: bool,
+        groups: usize,
+        rows: Range<usize>,
+    ) -> Result<(), ComputeError> {
+        let dtype = self.dtype;
+        let spec = WeightSpec::Upsample { cin: shape.c, cout, time, dtype };
+        let mut noise = |scale: f32| Arc::new(Noise { seed: self.rng.bits() >> 8, scale, centre: 0.0 });
+        let (conv, upscale) =
+            (noise((3.0 / (27.0 * cout as f32)).sqrt()), noise((3.0 / shape.c as f32).sqrt()));
+        let weight = Weight::upsampler("case", spec, conv, upscale);
+        self.ops.load(&weight)?;
+        let tail = Shape { t: if time { 1 } else { 2 }, ..shape };
+        let (x, carried) = (self.tensor(shape)?, self.tensor(tail)?);
+        let t = match (time, continued) {
+            (true, true) => 2 * shape.t,
+            (true, false) => 2 * shape.t - 1,
+            (false, _) => shape.t,
+        };
+        let output = Shape::new(t, 2 * shape.h, 2 * shape.w, cout);
+        let seen = rows.start.saturating_sub(1) / 2..(rows.end / 2 + 1).min(shape.h);
+        let y = self.guard("output", output, dtype, &rows)?;
+        let s = match groups {
+            0 => None,
+            n => Some(self.guard("sums", Shape::new(t, output.h, 1, 2 * n), DType::F32, &rows)?),
+        };
+        let c = if carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
+        let guarded = &self.guarded;
+        self.ops.upsample(&UpsampleDesc {
+            input: x.view().rows(seen.clone()),
+            carried: continued.then(|| carried.view().rows(seen)),
+            carry: c.map(|c| guarded[c].view()),
+            weight: &weight,
+            sums: s.map(|s| RowSums { groups, output: guarded[s].view() }),
+            output: guarded[y].view(),
+        })
     }
 
     fn copy(&mut self, shape: Shape, to: DType, rows: Range<usize>) -> Result<(), ComputeError> {

@@ -3,8 +3,8 @@
 
 use super::Cpu;
 use super::matmul::{Matrix, matmul};
-use super::norm::exp;
 use super::scratch::{Layout, Piece, Scratch, total};
+use super::simd::{Kernel, Simd, exp, load_as, round_as, run, store_as};
 use crate::dtype::{self, DType};
 use crate::error::ComputeError;
 use crate::host::Pixels;
@@ -125,7 +125,8 @@ impl Cpu {
                     (0..n).for_each(|j| k.load(t, block + j, from, &mut wide[j * width..(j + 1) * width]));
                     let transposed = Matrix::rows(wide, width).transposed();
                     matmul([QUERIES, n, width], scores, n, false, Matrix::rows(query, width), transposed);
-                    soften(scores, n, d.scale, work.dtype, top, total, sums);
+                    let (scale, dtype) = (d.scale, work.dtype);
+                    run(self.path.isa, Soften { scores, n, scale, dtype, top, total, sums });
                     (0..n).for_each(|j| v.load(t, block + j, from, &mut wide[j * width..(j + 1) * width]));
                     let values = Matrix::rows(wide, width);
                     matmul([QUERIES, width, n], sums, width, true, Matrix::rows(scores, n), values);
@@ -158,28 +159,54 @@ impl Tokens {
 }
 
 /// Scores to weights relative to the largest score so far; what was summed before is scaled to match.
-fn soften(
-    scores: &mut [f32],
+struct Soften<'a> {
+    scores: &'a mut [f32],
+    /// Keys.
     n: usize,
     scale: f32,
     dtype: DType,
-    top: &mut [f32],
-    total: &mut [f32],
-    sums: &mut [f32],
-) {
-    let width = sums.len() / top.len();
-    for (i, line) in scores.chunks_exact_mut(n).enumerate() {
-        let largest = line.iter().fold(f32::NEG_INFINITY, |a, s| a.max(s * scale)).max(top[i]);
-        let shrink = exp(top[i] - largest);
-        let mut sum = 0.0;
-        for s in line.iter_mut() {
-            *s = exp(*s * scale - largest);
-            sum += *s;
+    top: &'a mut [f32],
+    total: &'a mut [f32],
+    sums: &'a mut [f32],
+}
+
+impl Kernel for Soften<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn call<S: Simd>(self) {
+        let width = self.sums.len() / self.top.len();
+        for (i, line) in self.scores.chunks_exact_mut(self.n).enumerate() {
+            let largest = line.iter().fold(f32::NEG_INFINITY, |a, s| if *s > a { *s } else { a });
+            let largest = (largest * self.scale).max(self.top[i]);
+            let mut sum = 0.0;
+            // SAFETY: whole vectors inside the line, and a short one through a buffer.
+            unsafe {
+                let (scale, offset) = (S::splat(self.scale), S::splat(-largest));
+                let mut lanes = [0.0f32; 16];
+                let mut sums = S::splat(0.0);
+                for chunk in line.chunks_mut(S::LANES) {
+                    let n = chunk.len();
+                    let p = chunk.as_mut_ptr().cast::<u8>();
+                    let v = exp::<S>(S::fma(load_as::<S>(DType::F32, p, n), scale, offset));
+                    if n == S::LANES {
+                        sums = S::add(sums, v);
+                    } else {
+                        S::store(lanes.as_mut_ptr(), v);
+                        sum += lanes[..n].iter().sum::<f32>();
+                    }
+                    // The weights are an operand of the second product: rounded as if they had been stored.
+                    store_as::<S>(DType::F32, p, round_as::<S>(self.dtype, v), n);
+                }
+                S::store(lanes.as_mut_ptr(), sums);
+                sum += lanes[..S::LANES].iter().sum::<f32>();
+                let shrink = S::splat(self.top[i] - largest);
+                S::store(lanes.as_mut_ptr(), exp::<S>(shrink));
+                let shrink = if self.top[i] == f32::NEG_INFINITY { 0.0 } else { lanes[0] };
+                self.total[i] = self.total[i] * shrink + sum;
+                self.sums[i * width..(i + 1) * width].iter_mut().for_each(|s| *s *= shrink);
+                self.top[i] = largest;
+            }
         }
-        // The weights are an operand of the second product: rounded as if they had been stored.
-        dtype.round_all(line);
-        total[i] = total[i] * shrink + sum;
-        sums[i * width..(i + 1) * width].iter_mut().for_each(|s| *s *= shrink);
-        top[i] = largest;
     }
 }

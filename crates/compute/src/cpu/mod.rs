@@ -6,13 +6,21 @@
 
 mod attention;
 mod conv;
+mod kernels;
+mod limits;
 mod linear;
 mod matmul;
 mod moves;
 mod norm;
+mod path;
 mod pool;
 mod scratch;
+mod simd;
 mod weights;
+
+pub use limits::Limits;
+pub use path::CpuPath;
+pub use simd::Isa;
 
 use crate::arena::Arena;
 use crate::cancel::CancelToken;
@@ -20,7 +28,7 @@ use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
-    Work, no_alias, same_shape,
+    UpsampleDesc, Work, no_alias, same_shape,
 };
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
@@ -32,6 +40,8 @@ use weights::weight_parts;
 pub struct CpuOptions {
     /// Worker threads; the result does not depend on it, the scratch memory does.
     pub threads: usize,
+    /// Kernels to use.
+    pub path: CpuPath,
     /// Bytes of the arena.
     pub cap: u64,
     /// Stops long ops.
@@ -43,7 +53,7 @@ pub struct CpuOptions {
 pub struct Cpu {
     host: HostMemory,
     pool: Pool,
-    sizing: CpuSizing,
+    path: CpuPath,
 }
 
 /// Sizes of this backend.
@@ -51,17 +61,24 @@ pub struct Cpu {
 pub struct CpuSizing {
     /// Worker threads, each with scratch of its own.
     pub threads: usize,
+    /// Kernels to use.
+    pub path: CpuPath,
 }
 
 impl Sizing for CpuSizing {
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
-        weights::bytes(spec)
+        weights::bytes(spec, self.path)
+    }
+
+    fn load_scratch_bytes(&self, spec: &WeightSpec) -> u64 {
+        weights::load_scratch_bytes(spec, self.threads)
     }
 
     fn scratch_bytes(&self, work: &Work) -> u64 {
         let threads = self.threads.max(1);
         match work {
-            Work::Conv(work) => conv::ConvPlan::new(work).bytes(threads),
+            Work::Conv(work) => conv::Plan::conv(work, self.path, threads).bytes(threads),
+            Work::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
             Work::Linear(work) => {
                 let sums =
                     norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
@@ -70,7 +87,7 @@ impl Sizing for CpuSizing {
             }
             Work::Attention(work) => attention::AttentionPlan::new(work).bytes(threads),
             Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,
-            Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(threads),
+            Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(),
             Work::Copy(shape) => (threads * moves::copy_layout(*shape).0.bytes()) as u64,
         }
     }
@@ -82,7 +99,7 @@ impl Cpu {
         Ok(Cpu {
             host: HostMemory::new(options.cap)?,
             pool: Pool::new(options.threads, options.cancel)?,
-            sizing: CpuSizing { threads: options.threads },
+            path: options.path,
         })
     }
 }
@@ -97,11 +114,11 @@ impl Ops for Cpu {
     }
 
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
-        self.sizing.weight_bytes(spec)
+        weights::bytes(spec, self.path)
     }
 
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        weights::load(&self.host, weight)
+        weights::load(&self.host, &self.pool, self.path, weight)
     }
 
     fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
@@ -119,6 +136,10 @@ impl Ops for Cpu {
 
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
         self.conv_now(desc, &desc.check()?)
+    }
+
+    fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+        self.upsample_now(desc, &desc.check()?)
     }
 
     fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError> {

@@ -1,44 +1,15 @@
 //! Row sums, their combination, and the normalisation itself.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
-use super::scratch::{Layout, Piece, Scratch, total};
+use super::kernels::rows::{Affine, Normalize};
+use super::scratch::{Layout, Piece, Scratch};
+use super::simd::{Kernel, Simd, load_as, run};
 use super::{Cpu, weight_parts};
+use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::ops::{CombineDesc, NormalizeDesc, RowSumsDesc};
 use crate::tensor::Shape;
 use crate::weight::Weight;
-
-/// Mean and squared distances of one row, group by group, as (mean, sum of squares) pairs.
-///
-/// Sums run in f64 down the columns of each channel, then over the channels of a group: one fixed order,
-/// and the cancellation in `sum(x^2) - n mean^2` is far below f32.
-pub(super) fn sum_row(row: &[f32], channels: usize, acc: &mut [f64], out: &mut [f32]) {
-    let (sum, squares) = acc.split_at_mut(channels);
-    sum.fill(0.0);
-    squares.fill(0.0);
-    for pixel in row.chunks_exact(channels) {
-        for ((s, q), v) in sum.iter_mut().zip(squares.iter_mut()).zip(pixel) {
-            let v = f64::from(*v);
-            *s += v;
-            *q += v * v;
-        }
-    }
-    let groups = out.len() / 2;
-    let wide = channels / groups;
-    let count = (row.len() / groups) as f64;
-    for (g, pair) in out.chunks_exact_mut(2).enumerate() {
-        let total: f64 = sum[g * wide..(g + 1) * wide].iter().sum();
-        let square: f64 = squares[g * wide..(g + 1) * wide].iter().sum();
-        let mean = total / count;
-        pair[0] = mean as f32;
-        pair[1] = (square - total * mean).max(0.0) as f32;
-    }
-}
-
-/// Values `sum_row` needs beside the row.
-pub(super) fn sum_scratch(layout: &mut Layout, channels: usize) -> Piece<f64> {
-    layout.take(2 * channels)
-}
 
 /// Mean and 1/deviation of one frame as `x * scale + shift` per channel.
 pub(super) fn coefficients(stats: &[f32], gamma: &[f32], beta: &[f32], scale: &mut [f32], shift: &mut [f32]) {
@@ -50,74 +21,70 @@ pub(super) fn coefficients(stats: &[f32], gamma: &[f32], beta: &[f32], scale: &m
     }
 }
 
-/// `x * scale + shift` over a row of pixels, then SiLU.
-pub(super) fn apply(row: &mut [f32], scale: &[f32], shift: &[f32], silu: bool) {
-    for pixel in row.chunks_exact_mut(scale.len()) {
-        for ((v, a), b) in pixel.iter_mut().zip(scale).zip(shift) {
-            *v = *v * a + b;
-        }
-    }
-    if silu {
-        row.iter_mut().for_each(|v| *v /= 1.0 + exp(-*v));
-    }
+/// Sums of one row, channel by channel in f64: one fixed order, and the cancellation in
+/// `sum(x^2) - n mean^2` is far below f32.
+struct ChannelSums<'a> {
+    row: *const u8,
+    dtype: DType,
+    pixels: usize,
+    totals: &'a mut [f64],
+    squares: &'a mut [f64],
 }
 
-/// e^x to about 1 unit in the last place, in plain arithmetic that the compiler turns into vectors.
-/// Cephes' split: x = n ln2 + r, a polynomial for e^r, and n put into the exponent.
-#[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
-    const LN2_HI: f32 = 0.693_359_4;
-    const LN2_LO: f32 = -2.121_944_4e-4;
-    // Beyond these the result would leave the normal numbers; SiLU and softmax are flat there.
-    let x = x.clamp(-87.0, 88.0);
-    // Adding and taking away 1.5 * 2^23 rounds to the nearest integer.
-    let n = x * std::f32::consts::LOG2_E + 12_582_912.0;
-    let exponent = n.to_bits().wrapping_sub(12_582_912.0f32.to_bits()).wrapping_add(127) << 23;
-    let n = n - 12_582_912.0;
-    let r = x - n * LN2_HI - n * LN2_LO;
-    let mut p = 1.987_569_1e-4;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 0.5;
-    (p * r * r + r + 1.0) * f32::from_bits(exponent)
+impl Kernel for ChannelSums<'_> {
+    type Output = ();
+
+    /// Contract: the row holds `pixels` times as many values as `totals`.
+    #[inline(always)]
+    unsafe fn call<S: Simd>(self) {
+        let channels = self.totals.len();
+        for c in (0..channels).step_by(S::LANES) {
+            let n = S::LANES.min(channels - c);
+            let (mut s, mut q) = ([0.0; 16], [0.0; 16]);
+            // SAFETY: the contract above and that of `Simd`.
+            unsafe {
+                let mut sums = S::no_sums();
+                for x in 0..self.pixels {
+                    let place = (x * channels + c) * self.dtype.bytes();
+                    sums = S::gather(sums, load_as::<S>(self.dtype, self.row.add(place), n));
+                }
+                S::store_sums(sums, s.as_mut_ptr(), q.as_mut_ptr());
+            }
+            self.totals[c..c + n].copy_from_slice(&s[..n]);
+            self.squares[c..c + n].copy_from_slice(&q[..n]);
+        }
+    }
 }
 
 pub(super) struct RowSumsPlan {
     pub(super) private: Layout,
-    row: Piece<f32>,
     acc: Piece<f64>,
 }
 
 impl RowSumsPlan {
     pub(super) fn new(shape: Shape) -> Self {
         let mut private = Layout::default();
-        let row = private.take(shape.w * shape.c);
-        let acc = sum_scratch(&mut private, shape.c);
-        RowSumsPlan { private, row, acc }
+        let acc = private.take(2 * shape.c);
+        RowSumsPlan { private, acc }
     }
 }
 
 pub(super) struct NormalizePlan {
     shared: Layout,
-    private: Layout,
     scale: Piece<f32>,
     shift: Piece<f32>,
-    row: Piece<f32>,
 }
 
 impl NormalizePlan {
     pub(super) fn new(shape: Shape) -> Self {
-        let (mut shared, mut private) = (Layout::default(), Layout::default());
+        let mut shared = Layout::default();
         let scale = shared.take(shape.t * shape.c);
         let shift = shared.take(shape.t * shape.c);
-        let row = private.take(shape.w * shape.c);
-        NormalizePlan { shared, private, scale, shift, row }
+        NormalizePlan { shared, scale, shift }
     }
 
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
-        total(&self.shared, &self.private, threads)
+    pub(super) fn bytes(&self) -> u64 {
+        self.shared.bytes() as u64
     }
 }
 
@@ -148,14 +115,23 @@ impl Cpu {
         let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, self.pool.threads())?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
+        let wide = shape.c / d.groups;
         self.pool.run(shape.t * shape.h, |thread, item| {
             let (t, y) = (item / shape.h, input.first_row + item % shape.h);
-            // SAFETY: pieces of this thread; the input is not written, the output row is this item's own.
-            unsafe {
-                let row = scratch.private(thread, plan.row);
-                input.load(t, y, row);
+            // SAFETY: a piece of this thread; the output row is this item's own.
+            let (acc, out) = unsafe {
                 let out = std::slice::from_raw_parts_mut(output.row_ptr(t, y).cast::<f32>(), output.row);
-                sum_row(row, shape.c, scratch.private(thread, plan.acc), out);
+                (scratch.private(thread, plan.acc), out)
+            };
+            let (totals, squares) = acc.split_at_mut(shape.c);
+            let row = input.row_ptr(t, y).cast_const();
+            run(self.path.isa, ChannelSums { row, dtype: input.dtype, pixels: shape.w, totals, squares });
+            for (g, pair) in out.chunks_exact_mut(2).enumerate() {
+                let total: f64 = totals[g * wide..(g + 1) * wide].iter().sum();
+                let square: f64 = squares[g * wide..(g + 1) * wide].iter().sum();
+                let mean = total / (shape.w * wide) as f64;
+                pair[0] = mean as f32;
+                pair[1] = (square - total * mean).max(0.0) as f32;
             }
         });
         Ok(())
@@ -192,48 +168,32 @@ impl Cpu {
         const OP: &str = "normalize";
         let shape = d.input.shape();
         let plan = NormalizePlan::new(shape);
-        let scratch = Scratch::new(&self.host, OP, &plan.shared, &plan.private, self.pool.threads())?;
+        let scratch = Scratch::new(&self.host, OP, &plan.shared, &Layout::default(), self.pool.threads())?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         // SAFETY: written here by one thread, only read by the threads below.
         let (scale, shift) = unsafe { (scratch.shared(plan.scale), scratch.shared(plan.shift)) };
         self.fill_coefficients(&d.stats, d.affine, scale, shift)?;
         let (scale, shift) = (&*scale, &*shift);
-        self.pool.run(shape.t * shape.h, |thread, item| {
+        self.pool.run(shape.t * shape.h, |_, item| {
             let (t, y) = (item / shape.h, item % shape.h);
             let channels = t * shape.c..(t + 1) * shape.c;
-            // SAFETY: a piece of this thread; the input is not written, the output row is this item's own.
-            unsafe {
-                let row = scratch.private(thread, plan.row);
-                input.load(t, input.first_row + y, row);
-                apply(row, &scale[channels.clone()], &shift[channels], d.silu);
-                output.store(t, output.first_row + y, row);
-            }
+            let normalize = Normalize {
+                from: input.row_ptr(t, input.first_row + y),
+                from_dtype: input.dtype,
+                to: output.row_ptr(t, output.first_row + y),
+                to_dtype: output.dtype,
+                to_step: shape.c,
+                pixels: shape.w,
+                channels: shape.c,
+                affine: Some(Affine {
+                    scale: &scale[channels.clone()],
+                    shift: &shift[channels],
+                    silu: d.silu,
+                }),
+            };
+            run(self.path.isa, normalize);
         });
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exp_is_within_two_units_in_the_last_place() {
-        for i in -86_900..88_000 {
-            let x = i as f32 * 1e-3;
-            let exact = f64::from(x).exp();
-            let error = (f64::from(exp(x)) - exact).abs() / exact;
-            assert!(error < 2.0 * f64::from(f32::EPSILON), "exp({x}) is off by {error:e}");
-        }
-        assert_eq!(exp(0.0), 1.0);
-    }
-
-    #[test]
-    fn silu_is_flat_far_below_zero_and_the_identity_far_above() {
-        let mut row = [-1e30, -200.0, -90.0, 0.0, 90.0, 200.0, 1e30];
-        apply(&mut row, &[1.0], &[0.0], true);
-        assert_eq!(&row[3..], &[0.0, 90.0, 200.0, 1e30]);
-        assert!(row[1..3].iter().all(|v| v.abs() < 1e-35));
     }
 }

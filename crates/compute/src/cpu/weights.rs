@@ -1,17 +1,25 @@
-//! Weights in the layout of the kernels: f32, rounded to the weight's precision, input channels down and
-//! output channels across, tap after tap; then the bias.
+//! Weights in the layout of the kernels. Convolutions: see `conv::pack`. Linear layers: f32, rounded to
+//! the weight's precision, input channels down and output channels across, then the bias. Norms: f32.
 #![expect(unsafe_code, reason = "prepared weights live in the arena and are read in place")]
 
+use super::conv::pack::{self, Packing};
+use super::path::CpuPath;
+use super::pool::Pool;
 use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::weight::{Part, Weight, WeightSpec};
 
-/// Output channels read at a time: the transposed writes then fill whole cache lines.
-const CHUNK: usize = 16;
+pub(super) fn bytes(spec: &WeightSpec, path: CpuPath) -> u64 {
+    match Packing::new(spec, path) {
+        Some(packing) => packing.bytes(),
+        None => 4 * (spec.main_len() + spec.bias_len()) as u64,
+    }
+}
 
-pub(super) fn bytes(spec: &WeightSpec) -> u64 {
-    4 * (spec.main_len() + spec.bias_len()) as u64
+/// Scratch while a weight is prepared.
+pub(super) fn load_scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
+    pack::scratch_bytes(spec, threads)
 }
 
 /// Main part and bias of a loaded weight.
@@ -29,46 +37,46 @@ pub(super) fn weight_parts<'a>(
     Ok(all.split_at(main))
 }
 
-pub(super) fn load(host: &HostMemory, weight: &Weight) -> Result<(), ComputeError> {
+pub(super) fn load(
+    host: &HostMemory,
+    pool: &Pool,
+    path: CpuPath,
+    weight: &Weight,
+) -> Result<(), ComputeError> {
     if weight.is_resident() {
         return Ok(());
     }
     let spec = weight.spec();
-    let buffer = host.arena().alloc(bytes(&spec))?;
+    if let Some(packing) = Packing::new(&spec, path) {
+        return pack::load(host, pool, weight, packing);
+    }
+    let buffer = host.arena().alloc(bytes(&spec, path))?;
     let base = host.address("load", "weight", &buffer)?.cast::<f32>();
     // SAFETY: a fresh buffer of exactly this many values that nobody else knows.
     let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
     let (main, bias) = all.split_at_mut(spec.main_len());
     match spec {
-        WeightSpec::Conv { cin, cout, kernel, dtype } => {
-            transpose(weight, dtype, [cout, cin, kernel.iter().product()], main)?;
-        }
-        WeightSpec::Linear { cin, cout, dtype } => transpose(weight, dtype, [cout, cin, 1], main)?,
-        WeightSpec::Norm { .. } => weight.read(Part::Main, 0, main)?,
+        WeightSpec::Linear { cin, cout, dtype } => transpose(weight, dtype, cout, cin, main)?,
+        _ => weight.read(Part::Main, 0, main)?,
     }
     weight.read(Part::Bias, 0, bias)?;
     weight.set_buffer(Some(buffer));
     Ok(())
 }
 
-/// `[cout, cin, taps]` to `[taps, cin, cout]`.
+/// `[cout, cin]` to `[cin, cout]`.
 fn transpose(
     weight: &Weight,
     dtype: DType,
-    [cout, cin, taps]: [usize; 3],
+    cout: usize,
+    cin: usize,
     out: &mut [f32],
 ) -> Result<(), ComputeError> {
-    let mut chunk = vec![0.0; CHUNK.min(cout) * cin * taps];
-    for first in (0..cout).step_by(CHUNK) {
-        let n = CHUNK.min(cout - first);
-        let chunk = &mut chunk[..n * cin * taps];
-        weight.read(Part::Main, first * cin * taps, chunk)?;
-        dtype.round_all(chunk);
-        for (tap, i) in (0..taps).flat_map(|tap| (0..cin).map(move |i| (tap, i))) {
-            let line = &mut out[(tap * cin + i) * cout + first..][..n];
-            for (o, value) in line.iter_mut().enumerate() {
-                *value = chunk[(o * cin + i) * taps + tap];
-            }
+    let mut row = vec![0.0; cin];
+    for o in 0..cout {
+        weight.read(Part::Main, o * cin, &mut row)?;
+        for (i, value) in row.iter().enumerate() {
+            out[i * cout + o] = dtype.round(*value);
         }
     }
     Ok(())

@@ -77,8 +77,6 @@ pub struct ConvDesc<'a> {
     pub carry: Option<View<'a>>,
     /// Kernel and bias.
     pub weight: &'a Weight,
-    /// Steps in time, down and across.
-    pub stride: [usize; 3],
     /// Zeros at the frame's borders.
     pub padding: Padding,
     /// Added to the output.
@@ -128,6 +126,8 @@ pub struct ConvWork {
     pub padding: Padding,
     /// Input channels of the shortcut.
     pub shortcut: Option<usize>,
+    /// Groups of the row sums; 0 for none.
+    pub groups: usize,
 }
 
 impl ConvWork {
@@ -142,11 +142,10 @@ impl ConvWork {
 impl ConvDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
     pub fn check(&self) -> Result<ConvWork, ComputeError> {
-        let WeightSpec::Conv { cin, cout, kernel, dtype } = self.weight.spec() else {
+        let WeightSpec::Conv { cin, cout, kernel, stride, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a convolution's"));
         };
         let (input, output) = (self.input.shape(), self.output.shape());
-        let stride = self.stride;
         let pad = self.padding;
         ensure(
             kernel.iter().all(|k| *k > 0),
@@ -209,6 +208,7 @@ impl ConvDesc<'_> {
             stride,
             padding: pad,
             shortcut: self.shortcut.as_ref().map(|s| s.input.shape().c),
+            groups: self.sums.as_ref().map_or(0, |s| s.groups),
         };
         self.check_rows(&work)?;
         self.check_extras(&work)?;
@@ -267,7 +267,13 @@ impl ConvDesc<'_> {
         if let Some(shortcut) = &self.shortcut {
             let s = shortcut.input.shape();
             let spec = shortcut.weight.spec();
-            let expected = WeightSpec::Conv { cin: s.c, cout: work.cout, kernel: [1; 3], dtype: work.dtype };
+            let expected = WeightSpec::Conv {
+                cin: s.c,
+                cout: work.cout,
+                kernel: [1; 3],
+                stride: [1; 3],
+                dtype: work.dtype,
+            };
             ensure(spec == expected, OP, "shortcut weight", format!("{spec:?}"), format!("{expected:?}"))?;
             ensure(Shape { c: output.c, ..s } == output, OP, "shortcut input", s, output)?;
             ensure(shortcut.input.dtype() == work.dtype, OP, "shortcut", shortcut.input.dtype(), work.dtype)?;

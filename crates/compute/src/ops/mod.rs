@@ -6,12 +6,14 @@ mod conv;
 mod linear;
 mod norm;
 mod shuffle;
+mod upsample;
 
 pub use attention::{AttentionDesc, AttentionWork};
 pub use conv::{ConvDesc, ConvWork, Padding, Prologue, RowSums, Shortcut};
 pub use linear::{LinearDesc, LinearWork};
 pub use norm::{CombineDesc, NormalizeDesc, RowSumsDesc};
 pub use shuffle::ShuffleDesc;
+pub use upsample::{UpsampleDesc, UpsampleWork};
 
 use crate::arena::Arena;
 use crate::dtype::DType;
@@ -57,6 +59,9 @@ pub trait Ops {
     /// Causal 3-D convolution with everything that can be fused around it.
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError>;
 
+    /// Twice the size, and twice the frames if the weight says so.
+    fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError>;
+
     /// Partial sums for a normalisation, one pair per frame, absolute row and group.
     fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError>;
 
@@ -96,6 +101,8 @@ pub trait Ops {
 pub enum Work {
     /// See `ConvWork`.
     Conv(ConvWork),
+    /// See `UpsampleWork`.
+    Upsample(UpsampleWork),
     /// See `LinearWork`.
     Linear(LinearWork),
     /// See `AttentionWork`.
@@ -113,6 +120,11 @@ pub enum Work {
 pub trait Sizing: Send + Sync {
     /// Bytes a weight takes when loaded.
     fn weight_bytes(&self, spec: &WeightSpec) -> u64;
+
+    /// Bytes of scratch that loading a weight takes from the arena, beside the weight itself.
+    fn load_scratch_bytes(&self, _spec: &WeightSpec) -> u64 {
+        0
+    }
 
     /// Bytes of scratch an op takes from the arena while it runs; 0 for none.
     fn scratch_bytes(&self, work: &Work) -> u64;

@@ -50,7 +50,7 @@ impl CausalConv3d {
         stride: [usize; 3],
         padding: Padding,
     ) -> Self {
-        CausalConv3d { weight: scope.conv(name, cin, cout, kernel), kernel, stride, padding, cout }
+        CausalConv3d { weight: scope.conv(name, [cin, cout], kernel, stride), kernel, stride, padding, cout }
     }
 
     /// `[t, h, w, cin]` to `[t', h', w', cout]`, where t' = t / stride (one more in front of a clip).
@@ -68,7 +68,6 @@ impl CausalConv3d {
             carried: carried.as_ref().map(|t| t.view()),
             carry: carry.as_ref().map(|t| t.view()),
             weight: &self.weight,
-            stride: self.stride,
             padding: self.padding,
             residual: around.residual,
             shortcut: around.shortcut.map(|(input, conv)| Shortcut { input, weight: &conv.weight }),

@@ -1,0 +1,398 @@
+//! Weights of convolutions in the layout of their kernels.
+#![expect(unsafe_code, reason = "prepared weights live in the arena and are read in place")]
+
+use super::super::kernels::{amx, winograd};
+use super::super::matmul::{Matrix, matmul};
+use super::super::path::CpuPath;
+use super::super::pool::Pool;
+use super::super::simd::Isa;
+use super::program::{Kind, Program, fine_pairs};
+use crate::dtype::{DType, f32_to_bf16};
+use crate::error::ComputeError;
+use crate::host::HostMemory;
+use crate::ops::UpsampleWork;
+use crate::weight::{Part, Weight, WeightSpec};
+
+/// Which kernel does a convolution. Depends on the layer, its precision and the machine: nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Products of f32 vectors, tap by tap.
+    Direct,
+    /// The same in the transformed domain.
+    Winograd,
+    /// Products of bf16 tiles.
+    Amx,
+}
+
+/// How a weight is laid out: panels of output channels, in each the matrices of all taps, in each the
+/// input channels. Winograd: all of that once per point. Behind it the bias table in f32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing {
+    pub(crate) variant: Variant,
+    pub(crate) cin: usize,
+    pub(crate) cout: usize,
+    pub(crate) matrices: usize,
+    /// Output channels of a panel.
+    pub(crate) panel: usize,
+    pub(crate) panels: usize,
+    /// Bytes of one matrix of a panel.
+    pub(crate) matrix_bytes: usize,
+    /// Rows of the bias table.
+    pub(crate) biases: usize,
+}
+
+impl Packing {
+    /// Of a convolution or an upsampler; other weights have no packing.
+    pub(crate) fn new(spec: &WeightSpec, path: CpuPath) -> Option<Self> {
+        match *spec {
+            WeightSpec::Conv { cin, cout, kernel, stride, dtype } => {
+                Some(Self::conv(cin, cout, kernel, stride, dtype, path))
+            }
+            WeightSpec::Upsample { cin, cout, time, dtype } => {
+                Some(Self::upsample(cin, cout, time, dtype, path))
+            }
+            WeightSpec::Linear { .. } | WeightSpec::Norm { .. } => None,
+        }
+    }
+
+    pub(crate) fn conv(
+        cin: usize,
+        cout: usize,
+        kernel: [usize; 3],
+        stride: [usize; 3],
+        dtype: DType,
+        path: CpuPath,
+    ) -> Self {
+        // Narrow layers are not worth transforming, and the transforms work on whole vectors.
+        let wide = cin.is_multiple_of(path.isa.lanes()) && cin >= 16 && cout >= 16;
+        let winograd = path.winograd && wide && kernel[1..] == [3, 3] && stride[1..] == [1, 1];
+        let variant = match dtype == DType::Bf16 && path.amx {
+            true => Variant::Amx,
+            false if winograd => Variant::Winograd,
+            false => Variant::Direct,
+        };
+        Self::with(variant, cin, cout, kernel.iter().product(), 1, path)
+    }
+
+    pub(crate) fn upsample(cin: usize, cout: usize, time: bool, dtype: DType, path: CpuPath) -> Self {
+        let (matrices, kinds) = if time { (112, 5) } else { (48, 1) };
+        let variant = if dtype == DType::Bf16 && path.amx { Variant::Amx } else { Variant::Direct };
+        Self::with(variant, cin, cout, matrices, kinds * 16, path)
+    }
+
+    fn with(
+        variant: Variant,
+        cin: usize,
+        cout: usize,
+        matrices: usize,
+        biases: usize,
+        path: CpuPath,
+    ) -> Self {
+        let lanes = path.isa.lanes();
+        let (panel, matrix_bytes) = match (variant, path.isa) {
+            (Variant::Amx, _) => (amx::PANEL, cin.div_ceil(amx::STEP) * amx::STEP_BYTES),
+            (_, Isa::Avx2 | Isa::Avx512) if cout > lanes => (2 * lanes, cin * 2 * lanes * 4),
+            _ => (lanes, cin * lanes * 4),
+        };
+        Packing { variant, cin, cout, matrices, panel, panels: cout.div_ceil(panel), matrix_bytes, biases }
+    }
+
+    /// Matrices of a panel as stored: time taps only once transformed.
+    fn stored(&self) -> usize {
+        match self.variant {
+            Variant::Winograd => self.matrices / 9,
+            _ => self.matrices,
+        }
+    }
+
+    pub(crate) fn panel_bytes(&self) -> usize {
+        self.stored() * self.matrix_bytes
+    }
+
+    /// Bytes of all panels, for one point of a transformed kernel.
+    pub(crate) fn plane_bytes(&self) -> usize {
+        self.panels * self.panel_bytes()
+    }
+
+    pub(crate) fn main_bytes(&self) -> usize {
+        self.plane_bytes() * if self.variant == Variant::Winograd { winograd::POINTS } else { 1 }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.main_bytes() + self.biases * self.cout * 4) as u64
+    }
+}
+
+/// Bytes of scratch while a weight is prepared.
+pub(crate) fn scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
+    match *spec {
+        WeightSpec::Conv { cin, kernel, .. } => 4 * (CHUNK * cin * kernel.iter().product::<usize>()) as u64,
+        WeightSpec::Upsample { cin, cout, time, .. } => {
+            let phases = if time { 8 } else { 4 };
+            4 * (27 * cout * cout + phases * cout * (cin + 1) + threads.max(1) * cin * cout) as u64
+        }
+        _ => 0,
+    }
+}
+
+/// Output channels read at a time.
+const CHUNK: usize = 16;
+
+/// A prepared weight in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Packed<'a> {
+    pub(crate) packing: Packing,
+    pub(crate) main: *const u8,
+    pub(crate) bias: &'a [f32],
+}
+
+// SAFETY: an address of memory that nobody writes while the weight is borrowed.
+unsafe impl Sync for Packed<'_> {}
+
+impl<'a> Packed<'a> {
+    pub(crate) fn of(host: &HostMemory, weight: &'a Weight, path: CpuPath) -> Result<Self, ComputeError> {
+        let buffer = weight.buffer()?;
+        let main = host.address("conv", "weight", &buffer)?;
+        let Some(packing) = Packing::new(&weight.spec(), path) else {
+            return Err(crate::error::mismatch("conv", "weight", format!("{weight:?}"), "a convolution's"));
+        };
+        // SAFETY: `load` made the buffer for this spec and filled it; it is not written again while it is
+        // loaded, and eviction needs the backend that an op borrows.
+        let bias = unsafe {
+            std::slice::from_raw_parts(main.add(packing.main_bytes()).cast(), packing.biases * packing.cout)
+        };
+        Ok(Packed { packing, main, bias })
+    }
+
+    /// Bias of row `i` of the table.
+    pub(crate) fn bias(&self, i: usize) -> &'a [f32] {
+        &self.bias[i * self.packing.cout..(i + 1) * self.packing.cout]
+    }
+}
+
+/// Writes values into a weight under preparation; disjoint places from several threads.
+struct Writer {
+    packing: Packing,
+    main: *mut u8,
+}
+
+// SAFETY: threads write disjoint matrices.
+unsafe impl Sync for Writer {}
+
+impl Writer {
+    /// Sets one value: matrix, point (0 unless transformed), input and output channel.
+    ///
+    /// # Safety
+    /// All numbers are inside the packing, and no other thread writes this matrix.
+    unsafe fn put(&self, matrix: usize, point: usize, i: usize, o: usize, value: f32) {
+        let p = &self.packing;
+        let panel = (point * p.panels + o / p.panel) * p.panel_bytes() + matrix * p.matrix_bytes;
+        let o = o % p.panel;
+        // SAFETY: inside the buffer by the caller's promise.
+        unsafe {
+            match p.variant {
+                Variant::Amx => {
+                    // Two tiles side by side; in each, rows of channel pairs and columns of outputs.
+                    let place = i / 32 * 1024 + o / 16 * 512 + i % 32 / 2 * 32 + o % 16 * 2 + i % 2;
+                    self.main.add(panel).cast::<u16>().add(place).write(f32_to_bf16(value));
+                }
+                _ => self.main.add(panel).cast::<f32>().add(i * p.panel + o).write(value),
+            }
+        }
+    }
+}
+
+/// Reads, transforms and lays out the weight of a convolution or an upsampler.
+pub(crate) fn load(
+    host: &HostMemory,
+    pool: &Pool,
+    weight: &Weight,
+    packing: Packing,
+) -> Result<(), ComputeError> {
+    let buffer = host.arena().alloc(packing.bytes())?;
+    let scratch = host.arena().alloc(scratch_bytes(&weight.spec(), pool.threads()))?;
+    let main = host.address("load", "weight", &buffer)?;
+    let room = host.address("load", "scratch", &scratch)?.cast::<f32>();
+    // SAFETY: fresh buffers of exactly these sizes that nobody else knows; bytes of any value are numbers.
+    let (bias, room) = unsafe {
+        std::ptr::write_bytes(main, 0, packing.main_bytes());
+        (
+            std::slice::from_raw_parts_mut(
+                main.add(packing.main_bytes()).cast::<f32>(),
+                packing.biases * packing.cout,
+            ),
+            std::slice::from_raw_parts_mut(room, scratch.bytes() as usize / 4),
+        )
+    };
+    let writer = Writer { packing, main };
+    match weight.spec() {
+        WeightSpec::Conv { dtype, kernel, .. } => conv(weight, dtype, kernel[0], &writer, room)?,
+        WeightSpec::Upsample { dtype, time, .. } => upsample(pool, weight, dtype, time, &writer, bias, room)?,
+        _ => {}
+    }
+    if packing.biases == 1 {
+        weight.read(Part::Bias, 0, bias)?;
+    }
+    weight.set_buffer(Some(buffer));
+    Ok(())
+}
+
+fn conv(
+    weight: &Weight,
+    dtype: DType,
+    kt: usize,
+    writer: &Writer,
+    room: &mut [f32],
+) -> Result<(), ComputeError> {
+    let Packing { cin, cout, matrices: taps, variant, .. } = writer.packing;
+    for first in (0..cout).step_by(CHUNK) {
+        let n = CHUNK.min(cout - first);
+        let chunk = &mut room[..n * cin * taps];
+        weight.read(Part::Main, first * cin * taps, chunk)?;
+        dtype.round_all(chunk);
+        for (o, i) in (0..n).flat_map(|o| (0..cin).map(move |i| (o, i))) {
+            let values = &chunk[(o * cin + i) * taps..(o * cin + i + 1) * taps];
+            // SAFETY: inside the packing; one thread.
+            unsafe {
+                if variant == Variant::Winograd {
+                    for t in 0..kt {
+                        let kernel = winograd::transform_kernel(std::array::from_fn(|j| values[9 * t + j]));
+                        for (point, value) in kernel.into_iter().enumerate() {
+                            writer.put(t, point, i, first + o, value);
+                        }
+                    }
+                } else {
+                    for (tap, value) in values.iter().enumerate() {
+                        writer.put(tap, 0, i, first + o, *value);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Folds `upscale`, shuffle and 3x3x3 into one matrix per phase and tap:
+/// the sum of `conv[tap] * upscale[phase the tap falls on]` over the fine taps that share a coarse cell.
+fn upsample(
+    pool: &Pool,
+    weight: &Weight,
+    dtype: DType,
+    time: bool,
+    writer: &Writer,
+    bias: &mut [f32],
+    room: &mut [f32],
+) -> Result<(), ComputeError> {
+    let Packing { cin, cout, .. } = writer.packing;
+    let z = if time { 2 } else { 1 };
+    let (kernel, room) = room.split_at_mut(27 * cout * cout);
+    let (matrix, room) = room.split_at_mut(4 * z * cout * cin);
+    let (matrix_bias, room) = room.split_at_mut(4 * z * cout);
+    // [cout, mid, tap] to [tap, cout, mid]: the products below want matrices.
+    let mut line = vec![0.0; 27 * cout];
+    for o in 0..cout {
+        weight.read(Part::Main, o * 27 * cout, &mut line)?;
+        for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
+            let row = &mut out[o * cout..(o + 1) * cout];
+            row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
+        }
+    }
+    weight.read_upscale(Part::Main, 0, matrix)?;
+    weight.read_upscale(Part::Bias, 0, matrix_bias)?;
+    let (kernel, matrix, matrix_bias) = (&*kernel, &*matrix, &*matrix_bias);
+    // Rows of `matrix` that make the fine pixel (y, x) of fine frame s of a cell.
+    let upscale = |s: usize, y: usize, x: usize| ((y * 2 + x) * z + s) * cout;
+    let program = Program::upsample(&UpsampleWork {
+        dtype,
+        time,
+        t_in: 2,
+        continued: false,
+        tail: 0,
+        t_out: 0,
+        h: 1,
+        w: 1,
+        cin,
+        cout,
+        rows: 0..0,
+        groups: 0,
+    });
+    let kinds = Kind::all(time);
+    // Each matrix once, from the first phase that names it.
+    let mut jobs = Vec::new();
+    for (kind, phases) in kinds.iter().zip(&program.kinds) {
+        for phase in phases {
+            for tap in &phase.taps {
+                if tap.matrix == jobs.len() {
+                    let mut pairs = Vec::new();
+                    for (dt, s) in &kind.frames[tap.back] {
+                        for (ky, py) in fine_pairs(phase.y, tap.dy) {
+                            for (kx, px) in fine_pairs(phase.x, tap.dx) {
+                                pairs.push((dt * 9 + ky * 3 + kx, upscale(*s, *py, *px)));
+                            }
+                        }
+                    }
+                    jobs.push(pairs);
+                }
+            }
+        }
+    }
+    struct Room(*mut f32);
+    // SAFETY: threads use disjoint parts.
+    unsafe impl Sync for Room {}
+    let room = &Room(room.as_mut_ptr());
+    pool.run(jobs.len(), |thread, job| {
+        let room = room;
+        // SAFETY: one part per thread, as many as the scratch was made for.
+        let sums = unsafe { std::slice::from_raw_parts_mut(room.0.add(thread * cin * cout), cin * cout) };
+        for (n, (tap, rows)) in jobs[job].iter().enumerate() {
+            // [cout, mid] times [mid, cin].
+            let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
+            let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
+            matmul([cout, cin, cout], sums, cin, n > 0, left, right);
+        }
+        for (o, i) in (0..cout).flat_map(|o| (0..cin).map(move |i| (o, i))) {
+            // SAFETY: inside the packing; this job's own matrix.
+            unsafe { writer.put(job, 0, i, o, dtype.round(sums[o * cin + i])) };
+        }
+    });
+    fold_bias(weight, &kinds, [cout, z], kernel, matrix_bias, bias)
+}
+
+/// The bias: the convolution's own, and what the upscaling's bias becomes in the taps inside the frame.
+fn fold_bias(
+    weight: &Weight,
+    kinds: &[Kind],
+    [cout, z]: [usize; 2],
+    kernel: &[f32],
+    matrix_bias: &[f32],
+    bias: &mut [f32],
+) -> Result<(), ComputeError> {
+    let mut own = vec![0.0; cout];
+    weight.read(Part::Bias, 0, &mut own)?;
+    for o in 0..cout {
+        // One tap of the convolution on the bias of one fine pixel of a cell.
+        let mut products = [[0.0f64; 8]; 27];
+        for (tap, products) in products.iter_mut().enumerate() {
+            let row = &kernel[(tap * cout + o) * cout..(tap * cout + o + 1) * cout];
+            for (phase, product) in products.iter_mut().enumerate().take(4 * z) {
+                let pairs = row.iter().zip(&matrix_bias[phase * cout..(phase + 1) * cout]);
+                *product = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            }
+        }
+        for (k, kind) in kinds.iter().enumerate() {
+            for (y, x, edges) in (0..16).map(|i| (i / 8, i / 4 % 2, i % 4)) {
+                let mut sum = f64::from(own[o]);
+                for (dt, s) in kind.frames.iter().flatten() {
+                    for (ky, kx) in (0..9).map(|i| (i / 3, i % 3)) {
+                        // The border that a phase can touch: its own side of the cell.
+                        let outside = (edges & 2 != 0 && ky == 2 * y) || (edges & 1 != 0 && kx == 2 * x);
+                        let phase = ((y + ky + 1) % 2 * 2 + (x + kx + 1) % 2) * z + s;
+                        sum += if outside { 0.0 } else { products[dt * 9 + ky * 3 + kx][phase] };
+                    }
+                }
+                bias[((k * 4 + y * 2 + x) * 4 + edges) * cout + o] = sum as f32;
+            }
+        }
+    }
+    Ok(())
+}

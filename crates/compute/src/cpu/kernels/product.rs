@@ -1,0 +1,97 @@
+//! The matrix product under every convolution in f32: a few pixels by a panel of output channels, summed
+//! tap by tap and channel by channel in one fixed order.
+#![expect(unsafe_code, reason = "register blocks work on raw addresses inside checked buffers")]
+
+use super::super::simd::{Kernel, Simd};
+
+/// One tap: where its pixels start, relative to the block's, and where its weights start in the panel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tap {
+    pub(crate) a: isize,
+    pub(crate) b: usize,
+}
+
+/// `out[m, n] = (keep ? out : 0) + sum over taps and k of a[m + tap, k] * b[tap, k, n]` for `rows` rows
+/// and one panel of `vectors` vectors of output channels.
+///
+/// The sum of an element runs over taps and then channels in order, whatever row of a block it is in.
+pub(crate) struct Product<'a> {
+    /// First channel of the first pixel.
+    pub(crate) a: *const f32,
+    /// Values between two pixels.
+    pub(crate) a_step: usize,
+    /// Pixels; a multiple of `ROWS`.
+    pub(crate) rows: usize,
+    pub(crate) taps: &'a [Tap],
+    /// Channels.
+    pub(crate) k: usize,
+    /// Weights of the panel: per tap and channel `vectors * LANES` values.
+    pub(crate) b: *const f32,
+    /// 1, or `VECTORS`.
+    pub(crate) vectors: usize,
+    pub(crate) out: *mut f32,
+    /// Values between two pixels of the result.
+    pub(crate) out_step: usize,
+    pub(crate) keep: bool,
+}
+
+impl Kernel for Product<'_> {
+    type Output = ();
+
+    /// Contract: `a`, `b` and `out` hold everything the numbers reach, and nobody else writes `out`.
+    #[inline(always)]
+    unsafe fn call<S: Simd>(self) {
+        // SAFETY: the contract above and that of `Simd`.
+        unsafe {
+            match (S::ROWS, S::VECTORS, self.vectors) {
+                (12, _, 2) => self.blocks::<S, 12, 2>(),
+                (12, _, _) => self.blocks::<S, 12, 1>(),
+                (6, _, 2) => self.blocks::<S, 6, 2>(),
+                (6, _, _) => self.blocks::<S, 6, 1>(),
+                _ => self.blocks::<S, 4, 1>(),
+            }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn blocks<S: Simd, const M: usize, const N: usize>(&self) {
+        debug_assert!(self.rows.is_multiple_of(M));
+        for row in (0..self.rows).step_by(M) {
+            // SAFETY: the contract of `call`: every address lies inside the caller's buffers.
+            unsafe {
+                let out = self.out.add(row * self.out_step);
+                let mut acc = [[S::splat(0.0); N]; M];
+                let first = self.a.add(row * self.a_step);
+                for tap in self.taps {
+                    let a = first.offset(tap.a);
+                    let mut b = self.b.add(tap.b);
+                    for k in 0..self.k {
+                        let mut weights = [S::splat(0.0); N];
+                        for n in 0..N {
+                            weights[n] = S::load(b.add(n * S::LANES));
+                        }
+                        for m in 0..M {
+                            let value = S::splat(*a.add(m * self.a_step + k));
+                            for n in 0..N {
+                                acc[m][n] = S::fma(value, weights[n], acc[m][n]);
+                            }
+                        }
+                        b = b.add(N * S::LANES);
+                    }
+                }
+                for m in 0..M {
+                    for n in 0..N {
+                        let place = out.add(m * self.out_step + n * S::LANES);
+                        // What was there joins last: sums of sums err less than one long sum.
+                        let sum = if self.keep { S::add(S::load(place), acc[m][n]) } else { acc[m][n] };
+                        S::store(place, sum);
+                    }
+                }
+            }
+        }
+    }
+}

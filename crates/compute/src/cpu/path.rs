@@ -1,0 +1,71 @@
+//! Which kernels a backend uses. Chosen once per machine, never per shape: it is part of what decides
+//! the bits of a result.
+
+use std::str::FromStr;
+
+use super::kernels::amx;
+use super::simd::Isa;
+
+/// The kernels of a CPU backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CpuPath {
+    /// Vector instructions.
+    pub isa: Isa,
+    /// Tile multiplication for bf16.
+    pub amx: bool,
+    /// Winograd for 3x3 convolutions with step 1 in f32.
+    pub winograd: bool,
+}
+
+impl CpuPath {
+    /// The fastest this machine can do.
+    pub fn detect() -> Self {
+        CpuPath { isa: Isa::detect(), amx: amx::available(), winograd: true }
+    }
+
+    /// All paths this machine can run, slowest first.
+    pub fn all() -> Vec<Self> {
+        let words = ["portable,direct", "portable", "avx2,direct", "avx2", "avx512,direct", "avx512", "amx"];
+        words.iter().filter_map(|w| w.parse().ok()).collect()
+    }
+}
+
+impl std::fmt::Display for CpuPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match (self.amx, self.isa) {
+            (true, _) => "amx",
+            (false, Isa::Avx512) => "avx512",
+            (false, Isa::Avx2) => "avx2",
+            (false, Isa::Portable) => "portable",
+        })?;
+        f.write_str(if self.winograd { "" } else { ",direct" })
+    }
+}
+
+impl FromStr for CpuPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let best = CpuPath::detect();
+        let mut path = best;
+        for word in text.split(',') {
+            match word {
+                "auto" => {}
+                "portable" => path = CpuPath { isa: Isa::Portable, amx: false, ..path },
+                "avx2" if best.isa != Isa::Portable => path = CpuPath { isa: Isa::Avx2, amx: false, ..path },
+                "avx512" if best.isa == Isa::Avx512 => {
+                    path = CpuPath { isa: Isa::Avx512, amx: false, ..path }
+                }
+                "amx" if best.amx => path = best,
+                "direct" => path.winograd = false,
+                "avx2" | "avx512" | "amx" => return Err(format!("this CPU has no {word}; it has {best}")),
+                _ => {
+                    return Err(format!(
+                        "unknown CPU path `{word}`; use auto, portable, avx2, avx512 or amx, and ,direct"
+                    ));
+                }
+            }
+        }
+        Ok(path)
+    }
+}

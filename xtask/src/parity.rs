@@ -1,0 +1,95 @@
+//! docs/parity.md: how far this build is from the original, measured.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+
+const FILE: &str = "docs/parity.md";
+
+/// The golden 16-bit storage is measured on: the real network over more than one latent.
+const SIXTEEN_BIT: &str = "testdata/full_video_9x48x80.safetensors";
+
+pub(crate) fn write(root: &Path) -> Outcome {
+    let f32 = doctor(root, "testdata", "f32")?;
+    let bf16 = doctor(root, SIXTEEN_BIT, "bf16")?;
+    let f16 = doctor(root, SIXTEEN_BIT, "f16")?;
+    let text = format!(
+        "# Parity with the original\n\n\
+         Written by `cargo xtask parity`; do not edit by hand. Measured on {machine}.\n\n\
+         Every row compares a tensor that this build computed with the one that the original computed in\n\
+         PyTorch from the same input and the same formula weights (`testdata/MANIFEST.toml`). In f32 a row\n\
+         passes if no value differs by more than 5e-5. PSNR is for values that span 2 (from -1 to 1).\n\n\
+         ## f32\n\n`{f32_line}`\n\n{f32}\n\
+         ## bf16 storage\n\nActivations and weights are stored in 16 bits; sums and statistics stay f32. The\n\
+         PSNR is the result here; a row fails below 30 dB.\n\n`{bf16_line}`\n\n{bf16}\n\
+         ## f16 storage\n\n`{f16_line}`\n\n{f16}",
+        machine = machine(),
+        f32_line = line("testdata", "f32"),
+        bf16_line = line(SIXTEEN_BIT, "bf16"),
+        f16_line = line(SIXTEEN_BIT, "f16"),
+    );
+    std::fs::write(root.join(FILE), text).map_err(|e| format!("{FILE}: {e}"))
+}
+
+/// Whether the stored report names every golden there is.
+pub(crate) fn check(root: &Path) -> Outcome {
+    let failed = |what: &str, e: std::io::Error| format!("{what}: {e}");
+    let report = std::fs::read_to_string(root.join(FILE)).map_err(|e| failed(FILE, e))?;
+    let mut missing = Vec::new();
+    for entry in std::fs::read_dir(root.join("testdata")).map_err(|e| failed("testdata", e))? {
+        let name = entry.map_err(|e| failed("testdata", e))?.file_name().to_string_lossy().into_owned();
+        let golden = name.strip_suffix(".safetensors");
+        if golden.is_some_and(|g| !report.contains(&format!("| {g} |"))) {
+            missing.push(name);
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{FILE} lacks {}; run `cargo xtask parity`", missing.join(", "))),
+    }
+}
+
+/// The command, as a person would type it.
+fn line(goldens: &str, dtype: &str) -> String {
+    format!("remaster doctor --goldens {goldens} --markdown --dtype {dtype}")
+}
+
+/// Its output, from a release build.
+fn doctor(root: &Path, goldens: &str, dtype: &str) -> Result<String, String> {
+    let command = line(goldens, dtype);
+    let out = Command::new(crate::tool())
+        .args(["run", "--release", "--quiet", "--locked", "--package", "remaster", "--"])
+        .args(command.split(' ').skip(1))
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("`{command}` cannot be run: {e}"))?;
+    let table = String::from_utf8(out.stdout).map_err(|e| format!("`{command}`: {e}"))?;
+    if out.status.success() {
+        Ok(table)
+    } else {
+        Err(format!("`{command}` ended with {}\n{table}", out.status))
+    }
+}
+
+/// What matters for the numbers, and no more: the architecture and its vector instructions.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|l| l.starts_with("flags") || l.starts_with("Features"));
+    let flags: Vec<&str> = flags.unwrap_or_default().split_whitespace().collect();
+    let known =
+        [("amx_tile", "AMX"), ("avx512f", "AVX-512"), ("avx2", "AVX2"), ("fma", "FMA"), ("asimd", "NEON")];
+    let found: Vec<&str> = known.iter().filter(|(flag, _)| flags.contains(flag)).map(|k| k.1).collect();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let with = if found.is_empty() { String::new() } else { format!(" with {}", found.join(", ")) };
+    format!("{} ({}){with}, {threads} threads", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_stored_report_names_every_golden() {
+        super::check(&crate::root()).unwrap();
+    }
+}
