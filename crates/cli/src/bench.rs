@@ -7,8 +7,8 @@ use std::time::Instant;
 use remaster_compute::cpu::Limits;
 use remaster_compute::meter::Meter;
 use remaster_compute::{
-    AttentionDesc, Backend, CancelToken, ConvDesc, CpuPath, DType, HostTensor, NormalizeDesc, Ops, Padding, Part,
-    Shape, SourceError, Weight, WeightSource, WeightSpec,
+    AttentionDesc, Backend, CancelToken, ConvDesc, CpuPath, DType, HostTensor, NormalizeDesc, Ops, Padding,
+    Part, Shape, SourceError, Weight, WeightSource, WeightSpec,
 };
 use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Encoder, Half, VaeConfig, dry_run, load, run_clip};
@@ -299,8 +299,13 @@ pub(crate) fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliEr
             .collect(),
     };
     out.result(&report, || describe_kernels(&report));
-    match report.kernels.iter().find(|k| args.floor.is_some_and(|floor| k.limit != "copy" && k.ratio < floor)) {
-        Some(k) => Err(CliError::Floor { kernel: k.kernel.clone(), ratio: k.ratio, floor: args.floor.unwrap_or(0.0) }),
+    match report.kernels.iter().find(|k| args.floor.is_some_and(|floor| k.limit != "copy" && k.ratio < floor))
+    {
+        Some(k) => Err(CliError::Floor {
+            kernel: k.kernel.clone(),
+            ratio: k.ratio,
+            floor: args.floor.unwrap_or(0.0),
+        }),
         None => Ok(()),
     }
 }
@@ -383,16 +388,30 @@ fn norm(threads: usize, path: CpuPath) -> Result<Subject, CliError> {
     let step = move || {
         let started = Instant::now();
         let (input, output) = (x.view(), y.view());
-        ops.row_sums(&remaster_compute::RowSumsDesc { input: input.clone(), groups: 32, output: sums.view() })?;
+        ops.row_sums(&remaster_compute::RowSumsDesc {
+            input: input.clone(),
+            groups: 32,
+            output: sums.view(),
+        })?;
         let count = 256 * 4;
-        ops.combine_sums(&remaster_compute::CombineDesc { sums: sums.view(), count, eps: 1e-6, output: stats.view() })?;
+        ops.combine_sums(&remaster_compute::CombineDesc {
+            sums: sums.view(),
+            count,
+            eps: 1e-6,
+            output: stats.view(),
+        })?;
         ops.normalize(&NormalizeDesc { input, stats: stats.view(), affine: &weight, silu: true, output })?;
         ops.wait()?;
         Ok(started.elapsed().as_secs_f64())
     };
     // Two reads and one write are one and a half copies.
     let work = 1.5 * shape.bytes(DType::F32) as f64;
-    Ok(Subject { name: "groupnorm+silu f32 [5,256,256,128]".into(), work, limit: Limit::Copy, step: Box::new(step) })
+    Ok(Subject {
+        name: "groupnorm+silu f32 [5,256,256,128]".into(),
+        work,
+        limit: Limit::Copy,
+        step: Box::new(step),
+    })
 }
 
 /// One head of 512 over 64 x 64 pixels.
@@ -411,10 +430,22 @@ fn attention(threads: usize, path: CpuPath, dtype: DType) -> Result<Subject, Cli
         let started = Instant::now();
         let [q, k, v, y] = &tensors[..] else { return Ok(f64::NAN) };
         let scale = 1.0 / 512f32.sqrt();
-        ops.attention(&AttentionDesc { q: q.view(), k: k.view(), v: v.view(), heads: 1, scale, output: y.view() })?;
+        ops.attention(&AttentionDesc {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            heads: 1,
+            scale,
+            output: y.view(),
+        })?;
         ops.wait()?;
         Ok(started.elapsed().as_secs_f64())
     };
     let work = 2.0 * 2.0 * 4096.0 * 4096.0 * 512.0;
-    Ok(Subject { name: format!("attention 4096 x 512 {dtype}"), work, limit: Limit::Sgemm, step: Box::new(step) })
+    Ok(Subject {
+        name: format!("attention 4096 x 512 {dtype}"),
+        work,
+        limit: Limit::Sgemm,
+        step: Box::new(step),
+    })
 }

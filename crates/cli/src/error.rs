@@ -56,7 +56,7 @@ pub(crate) enum CliError {
         #[source]
         source: CheckpointError,
     },
-    #[error("only the cpu backend is timed; leave --backend away")]
+    #[error("only the cpu backend is timed; leave out --backend")]
     BenchBackend,
     #[error("the clip cannot be timed: {source}")]
     BenchSize {
@@ -89,6 +89,8 @@ impl CliError {
             | CliError::Weights { .. }
             | CliError::Threads { .. }
             | CliError::Ending { .. }
+            | CliError::BenchBackend
+            | CliError::BenchSize { .. }
             | CliError::Frames { .. } => 2,
             CliError::Compute(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => match source
             {

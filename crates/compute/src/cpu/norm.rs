@@ -37,21 +37,59 @@ impl Kernel for ChannelSums<'_> {
     /// Contract: the row holds `pixels` times as many values as `totals`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
-        let channels = self.totals.len();
-        for c in (0..channels).step_by(S::LANES) {
-            let n = S::LANES.min(channels - c);
-            let (mut s, mut q) = ([0.0; 16], [0.0; 16]);
-            // SAFETY: the contract above and that of `Simd`.
-            unsafe {
-                let mut sums = S::no_sums();
-                for x in 0..self.pixels {
-                    let place = (x * channels + c) * self.dtype.bytes();
-                    sums = S::gather(sums, load_as::<S>(self.dtype, self.row.add(place), n));
-                }
-                S::store_sums(sums, s.as_mut_ptr(), q.as_mut_ptr());
+        // SAFETY: the contract above and that of `Simd`.
+        unsafe {
+            match self.dtype {
+                DType::F32 => self.all::<S>(DType::F32),
+                DType::Bf16 => self.all::<S>(DType::Bf16),
+                DType::F16 => self.all::<S>(DType::F16),
             }
-            self.totals[c..c + n].copy_from_slice(&s[..n]);
-            self.squares[c..c + n].copy_from_slice(&q[..n]);
+        }
+    }
+}
+
+impl ChannelSums<'_> {
+    /// Four vectors of channels at a time: a row is then read in runs of whole cache lines.
+    ///
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn all<S: Simd>(self, dtype: DType) {
+        let channels = self.totals.len();
+        let mut c = 0;
+        while c < channels {
+            let wide = 4 * S::LANES;
+            // SAFETY: whole vectors inside the row, or a short one through a buffer.
+            unsafe {
+                if c + wide <= channels {
+                    let mut sums = [S::no_sums(); 4];
+                    for x in 0..self.pixels {
+                        let from = self.row.add((x * channels + c) * dtype.bytes());
+                        for (i, sums) in sums.iter_mut().enumerate() {
+                            let v = load_as::<S>(dtype, from.add(i * S::LANES * dtype.bytes()), S::LANES);
+                            *sums = S::gather(*sums, v);
+                        }
+                    }
+                    for (i, sums) in sums.into_iter().enumerate() {
+                        let place = c + i * S::LANES;
+                        let (totals, squares) = (&mut self.totals[place..], &mut self.squares[place..]);
+                        S::store_sums(sums, totals.as_mut_ptr(), squares.as_mut_ptr());
+                    }
+                    c += wide;
+                } else {
+                    let n = S::LANES.min(channels - c);
+                    let mut sums = S::no_sums();
+                    for x in 0..self.pixels {
+                        let place = (x * channels + c) * dtype.bytes();
+                        sums = S::gather(sums, load_as::<S>(dtype, self.row.add(place), n));
+                    }
+                    let (mut s, mut q) = ([0.0; 16], [0.0; 16]);
+                    S::store_sums(sums, s.as_mut_ptr(), q.as_mut_ptr());
+                    self.totals[c..c + n].copy_from_slice(&s[..n]);
+                    self.squares[c..c + n].copy_from_slice(&q[..n]);
+                    c += n;
+                }
+            }
         }
     }
 }

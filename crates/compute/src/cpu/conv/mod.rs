@@ -31,8 +31,26 @@ use crate::ops::{ConvDesc, ConvWork, RowSums, UpsampleDesc, UpsampleWork};
 /// Output channels finished at a time: sums of a block then stay in the second-level cache.
 const GROUP: usize = 128;
 
-/// Weights of one panel used at a time, in bytes: half a second-level cache, the other half is pixels.
-const PANEL_CACHE: usize = 768 << 10;
+/// Weights of one panel used at a time in f32, in bytes: a part of a second-level cache, the rest is pixels.
+const PANEL_CACHE: usize = 320 << 10;
+
+/// Weights larger than this are read for several frames at a time: a second-level cache and a bit.
+const HEAVY: usize = 4 << 20;
+
+/// Frames a kernel can reach back and still be transformed.
+const MAX_DEPTH: usize = 3;
+
+/// Output frames made together then: a slice.
+const TOGETHER: usize = 4;
+
+/// Rows of an item: the fewest rounds of all threads, counting the halo that every item computes again.
+fn item_rows(rows: usize, tallest: usize, threads: usize) -> usize {
+    let cost = |n: usize| {
+        let rounds = rows.div_ceil(n).div_ceil(threads.max(1));
+        rounds as f64 * (n.min(rows.max(1)) as f64 + 0.8)
+    };
+    [16, 8, 4].into_iter().filter(|n| *n <= tallest).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(4)
+}
 
 /// Sizes of one convolution's blocks and scratch.
 pub(super) struct Plan {
@@ -51,6 +69,8 @@ pub(super) struct Plan {
     pixel: usize,
     /// Values of one patch.
     patch_len: usize,
+    /// Output frames made together: weights that do not fit a cache are then read once for all of them.
+    together: usize,
     /// Frames in the ring.
     ring: usize,
     /// Tiles of a block, rounded up to whole register blocks.
@@ -99,13 +119,10 @@ impl Plan {
         let columns = (if amx { 32 } else { 48 }).min(program.w_grid.next_multiple_of(2)).max(1);
         let padded = columns.next_multiple_of(block);
         let grid = grid_rows(&program);
-        // Enough items to keep the threads busy to the end, else as tall as the caches allow: the halo of
-        // two rows is computed again for every item.
-        let tallest = if amx && program.cin > 256 { 8 } else { 16 };
-        let mut item_rows = tallest;
-        while item_rows > 4 && grid.len().div_ceil(item_rows) < 3 * threads {
-            item_rows /= 2;
-        }
+        // Weights beyond a cache are worth reading once for several frames; patches then get less tall.
+        let heavy = packing.main_bytes() > HEAVY;
+        let together = if heavy { TOGETHER.min(program.frames.len()).max(1) } else { 1 };
+        let item_rows = item_rows(grid.len(), if heavy && program.factor == 1 { 8 } else { 16 }, threads);
         let pixel = if amx { program.cin.next_multiple_of(amx::STEP) } else { program.cin };
         let (patch_rows, patch_columns) = if wino {
             (item_rows + 2, columns.next_multiple_of(2) + 2)
@@ -115,10 +132,17 @@ impl Plan {
         };
         let patch_len = patch_rows * patch_columns * pixel;
         let tiles = if wino { (item_rows / 2 * columns.div_ceil(2)).next_multiple_of(block) } else { 0 };
-        let ring = program.depth;
+        // Frames a step of `together` output frames adds to what one needs.
+        let newest = |i: usize| program.frames.get(i).map_or(0, |f| f.newest);
+        let added = (0..program.frames.len())
+            .step_by(together)
+            .map(|i| newest((i + together).min(program.frames.len()) - 1) - newest(i));
+        let ring = program.depth + added.max().unwrap_or(0);
         let patches = if wino { 1 } else { ring };
         let words = |values: usize| if amx { values.div_ceil(2) } else { values };
-        let group = (GROUP / packing.panel).max(1).min(packing.panels) * packing.panel;
+        let wanted =
+            (if heavy { GROUP / 2 } else { GROUP }).min(if heavy && amx { packing.panel } else { GROUP });
+        let group = (wanted / packing.panel).max(1).min(packing.panels) * packing.panel;
         let out_rows = item_rows * program.factor;
         let (mut shared, mut private) = (Layout::default(), Layout::default());
         let extra = shortcut
@@ -129,7 +153,7 @@ impl Plan {
             patch: private.take(words(patches * patch_len)),
             extra: private.take(words(extra)),
             transformed: private.take(winograd::POINTS * ring * tiles * program.cin),
-            products: private.take(winograd::POINTS * tiles * group),
+            products: private.take(together * winograd::POINTS * tiles * group),
             sums: private.take(item_rows * padded * group),
             channel_sums: private.take(2 * group),
             row_totals: private.take(2 * groups * out_rows * program.frames.len()),
@@ -143,6 +167,7 @@ impl Plan {
             patch_columns,
             pixel,
             patch_len,
+            together,
             ring,
             tiles,
             group,
@@ -299,6 +324,13 @@ struct Job<'a> {
     tiles: Option<amx::Tiles>,
 }
 
+/// Pixels in the tile unit's format: bytes between rows and between pixels.
+struct Source {
+    a: *const u8,
+    line: usize,
+    step: usize,
+}
+
 /// A block of columns on its way through an item.
 struct Block {
     /// First grid column and how many.
@@ -314,20 +346,18 @@ impl Job<'_> {
         totals.fill(0.0);
         for left in (0..program.w_grid).step_by(self.plan.columns) {
             let block = Block { left, width: self.plan.columns.min(program.w_grid - left) };
-            let mut next = 0;
             // Copies in front of a clip's first frame share its patch.
-            let skip = if program.continued { 0 } else { program.prefix };
-            for v in skip..program.prefix + program.t_in {
-                if cancelled() {
-                    return;
-                }
-                self.take_in(&block, v);
-                while let Some(frame) = program.frames.get(next).filter(|f| f.newest == v) {
-                    for phase in &program.kinds[frame.kind] {
-                        self.make(&block, next, *frame, phase, totals, cancelled);
+            let mut taken = if program.continued { 0 } else { program.prefix };
+            for (n, frames) in program.frames.chunks(self.plan.together).enumerate() {
+                let newest = frames.last().map_or(0, |f| f.newest);
+                while taken <= newest {
+                    if cancelled() {
+                        return;
                     }
-                    next += 1;
+                    self.take_in(&block, taken);
+                    taken += 1;
                 }
+                self.make(&block, n * self.plan.together, frames, totals, cancelled);
             }
         }
         self.write_pairs(totals);
@@ -423,37 +453,47 @@ impl Job<'_> {
         run(self.isa, kernel);
     }
 
-    /// One phase of one output frame: products, then finishing, a group of output channels at a time.
+    /// Some output frames: products, then finishing, a phase and a group of output channels at a time.
     fn make(
         &self,
         block: &Block,
-        index: usize,
-        frame: Frame,
-        phase: &Phase,
+        first: usize,
+        frames: &[Frame],
         totals: &mut [f64],
         cancelled: &dyn Fn() -> bool,
     ) {
         let plan = self.plan;
-        if plan.shortcut.is_some() {
-            self.take_shortcut(block, index);
-        }
         let per_group = plan.group / plan.packing.panel;
-        for first in (0..plan.packing.panels).step_by(per_group) {
-            if cancelled() {
-                return;
+        for (phase, panel) in (0..plan.program.factor.pow(2))
+            .flat_map(|phase| (0..plan.packing.panels).step_by(per_group).map(move |panel| (phase, panel)))
+        {
+            let panels = panel..(panel + per_group).min(plan.packing.panels);
+            if plan.packing.variant == Variant::Winograd {
+                self.multiply_tiles(block, frames, panels.clone());
             }
-            let panels = first..(first + per_group).min(plan.packing.panels);
-            match plan.packing.variant {
-                Variant::Winograd => self.multiply_tiles(block, frame, panels.clone()),
-                Variant::Direct => self.multiply(block, frame, phase, panels.clone()),
-                Variant::Amx => self.multiply_amx(frame, phase, panels.clone()),
+            // Frames of one kind share their weights: one after the other they find them in a cache.
+            let kinds = 0..plan.program.kinds.len();
+            let in_order = kinds.flat_map(|k| frames.iter().enumerate().filter(move |(_, f)| f.kind == k));
+            for (i, frame) in in_order {
+                if cancelled() {
+                    return;
+                }
+                let phase = &plan.program.kinds[frame.kind][phase];
+                if plan.shortcut.is_some() {
+                    self.take_shortcut(block, first + i);
+                }
+                match plan.packing.variant {
+                    Variant::Winograd => self.gather_tiles(block, i),
+                    Variant::Direct => self.multiply(block, *frame, phase, panels.clone()),
+                    Variant::Amx => self.multiply_amx(*frame, phase, panels.clone()),
+                }
+                if let Some((_, weight)) = &self.operands.shortcut
+                    && plan.packing.variant != Variant::Amx
+                {
+                    self.add_shortcut(block, weight, panels.clone());
+                }
+                self.finish(block, first + i, phase, panels.clone(), totals);
             }
-            if let Some((_, weight)) = &self.operands.shortcut
-                && plan.packing.variant != Variant::Amx
-            {
-                self.add_shortcut(block, weight, panels.clone());
-            }
-            self.finish(block, index, phase, panels, totals);
         }
     }
 
@@ -498,51 +538,64 @@ impl Job<'_> {
         }
     }
 
-    fn multiply_tiles(&self, block: &Block, frame: Frame, panels: Range<usize>) {
+    /// Products of some frames in the transformed domain, where time taps add up.
+    fn multiply_tiles(&self, block: &Block, frames: &[Frame], panels: Range<usize>) {
         let Plan { program, packing, group, .. } = self.plan;
         // SAFETY: pieces of this thread.
-        let (from, products, sums) = unsafe {
+        let (from, products) = unsafe {
             (
                 self.scratch.private(self.thread, self.plan.transformed),
                 self.scratch.private(self.thread, self.plan.products),
-                self.scratch.private(self.thread, self.plan.sums),
             )
         };
         let (tiles_y, tiles_x) = self.tile_counts(block);
         let rows = (tiles_y * tiles_x).next_multiple_of(block_of(self.isa));
         let slot_len = self.plan.tiles * program.cin;
         let plane = self.plan.tiles * group;
-        // Time taps add up in the transformed domain.
-        let taps: Vec<Tap> = (0..self.plan.ring)
-            .map(|t| Tap {
-                a: (self.slot(frame.newest, program.depth - 1 - t) * slot_len) as isize,
-                b: t * packing.matrix_bytes / 4,
-            })
-            .collect();
+        let tap = |newest, t| Tap {
+            a: (self.slot(newest, program.depth - 1 - t) * slot_len) as isize,
+            b: t * packing.matrix_bytes / 4,
+        };
         for point in 0..winograd::POINTS {
-            for panel in panels.clone() {
-                let b = point * packing.plane_bytes() + panel * packing.panel_bytes();
-                let product = Product {
-                    a: from.as_ptr().wrapping_add(point * self.plan.ring * slot_len),
-                    a_step: program.cin,
-                    rows,
-                    taps: &taps,
-                    k: program.cin,
-                    b: self.operands.weight.main.wrapping_add(b).cast(),
-                    vectors: packing.panel / self.isa.lanes(),
-                    out: products
-                        .as_mut_ptr()
-                        .wrapping_add(point * plane + (panel - panels.start) * packing.panel),
-                    out_step: *group,
-                    keep: false,
-                };
-                run(self.isa, product);
+            for (i, frame) in frames.iter().enumerate() {
+                let taps: [Tap; MAX_DEPTH] =
+                    std::array::from_fn(|t| tap(frame.newest, t.min(program.depth - 1)));
+                let out = (i * winograd::POINTS + point) * plane;
+                for panel in panels.clone() {
+                    let b = point * packing.plane_bytes() + panel * packing.panel_bytes();
+                    let product = Product {
+                        a: from.as_ptr().wrapping_add(point * self.plan.ring * slot_len),
+                        a_step: program.cin,
+                        rows,
+                        taps: &taps[..program.depth],
+                        k: program.cin,
+                        b: self.operands.weight.main.wrapping_add(b).cast(),
+                        vectors: packing.panel / self.isa.lanes(),
+                        out: products.as_mut_ptr().wrapping_add(out + (panel - panels.start) * packing.panel),
+                        out_step: *group,
+                        keep: false,
+                    };
+                    run(self.isa, product);
+                }
             }
         }
+    }
+
+    /// Sums of frame `i` of those multiplied together.
+    fn gather_tiles(&self, block: &Block, i: usize) {
+        // SAFETY: pieces of this thread.
+        let (products, sums) = unsafe {
+            (
+                self.scratch.private(self.thread, self.plan.products),
+                self.scratch.private(self.thread, self.plan.sums),
+            )
+        };
+        let (tiles_y, tiles_x) = self.tile_counts(block);
+        let plane = self.plan.tiles * self.plan.group;
         let kernel = winograd::TransformOutput {
-            products: products.as_ptr(),
+            products: products.as_ptr().wrapping_add(i * winograd::POINTS * plane),
             plane,
-            width: *group,
+            width: self.plan.group,
             tiles_y,
             tiles_x,
             out: sums.as_mut_ptr(),
@@ -569,43 +622,57 @@ impl Job<'_> {
                 as isize,
             b: t.matrix * packing.matrix_bytes,
         };
+        let steps = program.cin.div_ceil(amx::STEP);
         let taps: Vec<Tap> = phase.taps.iter().map(tap).collect();
-        let half = amx::ROWS;
+        let sums = sums.as_mut_ptr();
+        let main = Source {
+            a: patch.as_ptr().cast(),
+            line: program.stride[0] * line,
+            step: program.stride[1] * pixel,
+        };
         for panel in panels.clone() {
-            for r in 0..self.rows.len() {
-                for x in (0..self.plan.padded).step_by(2 * half) {
-                    let place =
-                        (r * self.plan.padded + x) * self.plan.group + (panel - panels.start) * packing.panel;
-                    let out = sums.as_mut_ptr().wrapping_add(place);
-                    let outs = [out, out.wrapping_add(half * self.plan.group)];
-                    let step = program.stride[1] * pixel;
-                    let a = patch.as_ptr().cast::<u8>().wrapping_add(r * program.stride[0] * line + x * step);
-                    let mut work = amx::Block {
-                        a: [a, a.wrapping_add(half * step)],
-                        a_step: step,
-                        taps: &taps,
-                        steps: program.cin.div_ceil(amx::STEP),
-                        b: self.operands.weight.main.wrapping_add(panel * packing.panel_bytes()),
-                        out: outs,
-                        out_step: self.plan.group * 4,
-                        keep: false,
-                    };
-                    // SAFETY: the variant is only chosen where the unit is available; patches, panels and
-                    // sums were laid out for these numbers.
-                    unsafe { tiles.run(&work) };
-                    if let Some((_, weight)) = &self.operands.shortcut {
-                        let pixel = 2 * weight.packing.cin.next_multiple_of(amx::STEP);
-                        let a = extra.as_ptr().cast::<u8>().wrapping_add((r * self.plan.padded + x) * pixel);
-                        work.a = [a, a.wrapping_add(half * pixel)];
-                        work.a_step = pixel;
-                        work.taps = &[Tap { a: 0, b: 0 }];
-                        work.steps = weight.packing.cin.div_ceil(amx::STEP);
-                        work.b = weight.main.wrapping_add(panel * weight.packing.panel_bytes());
-                        work.keep = true;
-                        // SAFETY: as above.
-                        unsafe { tiles.run(&work) };
-                    }
-                }
+            let out = sums.wrapping_add((panel - panels.start) * packing.panel);
+            let b = self.operands.weight.main.wrapping_add(panel * packing.panel_bytes());
+            self.multiply_rows(tiles, &main, b, &taps, steps, out, false);
+            if let Some((_, weight)) = &self.operands.shortcut {
+                let pixel = 2 * weight.packing.cin.next_multiple_of(amx::STEP);
+                let extra = Source { a: extra.as_ptr().cast(), line: self.plan.padded * pixel, step: pixel };
+                let b = weight.main.wrapping_add(panel * weight.packing.panel_bytes());
+                let n = weight.packing.cin.div_ceil(amx::STEP);
+                self.multiply_rows(tiles, &extra, b, &[Tap { a: 0, b: 0 }], n, out, true);
+            }
+        }
+    }
+
+    /// One panel of every row of the block.
+    fn multiply_rows(
+        &self,
+        tiles: &amx::Tiles,
+        from: &Source,
+        b: *const u8,
+        taps: &[Tap],
+        steps: usize,
+        out: *mut f32,
+        keep: bool,
+    ) {
+        let (half, group) = (amx::ROWS, self.plan.group);
+        for r in 0..self.rows.len() {
+            for x in (0..self.plan.padded).step_by(2 * half) {
+                let a = from.a.wrapping_add(r * from.line + x * from.step);
+                let out = out.wrapping_add((r * self.plan.padded + x) * group);
+                let work = amx::Block {
+                    a: [a, a.wrapping_add(half * from.step)],
+                    a_step: from.step,
+                    taps,
+                    steps,
+                    b,
+                    out: [out, out.wrapping_add(half * group)],
+                    out_step: group * 4,
+                    keep,
+                };
+                // SAFETY: the variant is only chosen where the unit is available; patches, panels and sums
+                // were laid out for these numbers.
+                unsafe { tiles.run(&work) };
             }
         }
     }

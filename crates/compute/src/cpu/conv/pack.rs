@@ -65,7 +65,8 @@ impl Packing {
     ) -> Self {
         // Narrow layers are not worth transforming, and the transforms work on whole vectors.
         let wide = cin.is_multiple_of(path.isa.lanes()) && cin >= 16 && cout >= 16;
-        let winograd = path.winograd && wide && kernel[1..] == [3, 3] && stride[1..] == [1, 1];
+        let winograd =
+            path.winograd && wide && kernel[0] <= 3 && kernel[1..] == [3, 3] && stride[1..] == [1, 1];
         let variant = match dtype == DType::Bf16 && path.amx {
             true => Variant::Amx,
             false if winograd => Variant::Winograd,

@@ -46,34 +46,75 @@ impl Kernel for Normalize<'_> {
     }
 }
 
+/// What `Normalize` does to a value; a constant, so that the choice is made outside the loops.
+const KEEP: u8 = 0;
+const SCALE: u8 = 1;
+const SCALE_SILU: u8 = 2;
+
 impl Normalize<'_> {
     /// # Safety
     /// As for `call`.
     #[inline(always)]
     unsafe fn all<S: Simd>(&self, from: DType, to: DType) {
+        // SAFETY: passed on.
+        unsafe {
+            match self.affine {
+                None => self.pixels::<S, KEEP>(from, to),
+                Some(affine) if affine.silu => self.pixels::<S, SCALE_SILU>(from, to),
+                Some(_) => self.pixels::<S, SCALE>(from, to),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn pixels<S: Simd, const MODE: u8>(&self, from: DType, to: DType) {
+        let whole = self.channels / S::LANES * S::LANES;
         for pixel in 0..self.pixels {
-            for c in (0..self.channels).step_by(S::LANES) {
-                let n = S::LANES.min(self.channels - c);
-                // SAFETY: inside the pixel; see `call`.
-                unsafe {
-                    let mut v =
-                        load_as::<S>(from, self.from.add((pixel * self.channels + c) * from.bytes()), n);
-                    if let Some(affine) = &self.affine {
-                        let scale = load_as::<S>(DType::F32, affine.scale.as_ptr().add(c).cast(), n);
-                        let shift = load_as::<S>(DType::F32, affine.shift.as_ptr().add(c).cast(), n);
-                        v = S::fma(v, scale, shift);
-                        if affine.silu {
-                            v = silu::<S>(v);
-                        }
-                        if from != to {
-                            v = round_as::<S>(from, v);
-                        }
-                    }
-                    store_as::<S>(to, self.to.add((pixel * self.to_step + c) * to.bytes()), v, n);
+            let mut c = 0;
+            // SAFETY: inside the pixel; see `call`.
+            unsafe {
+                while c < whole {
+                    self.step::<S, MODE>(from, to, pixel, c, S::LANES);
+                    c += S::LANES;
+                }
+                if c < self.channels {
+                    self.step::<S, MODE>(from, to, pixel, c, self.channels - c);
                 }
             }
         }
     }
+
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn step<S: Simd, const MODE: u8>(&self, from: DType, to: DType, pixel: usize, c: usize, n: usize) {
+        // SAFETY: inside the pixel; see `call`.
+        unsafe {
+            let mut v = load_as::<S>(from, self.from.add((pixel * self.channels + c) * from.bytes()), n);
+            if let (SCALE | SCALE_SILU, Some(affine)) = (MODE, &self.affine) {
+                v = S::fma(v, load_at::<S>(affine.scale, c, n), load_at::<S>(affine.shift, c, n));
+                if MODE == SCALE_SILU {
+                    v = silu::<S>(v);
+                }
+                if from != to {
+                    v = round_as::<S>(from, v);
+                }
+            }
+            store_as::<S>(to, self.to.add((pixel * self.to_step + c) * to.bytes()), v, n);
+        }
+    }
+}
+
+/// Values `c..c + n` of a slice, lanes behind zero.
+///
+/// # Safety
+/// As for `Simd`; `values` holds `c + n` values.
+#[inline(always)]
+unsafe fn load_at<S: Simd>(values: &[f32], c: usize, n: usize) -> S::V {
+    // SAFETY: the caller's promise.
+    unsafe { load_as::<S>(DType::F32, values.as_ptr().add(c).cast(), n) }
 }
 
 /// Takes finished sums of one row and some output channels: adds bias and residual, stores, and gathers
@@ -120,43 +161,69 @@ impl Kernel for Finish<'_> {
 }
 
 impl Finish<'_> {
+    /// Four vectors of channels at a time: rows are then read and written in runs of whole cache lines.
+    ///
     /// # Safety
     /// As for `call`.
     #[inline(always)]
-    unsafe fn all<S: Simd>(self, dtype: DType) {
-        let gather = !self.totals.is_empty();
-        for c in (0..self.channels).step_by(S::LANES) {
-            let n = S::LANES.min(self.channels - c);
-            // SAFETY: inside the pixel; see `call`.
+    unsafe fn all<S: Simd>(mut self, dtype: DType) {
+        let mut c = 0;
+        while c < self.channels {
+            let left = self.channels - c;
+            // SAFETY: as for `call`.
             unsafe {
-                let mut bias = load_as::<S>(DType::F32, self.bias.as_ptr().add(c).cast(), n);
-                if let Some(point) = self.point {
-                    bias = S::add(bias, load_as::<S>(DType::F32, point.as_ptr().add(c).cast(), n));
+                if left >= 4 * S::LANES {
+                    self.vectors::<S, 4>(dtype, c, S::LANES);
+                    c += 4 * S::LANES;
+                } else {
+                    self.vectors::<S, 1>(dtype, c, S::LANES.min(left));
+                    c += S::LANES.min(left);
                 }
-                let mut sums = S::no_sums();
-                for x in 0..self.pixels {
+            }
+        }
+    }
+
+    /// `N` vectors of `n` channels from channel `c` on.
+    ///
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn vectors<S: Simd, const N: usize>(&mut self, dtype: DType, c: usize, n: usize) {
+        let gather = !self.totals.is_empty();
+        // SAFETY: inside the pixel; see `call`.
+        unsafe {
+            let mut sums = [S::no_sums(); N];
+            let mut bias = [S::splat(0.0); N];
+            for i in 0..N {
+                bias[i] = load_at::<S>(self.bias, c + i * S::LANES, n);
+                if let Some(point) = self.point {
+                    bias[i] = S::add(bias[i], load_at::<S>(point, c + i * S::LANES, n));
+                }
+            }
+            for x in 0..self.pixels {
+                for i in 0..N {
+                    let c = c + i * S::LANES;
                     let here = match self.edge {
-                        Some((at, edge)) if at == x => {
-                            load_as::<S>(DType::F32, edge.as_ptr().add(c).cast(), n)
-                        }
-                        _ => bias,
+                        Some((at, edge)) if at == x => load_at::<S>(edge, c, n),
+                        _ => bias[i],
                     };
-                    let mut v = S::add(
-                        load_as::<S>(DType::F32, self.sums.add(x * self.sums_step + c).cast(), n),
-                        here,
-                    );
+                    let from = self.sums.add(x * self.sums_step + c).cast();
+                    let mut v = S::add(load_as::<S>(DType::F32, from, n), here);
                     let place = (x * self.out_step + c) * dtype.bytes();
                     if !self.residual.is_null() {
                         v = S::add(v, load_as::<S>(dtype, self.residual.add(place), n));
                     }
                     store_as::<S>(dtype, self.out.add(place), v, n);
                     if gather {
-                        sums = S::gather(sums, round_as::<S>(dtype, v));
+                        sums[i] = S::gather(sums[i], round_as::<S>(dtype, v));
                     }
                 }
-                if gather {
+            }
+            if gather {
+                for i in 0..N {
+                    let c = c + i * S::LANES;
                     let (mut s, mut q) = ([0.0; 16], [0.0; 16]);
-                    S::store_sums(sums, s.as_mut_ptr(), q.as_mut_ptr());
+                    S::store_sums(sums[i], s.as_mut_ptr(), q.as_mut_ptr());
                     self.totals[c..c + n].copy_from_slice(&s[..n]);
                     self.squares[c..c + n].copy_from_slice(&q[..n]);
                 }
