@@ -3,16 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_compute::{Backend, CancelToken, DType};
+use remaster_compute::{Backend, CancelToken, CpuPath, DType};
 use remaster_doctor::{Golden, Settings, Stage, embedded, run};
+use remaster_model::Build;
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
 }
 
-fn stages(name: &str, backend: Backend, dtype: DType) -> Vec<Stage> {
+fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
     let golden = Golden::open(&testdata().join(format!("{name}.safetensors"))).unwrap();
-    let settings = Settings { backend, build: dtype.into(), cancel: CancelToken::default() };
+    let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
     run(&golden, &settings).unwrap()
 }
 
@@ -64,6 +65,25 @@ mod reference {
         tiny_mod_mid: 18,
         tiny_mod_blocks: 8,
         tiny_mod_gaussian: 4,
+    }
+}
+
+/// The small network, and one still of the real one, with every kernel path forced in turn; `remaster
+/// doctor --goldens testdata --cpu-path PATH` runs the rest.
+#[test]
+fn every_cpu_path_passes_folded_or_not() {
+    for path in CpuPath::all() {
+        let backend = Backend::Cpu { threads: 2, path };
+        for collapse in [true, false] {
+            for name in
+                ["tiny_mod_upsample", "tiny_video_9x48x80", "tiny_sliced_17x32x32", "full_image_64x64"]
+            {
+                for stage in stages(name, backend, Build { dtype: DType::F32, collapse }) {
+                    let Stage { stage, max_abs, passed, .. } = stage;
+                    assert!(passed, "{name}/{stage} is off by {max_abs:e} on {path}, collapse {collapse}");
+                }
+            }
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{Backend, DType, Ops, Shape};
-use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, load};
+use remaster_model::{Build, Scope};
 use remaster_weights::FormulaParams;
 
 /// Counts of the second slice of a clip, and state bytes behind it.
@@ -40,16 +40,30 @@ fn encoding_takes_4_46_million_multiply_adds_and_3884_bytes_of_state_per_pixel()
     assert_eq!(counts.attention_macs, 2 * tokens * tokens * 512);
 }
 
-#[test]
-fn decoding_takes_11_78_million_multiply_adds_and_8641_bytes_of_state_per_pixel() {
+/// Multiply-adds per output pixel and frame, and state bytes per output pixel, of a steady slice.
+fn decoding(collapse: bool) -> (f64, f64) {
     let mut params = FormulaParams;
-    let decoder = Decoder::new(&VaeConfig::full(), &mut Scope::root(&mut params, DType::Bf16).at("decoder"));
+    let build = Build { dtype: DType::Bf16, collapse };
+    let decoder = Decoder::new(&VaeConfig::full(), &mut Scope::root(&mut params, build).at("decoder"));
     let (h, w) = (12, 16);
     let (counts, state) = steady(&decoder, Shape::new(2, h, w, 16), Shape::new(1, h, w, 16));
     let pixels = (64 * h * w) as f64;
-    let macs = (counts.conv_macs + counts.linear_macs) as f64 / pixels / 4.0;
-    println!("decode: {:.3} M multiply-adds per pixel and frame, {:.1} B", macs / 1e6, state as f64 / pixels);
-    assert!(near(macs, 11.78e6), "{macs}");
-    assert!(near(state as f64 / pixels, 8641.0), "{}", state as f64 / pixels);
     assert_eq!(counts.attention_macs, 2 * ((h * w) as u64).pow(2) * 512);
+    ((counts.conv_macs + counts.linear_macs) as f64 / pixels / 4.0, state as f64 / pixels)
+}
+
+#[test]
+fn decoding_takes_11_78_million_multiply_adds_and_8641_bytes_of_state_per_pixel() {
+    let (macs, state) = decoding(false);
+    println!("decode: {:.3} M multiply-adds per pixel and frame, {state:.1} B", macs / 1e6);
+    assert!(near(macs, 11.78e6), "{macs}");
+    assert!(near(state, 8641.0), "{state}");
+}
+
+#[test]
+fn folded_upsamplers_save_a_fifth_of_the_work_and_a_sixth_of_the_state() {
+    let (macs, state) = decoding(true);
+    println!("decode, folded: {:.3} M multiply-adds per pixel and frame, {state:.1} B", macs / 1e6);
+    assert!(near(macs, 9.254e6), "{macs}");
+    assert!(near(state, 7313.0), "{state}");
 }

@@ -2,16 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use remaster_compute::meter::Meter;
-use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape};
-use remaster_model::Scope;
+use remaster_compute::{Backend, CancelToken, CpuPath, DType, HostTensor, Ops, Shape};
 use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, dry_run, load, run_clip};
+use remaster_model::{Build, Scope};
 use remaster_plan::slices;
 use remaster_testkit::Rng;
 use remaster_weights::FormulaParams;
 
-fn half(which: &str, config: &VaeConfig, dtype: DType) -> Box<dyn Half> {
+fn half(which: &str, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Half> {
     let mut params = FormulaParams;
-    let mut scope = Scope::root(&mut params, dtype);
+    let mut scope = Scope::root(&mut params, build);
     match which {
         "encoder" => Box::new(Encoder::new(config, &mut scope.at("encoder"))),
         _ => Box::new(Decoder::new(config, &mut scope.at("decoder"))),
@@ -66,6 +66,35 @@ fn sliced_equals_unsliced_to_the_bit_in_the_small_network() {
                 run(encoder.as_ref(), backend, dtype, &x, &first) == whole,
                 "encoder {dtype}, first frame alone"
             );
+        }
+    }
+}
+
+#[test]
+fn sliced_equals_unsliced_to_the_bit_on_every_cpu_path_folded_or_not() {
+    let config = VaeConfig::tiny();
+    let x = noise(20, Shape::new(13, 24, 32, 3));
+    let z = noise(21, Shape::new(4, 3, 4, 16));
+    for path in CpuPath::all() {
+        let backend = Backend::Cpu { threads: 2, path };
+        for (collapse, dtype) in
+            [(true, DType::F32), (false, DType::F32), (true, DType::Bf16), (false, DType::Bf16)]
+        {
+            let build = Build { dtype, collapse };
+            let encoder = half("encoder", &config, build);
+            let decoder = half("decoder", &config, build);
+            let whole = run(encoder.as_ref(), backend, dtype, &x, &[13]);
+            assert!(
+                run(encoder.as_ref(), backend, dtype, &x, &[5, 4, 4]) == whole,
+                "encoder {path} {build:?}"
+            );
+            let whole = run(decoder.as_ref(), backend, dtype, &z, &[4]);
+            for cut in [vec![2, 1, 1], vec![1, 2, 1], vec![1; 4]] {
+                assert!(
+                    run(decoder.as_ref(), backend, dtype, &z, &cut) == whole,
+                    "decoder {path} {build:?} {cut:?}"
+                );
+            }
         }
     }
 }

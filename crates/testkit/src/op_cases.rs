@@ -491,7 +491,6 @@ impl Run<'_> {
         self.ops.shuffle(&ShuffleDesc { input, factors, drop_second, output: self.guarded[y].view() })
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "the case, field by field")]
     fn upsample(
         &mut self,
         shape: Shape,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::kernels::amx;
 use super::matmul::{Matrix, matmul};
 use super::pool::Pool;
+use super::scratch::Shared;
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
 
@@ -40,7 +41,7 @@ impl Limits {
     pub fn sgemm(&mut self) -> f64 {
         const ROUNDS: usize = 16;
         let (a, b) = (&self.a, &self.b);
-        let out = Shared(self.c.as_mut_ptr());
+        let out = Shared::new(&mut self.c);
         let started = Instant::now();
         self.pool.run(self.pool.threads() * ROUNDS, |thread, _| {
             // SAFETY: each thread has a part of its own.
@@ -68,7 +69,7 @@ impl Limits {
 
     /// Bytes copied per second, each counted once.
     pub fn copy(&mut self) -> f64 {
-        let out = Shared(self.c.as_mut_ptr());
+        let out = Shared::new(&mut self.c);
         let threads = self.pool.threads();
         let started = Instant::now();
         self.pool.run(threads, |thread, _| {
@@ -77,20 +78,5 @@ impl Limits {
             to.copy_from_slice(from);
         });
         (threads * COPY * 4) as f64 / started.elapsed().as_secs_f64()
-    }
-}
-
-struct Shared(*mut f32);
-
-// SAFETY: threads take disjoint parts.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// # Safety
-    /// Inside the buffer, and nobody else has an overlapping part.
-    #[expect(clippy::mut_from_ref, reason = "threads take disjoint parts")]
-    unsafe fn part(&self, start: usize, len: usize) -> &mut [f32] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
     }
 }

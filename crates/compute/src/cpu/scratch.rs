@@ -93,3 +93,31 @@ impl Scratch {
         unsafe { std::slice::from_raw_parts_mut(self.base.add(start).cast(), piece.len) }
     }
 }
+
+/// A buffer that threads share, each using a part of its own.
+pub(super) struct Shared<'a> {
+    start: *mut f32,
+    len: usize,
+    owner: std::marker::PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: an address; parts are only reached through an unsafe call with its own contract.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(values: &'a mut [f32]) -> Self {
+        Shared { start: values.as_mut_ptr(), len: values.len(), owner: std::marker::PhantomData }
+    }
+
+    /// `len` values from `start` on.
+    ///
+    /// # Safety
+    /// No other live part overlaps this one.
+    #[expect(clippy::mut_from_ref, reason = "threads borrow disjoint parts of one buffer")]
+    pub(super) unsafe fn part(&self, start: usize, len: usize) -> &mut [f32] {
+        assert!(start + len <= self.len);
+        // SAFETY: inside the buffer (checked), which is borrowed for as long as `self`; aliasing is the
+        // caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+}

@@ -26,7 +26,7 @@ use crate::weight::{Weight, WeightSpec};
 /// was cancelled, is known after `wait` or `download`.
 ///
 /// A tensor may be dropped as soon as the ops that use it are enqueued: ops run in order.
-pub trait Ops {
+pub trait Ops: Send {
     /// Short name, as on the command line.
     fn name(&self) -> &'static str;
 

@@ -5,6 +5,7 @@ use super::super::kernels::{amx, winograd};
 use super::super::matmul::{Matrix, matmul};
 use super::super::path::CpuPath;
 use super::super::pool::Pool;
+use super::super::scratch::Shared;
 use super::super::simd::Isa;
 use super::program::{Kind, Program, fine_pairs};
 use crate::dtype::{DType, f32_to_bf16};
@@ -337,14 +338,10 @@ fn upsample(
             }
         }
     }
-    struct Room(*mut f32);
-    // SAFETY: threads use disjoint parts.
-    unsafe impl Sync for Room {}
-    let room = &Room(room.as_mut_ptr());
+    let room = Shared::new(room);
     pool.run(jobs.len(), |thread, job| {
-        let room = room;
         // SAFETY: one part per thread, as many as the scratch was made for.
-        let sums = unsafe { std::slice::from_raw_parts_mut(room.0.add(thread * cin * cout), cin * cout) };
+        let sums = unsafe { room.part(thread * cin * cout, cin * cout) };
         for (n, (tap, rows)) in jobs[job].iter().enumerate() {
             // [cout, mid] times [mid, cin].
             let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
