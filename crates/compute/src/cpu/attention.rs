@@ -1,19 +1,26 @@
 //! Attention with online softmax: scores exist for one block of queries and one block of keys at a time.
+//!
+//! Scores are kept as keys by queries. Keys are then rows and queries columns of one product, values
+//! columns of the other, both on the kernel of the convolutions; and softmax runs over a column, many
+//! queries in one vector, each adding up its keys in order.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
 use super::Cpu;
-use super::matmul::{Matrix, matmul};
+use super::kernels::product::{Product, Tap};
 use super::scratch::{Layout, Piece, Scratch, total};
-use super::simd::{Kernel, Simd, exp, load_as, round_as, run, store_as};
+use super::simd::{Isa, Kernel, Simd, exp, round_as, run};
 use crate::dtype::{self, DType};
 use crate::error::ComputeError;
 use crate::host::Pixels;
 use crate::ops::{AttentionDesc, AttentionWork};
 
-/// Queries in a block. Blocks start at multiples of this token of the frame, whatever rows are asked for.
-const QUERIES: usize = 64;
-/// Keys in a block: with 512 channels 512 KiB of keys and as much of values.
-const KEYS: usize = 256;
+/// Queries in a block: whole register blocks and whole panels on every instruction set. Blocks start at
+/// multiples of this token of the frame, whatever rows are asked for.
+const QUERIES: usize = 96;
+/// Keys in a block: whole register blocks; with 512 channels 480 KiB of keys and as much of values.
+const KEYS: usize = 240;
+/// Whole register blocks of every instruction set.
+const ROWS: usize = 12;
 
 pub(super) struct AttentionPlan {
     private: Layout,
@@ -28,21 +35,34 @@ pub(super) struct AttentionPlan {
 impl AttentionPlan {
     pub(super) fn new(work: &AttentionWork) -> Self {
         let mut private = Layout::default();
-        let keys = KEYS.min(work.h * work.w);
+        // Rows of values are read in whole panels.
+        let width = work.width.next_multiple_of(MAX_PANEL);
         AttentionPlan {
             query: private.take(QUERIES * work.width),
-            scores: private.take(QUERIES * keys),
-            sums: private.take(QUERIES * work.width),
+            scores: private.take(KEYS * QUERIES),
+            sums: private.take(QUERIES * width),
             top: private.take(QUERIES),
             total: private.take(QUERIES),
-            // Keys, then values, of one block widened to f32.
-            wide: private.take(keys * work.width),
+            // Keys, then values, of one block in f32.
+            wide: private.take(KEYS * width),
             private,
         }
     }
 
     pub(super) fn bytes(&self, threads: usize) -> u64 {
         total(&Layout::default(), &self.private, threads)
+    }
+}
+
+/// Columns of the widest panel.
+const MAX_PANEL: usize = 32;
+
+/// Columns and vectors of a panel.
+fn panel(isa: Isa) -> (usize, usize) {
+    match isa {
+        Isa::Avx512 => (32, 2),
+        Isa::Avx2 => (16, 2),
+        Isa::Portable => (8, 1),
     }
 }
 
@@ -59,17 +79,60 @@ impl Tokens {
         Tokens { first: pixels.first_row * pixels.row / channels.max(1), pixels, channels }
     }
 
+    /// Address of channel `from` of a token of the view.
+    fn address(&self, frame: usize, token: usize, from: usize) -> *mut u8 {
+        let start = ((token - self.first) * self.channels + from) * self.pixels.dtype.bytes();
+        self.pixels.row_ptr(frame, self.pixels.first_row).wrapping_add(start)
+    }
+
     /// Channels `[from, from + out.len())` of one token, widened.
     ///
     /// # Safety
     /// The token is in the view and nobody writes it meanwhile.
     unsafe fn load(&self, frame: usize, token: usize, from: usize, out: &mut [f32]) {
-        let bytes = self.pixels.dtype.bytes();
-        let start = ((token - self.first) * self.channels + from) * bytes;
-        let frame = self.pixels.row_ptr(frame, self.pixels.first_row);
+        let bytes = out.len() * self.pixels.dtype.bytes();
         // SAFETY: inside the frame of the view; the caller keeps it alive and unwritten.
-        let slice = unsafe { std::slice::from_raw_parts(frame.add(start), out.len() * bytes) };
+        let slice = unsafe { std::slice::from_raw_parts(self.address(frame, token, from), bytes) };
         dtype::decode(self.pixels.dtype, slice, out);
+    }
+
+    /// Writes channels of one token.
+    ///
+    /// # Safety
+    /// The token is in the view and nobody reads or writes it meanwhile.
+    unsafe fn store(&self, frame: usize, token: usize, from: usize, values: &[f32]) {
+        let bytes = values.len() * self.pixels.dtype.bytes();
+        // SAFETY: as in `load`, and the token is ours alone.
+        let slice = unsafe { std::slice::from_raw_parts_mut(self.address(frame, token, from), bytes) };
+        dtype::encode(self.pixels.dtype, values, slice);
+    }
+
+    /// `n` tokens as rows of f32: their address and the values between two rows. In place if they are
+    /// f32 and as many and as wide as whole register blocks need, else copied to `room`.
+    ///
+    /// # Safety
+    /// The tokens are in the view and nobody writes them meanwhile.
+    unsafe fn rows(
+        &self,
+        frame: usize,
+        first: usize,
+        n: usize,
+        from: usize,
+        width: usize,
+        room: &mut [f32],
+    ) -> (*const f32, usize) {
+        if self.pixels.dtype == DType::F32 && n == KEYS && width.is_multiple_of(MAX_PANEL) {
+            return (self.address(frame, first, from).cast_const().cast(), self.channels);
+        }
+        let step = width.next_multiple_of(MAX_PANEL);
+        for (j, row) in room.chunks_exact_mut(step).enumerate().take(n.next_multiple_of(ROWS)) {
+            row.fill(0.0);
+            if j < n {
+                // SAFETY: the caller's promise.
+                unsafe { self.load(frame, first + j, from, &mut row[..width]) };
+            }
+        }
+        (room.as_ptr(), step)
     }
 }
 
@@ -91,13 +154,16 @@ impl Cpu {
         let keys = work.h * work.w;
         let first = wanted.start / QUERIES;
         let blocks = wanted.end.div_ceil(QUERIES).saturating_sub(first);
-        let width = work.width;
+        let (width, isa) = (work.width, self.path.isa);
+        let (columns, vectors) = panel(isa);
+        let out_step = width.next_multiple_of(MAX_PANEL);
 
         self.pool.run(work.t * work.heads * blocks, |thread, item| {
             let (t, head, start) =
                 (item / blocks / work.heads, item / blocks % work.heads, (first + item % blocks) * QUERIES);
             let from = head * width;
-            // SAFETY: pieces of this thread; the output tokens are this item's own; operands are not written.
+            // SAFETY: pieces of this thread, laid out for these numbers; the output tokens are this item's
+            // own; operands are not written.
             unsafe {
                 let query = scratch.private(thread, plan.query);
                 let scores = scratch.private(thread, plan.scores);
@@ -105,11 +171,17 @@ impl Cpu {
                 let top = scratch.private(thread, plan.top);
                 let total = scratch.private(thread, plan.total);
                 let wide = scratch.private(thread, plan.wide);
-                for (i, line) in query.chunks_exact_mut(width).enumerate() {
+                // Queries as panels of columns, the scale already on them.
+                for i in 0..QUERIES {
+                    let line = &mut wide[..width];
                     if wanted.contains(&(start + i)) {
                         q.load(t, start + i, from, line)
                     } else {
                         line.fill(0.0)
+                    }
+                    let place = i / columns * columns * width + i % columns;
+                    for (c, value) in line.iter().enumerate() {
+                        query[place + c * columns] = value * d.scale;
                     }
                 }
                 sums.fill(0.0);
@@ -120,21 +192,48 @@ impl Cpu {
                         return;
                     }
                     let n = KEYS.min(keys - block);
-                    let scores = &mut scores[..QUERIES * n];
-                    let wide = &mut wide[..n * width];
-                    (0..n).for_each(|j| k.load(t, block + j, from, &mut wide[j * width..(j + 1) * width]));
-                    let transposed = Matrix::rows(wide, width).transposed();
-                    matmul([QUERIES, n, width], scores, n, false, Matrix::rows(query, width), transposed);
-                    let (scale, dtype) = (d.scale, work.dtype);
-                    run(self.path.isa, Soften { scores, n, scale, dtype, top, total, sums });
-                    (0..n).for_each(|j| v.load(t, block + j, from, &mut wide[j * width..(j + 1) * width]));
-                    let values = Matrix::rows(wide, width);
-                    matmul([QUERIES, width, n], sums, width, true, Matrix::rows(scores, n), values);
+                    let (a, a_step) = k.rows(t, block, n, from, width, wide);
+                    for p in 0..QUERIES / columns {
+                        let product = Product {
+                            a,
+                            a_step,
+                            a_channel: 1,
+                            rows: n.next_multiple_of(ROWS),
+                            taps: &[Tap { a: 0, b: 0 }],
+                            k: width,
+                            b: query.as_ptr().wrapping_add(p * columns * width),
+                            b_step: columns,
+                            vectors,
+                            out: scores.as_mut_ptr().wrapping_add(p * columns),
+                            out_step: QUERIES,
+                            keep: false,
+                        };
+                        run(isa, product);
+                    }
+                    run(isa, Soften { scores, n, dtype: work.dtype, top, total, sums, step: out_step });
+                    let (b, b_step) = v.rows(t, block, n, from, width, wide);
+                    for p in 0..width.div_ceil(columns) {
+                        let product = Product {
+                            a: scores.as_ptr(),
+                            a_step: 1,
+                            a_channel: QUERIES,
+                            rows: QUERIES,
+                            taps: &[Tap { a: 0, b: 0 }],
+                            k: n,
+                            b: b.wrapping_add(p * columns),
+                            b_step,
+                            vectors,
+                            out: sums.as_mut_ptr().wrapping_add(p * columns),
+                            out_step,
+                            keep: true,
+                        };
+                        run(isa, product);
+                    }
                 }
-                for (i, line) in sums.chunks_exact_mut(width).enumerate() {
+                for (i, line) in sums.chunks_exact_mut(out_step).enumerate() {
                     if wanted.contains(&(start + i)) {
                         line.iter_mut().for_each(|s| *s /= total[i]);
-                        out.store(t, start + i, from, line);
+                        out.store(t, start + i, from, &line[..width]);
                     }
                 }
             }
@@ -143,31 +242,17 @@ impl Cpu {
     }
 }
 
-impl Tokens {
-    /// Writes channels of one token.
-    ///
-    /// # Safety
-    /// The token is in the view and nobody reads or writes it meanwhile.
-    unsafe fn store(&self, frame: usize, token: usize, from: usize, values: &[f32]) {
-        let bytes = self.pixels.dtype.bytes();
-        let start = ((token - self.first) * self.channels + from) * bytes;
-        let frame = self.pixels.row_ptr(frame, self.pixels.first_row);
-        // SAFETY: as in `load`, and the token is ours alone.
-        let slice = unsafe { std::slice::from_raw_parts_mut(frame.add(start), values.len() * bytes) };
-        dtype::encode(self.pixels.dtype, values, slice);
-    }
-}
-
 /// Scores to weights relative to the largest score so far; what was summed before is scaled to match.
 struct Soften<'a> {
+    /// `[keys][QUERIES]`
     scores: &'a mut [f32],
-    /// Keys.
     n: usize,
-    scale: f32,
     dtype: DType,
     top: &'a mut [f32],
     total: &'a mut [f32],
+    /// `[QUERIES][step]`
     sums: &'a mut [f32],
+    step: usize,
 }
 
 impl Kernel for Soften<'_> {
@@ -175,37 +260,33 @@ impl Kernel for Soften<'_> {
 
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
-        let width = self.sums.len() / self.top.len();
-        for (i, line) in self.scores.chunks_exact_mut(self.n).enumerate() {
-            let largest = line.iter().fold(f32::NEG_INFINITY, |a, s| if *s > a { *s } else { a });
-            let largest = (largest * self.scale).max(self.top[i]);
-            let mut sum = 0.0;
-            // SAFETY: whole vectors inside the line, and a short one through a buffer.
+        let mut shrink = [0.0f32; QUERIES];
+        for v in (0..QUERIES).step_by(S::LANES) {
+            // SAFETY: `QUERIES` is a multiple of the lanes; scores hold `n` rows of it.
             unsafe {
-                let (scale, offset) = (S::splat(self.scale), S::splat(-largest));
-                let mut lanes = [0.0f32; 16];
-                let mut sums = S::splat(0.0);
-                for chunk in line.chunks_mut(S::LANES) {
-                    let n = chunk.len();
-                    let p = chunk.as_mut_ptr().cast::<u8>();
-                    let v = exp::<S>(S::fma(load_as::<S>(DType::F32, p, n), scale, offset));
-                    if n == S::LANES {
-                        sums = S::add(sums, v);
-                    } else {
-                        S::store(lanes.as_mut_ptr(), v);
-                        sum += lanes[..n].iter().sum::<f32>();
-                    }
-                    // The weights are an operand of the second product: rounded as if they had been stored.
-                    store_as::<S>(DType::F32, p, round_as::<S>(self.dtype, v), n);
+                let column = self.scores.as_mut_ptr().add(v);
+                let before = S::load(self.top.as_ptr().add(v));
+                let mut largest = before;
+                for j in 0..self.n {
+                    largest = S::max(S::load(column.add(j * QUERIES)), largest);
                 }
-                S::store(lanes.as_mut_ptr(), sums);
-                sum += lanes[..S::LANES].iter().sum::<f32>();
-                let shrink = S::splat(self.top[i] - largest);
-                S::store(lanes.as_mut_ptr(), exp::<S>(shrink));
-                let shrink = if self.top[i] == f32::NEG_INFINITY { 0.0 } else { lanes[0] };
-                self.total[i] = self.total[i] * shrink + sum;
-                self.sums[i * width..(i + 1) * width].iter_mut().for_each(|s| *s *= shrink);
-                self.top[i] = largest;
+                let less = exp::<S>(S::sub(before, largest));
+                let mut sum = S::mul(S::load(self.total.as_ptr().add(v)), less);
+                for j in 0..self.n {
+                    let place = column.add(j * QUERIES);
+                    let weight = exp::<S>(S::sub(S::load(place), largest));
+                    sum = S::add(sum, weight);
+                    // An operand of the second product: rounded as if it had been stored.
+                    S::store(place, round_as::<S>(self.dtype, weight));
+                }
+                S::store(self.top.as_mut_ptr().add(v), largest);
+                S::store(self.total.as_mut_ptr().add(v), sum);
+                S::store(shrink.as_mut_ptr().add(v), less);
+            }
+        }
+        for (row, shrink) in self.sums.chunks_exact_mut(self.step).zip(shrink) {
+            if shrink != 1.0 {
+                row.iter_mut().for_each(|s| *s *= shrink);
             }
         }
     }

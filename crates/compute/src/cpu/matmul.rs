@@ -1,29 +1,21 @@
 //! The one door to the `gemm` crate.
 #![expect(unsafe_code, reason = "gemm takes raw pointers")]
 
-/// A matrix in memory: element `[i, j]` is at `start + i * rows + j * columns`.
+/// A matrix in memory: element `[i, j]` is at `i * row_step + j`.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a> {
-    pub(super) data: &'a [f32],
-    pub(super) row_step: usize,
-    pub(super) column_step: usize,
+    data: &'a [f32],
+    row_step: usize,
 }
 
 impl<'a> Matrix<'a> {
     /// Rows of `row_step` values, columns next to each other.
     pub(super) fn rows(data: &'a [f32], row_step: usize) -> Self {
-        Matrix { data, row_step, column_step: 1 }
-    }
-
-    /// The same memory read the other way round.
-    pub(super) fn transposed(self) -> Self {
-        Matrix { data: self.data, row_step: self.column_step, column_step: self.row_step }
+        Matrix { data, row_step }
     }
 
     fn holds(&self, rows: usize, columns: usize) -> bool {
-        rows == 0
-            || columns == 0
-            || (rows - 1) * self.row_step + (columns - 1) * self.column_step < self.data.len()
+        rows == 0 || columns == 0 || (rows - 1) * self.row_step + columns <= self.data.len()
     }
 }
 
@@ -54,10 +46,10 @@ pub(super) fn matmul(
             out_row_step as isize,
             keep,
             a.data.as_ptr(),
-            a.column_step as isize,
+            1,
             a.row_step as isize,
             b.data.as_ptr(),
-            b.column_step as isize,
+            1,
             b.row_step as isize,
             1.0,
             1.0,

@@ -20,6 +20,8 @@ pub(crate) struct Product<'a> {
     pub(crate) a: *const f32,
     /// Values between two pixels.
     pub(crate) a_step: usize,
+    /// Values between two channels of a pixel.
+    pub(crate) a_channel: usize,
     /// Pixels; a multiple of `ROWS`.
     pub(crate) rows: usize,
     pub(crate) taps: &'a [Tap],
@@ -27,6 +29,8 @@ pub(crate) struct Product<'a> {
     pub(crate) k: usize,
     /// Weights of the panel: per tap and channel `vectors * LANES` values.
     pub(crate) b: *const f32,
+    /// Values between two channels of the weights.
+    pub(crate) b_step: usize,
     /// 1, or `VECTORS`.
     pub(crate) vectors: usize,
     pub(crate) out: *mut f32,
@@ -75,12 +79,12 @@ impl Product<'_> {
                             weights[n] = S::load(b.add(n * S::LANES));
                         }
                         for m in 0..M {
-                            let value = S::splat(*a.add(m * self.a_step + k));
+                            let value = S::splat(*a.add(m * self.a_step + k * self.a_channel));
                             for n in 0..N {
                                 acc[m][n] = S::fma(value, weights[n], acc[m][n]);
                             }
                         }
-                        b = b.add(N * S::LANES);
+                        b = b.add(self.b_step);
                     }
                 }
                 for m in 0..M {
