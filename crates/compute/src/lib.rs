@@ -4,7 +4,7 @@
 //! them; a backend does them:
 //!
 //! * [`cpu`]: threads and SIMD, what people run;
-//! * [`reference`]: naive loops, the slow twin every other backend is tested against;
+//! * [`mod@reference`]: naive loops, the slow twin every other backend is tested against;
 //! * [`meter`]: computes nothing, counts bytes and multiplications. It predicts what a run will take.
 //!
 //! All memory comes from an [`Arena`] with a hard cap; ops never allocate behind its back.

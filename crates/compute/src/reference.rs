@@ -246,8 +246,9 @@ impl Ops for Reference {
         let fine = |frame: isize, y: usize, x: usize, m: usize| -> f64 {
             let (frame, phase) = match (work.time, work.continued) {
                 (false, _) => (frame, 0),
+                // The first coarse frame of a clip has one fine frame, and copies of it stand before.
+                (true, true) if work.second && frame < 0 => (-1, 0),
                 (true, true) => (frame.div_euclid(2), frame.rem_euclid(2) as usize),
-                // The second fine frame of a clip's first coarse one is left out; before it, copies.
                 (true, false) if frame <= 0 => (0, 0),
                 (true, false) => ((frame + 1) / 2, ((frame + 1) % 2) as usize),
             };

@@ -80,6 +80,7 @@ impl Part {
     }
 
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor, silu: bool) -> Result<Tensor, ComputeError> {
+        let frames = x.shape().t;
         let x = Act { x, sums: None };
         let y = match self {
             Part::Conv(m) => m.forward(pass, x.view(), Around::default())?.x,
@@ -92,7 +93,7 @@ impl Part {
             Part::DownBlock(m) => m.forward(pass, x)?.x,
             Part::UpBlock(m) => m.forward(pass, x)?.x,
         };
-        pass.state.advance();
+        pass.state.advance(frames);
         Ok(y)
     }
 }

@@ -74,6 +74,8 @@ pub enum Op {
         time: bool,
         /// A slice went before.
         continued: bool,
+        /// It was the first frame of the clip alone.
+        second: bool,
         /// A slice follows.
         carry: bool,
         /// Groups of row sums; 0 for none.
@@ -167,8 +169,8 @@ impl Case {
                 let shape = Shape { h: rng.between(1, 6), w: rng.between(1, 7), ..random_shape(&mut rng) };
                 let cout = rng.pick(&CHANNELS[..9]);
                 let groups = if rng.one_in(2) { groups_of(&mut rng, cout) } else { 0 };
-                let (time, continued, carry) = (rng.one_in(2), rng.one_in(2), rng.one_in(2));
-                Op::Upsample { shape, cout, time, continued, carry, groups }
+                let [time, continued, second, carry] = std::array::from_fn(|_| rng.one_in(2));
+                Op::Upsample { shape, cout, time, continued, second, carry, groups }
             }
             _ => Op::Copy {
                 shape: random_shape(&mut rng),
@@ -218,8 +220,8 @@ impl Case {
             Op::Shuffle { shape, factors, drop_second } => {
                 run.shuffle(*shape, *factors, *drop_second, rows)?
             }
-            Op::Upsample { shape, cout, time, continued, carry, groups } => {
-                run.upsample(*shape, *cout, *time, *continued, *carry, *groups, rows)?;
+            Op::Upsample { shape, cout, time, continued, second, carry, groups } => {
+                run.upsample(*shape, *cout, *time, *continued, *second, *carry, *groups, rows)?;
             }
             Op::Copy { shape, to } => run.copy(*shape, *to, rows)?,
         }
@@ -497,6 +499,7 @@ impl Run<'_> {
         cout: usize,
         time: bool,
         continued: bool,
+        second: bool,
         carry: bool,
         groups: usize,
         rows: Range<usize>,
@@ -527,6 +530,7 @@ impl Run<'_> {
         self.ops.upsample(&UpsampleDesc {
             input: x.view().rows(seen.clone()),
             carried: continued.then(|| carried.view().rows(seen)),
+            second,
             carry: c.map(|c| guarded[c].view()),
             weight: &weight,
             sums: s.map(|s| RowSums { groups, output: guarded[s].view() }),

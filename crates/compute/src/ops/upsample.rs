@@ -21,6 +21,8 @@ pub struct UpsampleDesc<'a> {
     pub input: View<'a>,
     /// The last coarse frames of the slice before: 1 if time doubles, else 2.
     pub carried: Option<View<'a>>,
+    /// The slice before was the first frame of its clip alone: it gave one fine frame, not two.
+    pub second: bool,
     /// Where to leave the last coarse frames of this slice; any rows of the input.
     pub carry: Option<View<'a>>,
     /// Both convolutions.
@@ -42,6 +44,8 @@ pub struct UpsampleWork {
     pub t_in: usize,
     /// Whether a slice went before.
     pub continued: bool,
+    /// Whether that slice was the first frame of its clip alone.
+    pub second: bool,
     /// Frames of the tail.
     pub tail: usize,
     /// Output frames.
@@ -110,6 +114,7 @@ impl UpsampleDesc<'_> {
             time,
             t_in: input.t,
             continued,
+            second: continued && self.second,
             tail: if time { 1 } else { 2 },
             t_out,
             h: self.input.height(),

@@ -80,6 +80,7 @@ impl Decoder {
     /// Latents `[t, h, w, latent]` to frames `[t', 8h, 8w, 3]`. The first slice of a clip has n + 1
     /// latents and 4n + 1 frames, later ones n and 4n. Values may leave [-1, 1] a little.
     pub fn forward(&self, pass: &mut Pass<'_>, z: Tensor) -> Result<Tensor, ComputeError> {
+        let latents = z.shape().t;
         let start = Around { groups: self.groups, ..Around::default() };
         let h = self.conv_in.forward(pass, z.view(), start)?;
         drop(z);
@@ -90,7 +91,7 @@ impl Decoder {
         let stats = self.norm_out.stats(pass.ops, &h)?;
         let prologue = Some(self.norm_out.then_silu(&stats));
         let frames = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-        pass.state.advance();
+        pass.state.advance(latents);
         Ok(frames.x)
     }
 }

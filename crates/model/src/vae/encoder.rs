@@ -80,6 +80,7 @@ impl Encoder {
     /// `[t, h, w, 3]` to moments `[t', h/8, w/8, 2 * latent]`. The first slice of a clip has 4n + 1
     /// frames and n + 1 latents, later ones 4n and n.
     pub fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        let frames = x.shape().t;
         let start = Around { groups: self.groups, ..Around::default() };
         let mut h = self.conv_in.forward(pass, x.view(), start)?;
         drop(x);
@@ -90,7 +91,7 @@ impl Encoder {
         let stats = self.norm_out.stats(pass.ops, &h)?;
         let prologue = Some(self.norm_out.then_silu(&stats));
         let moments = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-        pass.state.advance();
+        pass.state.advance(frames);
         Ok(moments.x)
     }
 }

@@ -12,7 +12,7 @@ pub type Tail = Tensor;
 #[derive(Clone, Debug, Default)]
 pub struct State {
     tails: BTreeMap<String, Tail>,
-    started: bool,
+    seen: usize,
     last: bool,
 }
 
@@ -34,7 +34,12 @@ impl State {
 
     /// Whether a slice went before.
     pub fn is_continued(&self) -> bool {
-        self.started
+        self.seen > 0
+    }
+
+    /// Whether all that went before is the clip's first frame (of the encoder) or latent (of the decoder).
+    pub fn is_second(&self) -> bool {
+        self.seen == 1
     }
 
     /// Whether tails must be kept for another slice.
@@ -60,8 +65,8 @@ impl State {
         self.tails.insert(name.to_owned(), tail);
     }
 
-    /// A slice went through the whole network.
-    pub fn advance(&mut self) {
-        self.started = true;
+    /// A slice of this many frames or latents went through the whole network.
+    pub fn advance(&mut self, frames: usize) {
+        self.seen += frames;
     }
 }

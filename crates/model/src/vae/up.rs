@@ -61,6 +61,7 @@ impl Upsample {
                 pass.ops.upsample(&UpsampleDesc {
                     input: x.view(),
                     carried: carried.as_ref().map(|t| t.view()),
+                    second: pass.state.is_second(),
                     carry: carry.as_ref().map(|t| t.view()),
                     weight,
                     sums: y.sums_out(),

@@ -309,6 +309,7 @@ fn upsample(
         time,
         t_in: 2,
         continued: false,
+        second: false,
         tail: 0,
         t_out: 0,
         h: 1,

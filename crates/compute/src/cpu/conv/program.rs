@@ -158,6 +158,7 @@ fn upsampled_frames(work: &UpsampleWork) -> Vec<Frame> {
         match (work.continued, f) {
             (false, 0) => frames.push(Frame { newest, kind: 2 }),
             (false, 1) => frames.extend([Frame { newest, kind: 3 }, Frame { newest, kind: 4 }]),
+            (true, 0) if work.second => frames.extend([Frame { newest, kind: 3 }, Frame { newest, kind: 4 }]),
             _ => frames.extend([Frame { newest, kind: 0 }, Frame { newest, kind: 1 }]),
         }
     }
@@ -230,6 +231,7 @@ mod tests {
                 time,
                 t_in: 3,
                 continued: false,
+                second: false,
                 tail: 1,
                 t_out: if time { 5 } else { 3 },
                 h: 4,
