@@ -31,8 +31,8 @@ impl HostMemory {
         let refused = || ComputeError::HostMemory { bytes: cap };
         let bytes = usize::try_from(cap).map_err(|_| refused())?.max(1);
         let mut memory = MmapOptions::new().len(bytes).map_anon().map_err(|_| refused())?;
-        // Large pages where the system offers them: pixels of one column lie kilobytes apart, and with
-        // small pages a convolution spends a tenth of its time looking up addresses.
+        // Large pages where the system offers them: pixels of one column lie kilobytes apart, and looking
+        // up small pages cost the direct convolution of 512 channels 5 % (0.80 to 0.84 of sgemm).
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let base = memory.as_mut_ptr();
