@@ -19,8 +19,8 @@ use crate::ops::{AttentionDesc, AttentionWork};
 const QUERIES: usize = 96;
 /// Keys in a block: whole register blocks; with 512 channels 480 KiB of keys and as much of values.
 const KEYS: usize = 240;
-/// Whole register blocks of every instruction set.
-const ROWS: usize = 12;
+/// Whole register blocks of every instruction set: a multiple of 6 and 4 as well.
+const ROWS: usize = Isa::Avx512.rows();
 
 pub(super) struct AttentionPlan {
     private: Layout,
@@ -54,17 +54,8 @@ impl AttentionPlan {
     }
 }
 
-/// Columns of the widest panel.
-const MAX_PANEL: usize = 32;
-
-/// Columns and vectors of a panel.
-fn panel(isa: Isa) -> (usize, usize) {
-    match isa {
-        Isa::Avx512 => (32, 2),
-        Isa::Avx2 => (16, 2),
-        Isa::Portable => (8, 1),
-    }
-}
+/// Columns of the widest panel of any instruction set.
+const MAX_PANEL: usize = Isa::Avx512.panel();
 
 /// The tokens of a frame: rows of a view follow each other in memory.
 struct Tokens {
@@ -155,7 +146,7 @@ impl Cpu {
         let first = wanted.start / QUERIES;
         let blocks = wanted.end.div_ceil(QUERIES).saturating_sub(first);
         let (width, isa) = (work.width, self.path.isa);
-        let (columns, vectors) = panel(isa);
+        let (columns, vectors) = (isa.panel(), isa.panel() / isa.lanes());
         let out_step = width.next_multiple_of(MAX_PANEL);
 
         self.pool.run(work.t * work.heads * blocks, |thread, item| {

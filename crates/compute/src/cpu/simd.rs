@@ -32,10 +32,27 @@ impl Isa {
     }
 
     /// Lanes of a vector.
-    pub(super) fn lanes(self) -> usize {
+    pub(super) const fn lanes(self) -> usize {
         match self {
             Isa::Avx512 => 16,
             Isa::Avx2 | Isa::Portable => 8,
+        }
+    }
+
+    /// Rows of the register block of a matrix product.
+    pub(super) const fn rows(self) -> usize {
+        match self {
+            Isa::Avx512 => 12,
+            Isa::Avx2 => 6,
+            Isa::Portable => 4,
+        }
+    }
+
+    /// Columns of that block: the widest panel.
+    pub(super) const fn panel(self) -> usize {
+        match self {
+            Isa::Avx512 | Isa::Avx2 => 2 * self.lanes(),
+            Isa::Portable => self.lanes(),
         }
     }
 }
@@ -47,9 +64,8 @@ impl Isa {
 /// Pointers must be valid for `LANES` values.
 pub(super) trait Simd: Copy + 'static {
     const LANES: usize;
-    /// Rows and vectors of the register block of a matrix product.
+    /// Rows of the register block of a matrix product.
     const ROWS: usize;
-    const VECTORS: usize;
     type V: Copy;
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
@@ -220,7 +236,7 @@ pub(super) unsafe fn round_as<S: Simd>(dtype: DType, v: S::V) -> S::V {
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-const P: usize = 8;
+const P: usize = Isa::Portable.lanes();
 
 #[inline(always)]
 fn map(a: [f32; P], f: impl Fn(f32) -> f32) -> [f32; P] {
@@ -234,8 +250,7 @@ fn zip(a: [f32; P], b: [f32; P], f: impl Fn(f32, f32) -> f32) -> [f32; P] {
 
 impl Simd for Portable {
     const LANES: usize = P;
-    const ROWS: usize = 4;
-    const VECTORS: usize = 1;
+    const ROWS: usize = Isa::Portable.rows();
     type V = [f32; P];
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -337,7 +352,7 @@ impl Simd for Portable {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Kernel, Simd};
+    use super::{Isa, Kernel, Simd};
 
     /// # Safety
     /// The CPU has these features.
@@ -370,9 +385,8 @@ mod x86 {
     }
 
     impl Simd for Avx512 {
-        const LANES: usize = 16;
-        const ROWS: usize = 12;
-        const VECTORS: usize = 2;
+        const LANES: usize = Isa::Avx512.lanes();
+        const ROWS: usize = Isa::Avx512.rows();
         type V = __m512;
         ops! {
             add(a, b) = _mm512_add_ps(a, b);
@@ -473,9 +487,8 @@ mod x86 {
     pub(super) struct Avx2;
 
     impl Simd for Avx2 {
-        const LANES: usize = 8;
-        const ROWS: usize = 6;
-        const VECTORS: usize = 2;
+        const LANES: usize = Isa::Avx2.lanes();
+        const ROWS: usize = Isa::Avx2.rows();
         type V = __m256;
         ops! {
             add(a, b) = _mm256_add_ps(a, b);

@@ -115,7 +115,7 @@ impl Plan {
     ) -> Self {
         let amx = packing.variant == Variant::Amx;
         let wino = packing.variant == Variant::Winograd;
-        let block = if amx { 2 * amx::ROWS } else { block_of(path.isa) };
+        let block = if amx { 2 * amx::ROWS } else { path.isa.rows() };
         let columns = (if amx { 32 } else { 48 }).min(program.w_grid.next_multiple_of(2)).max(1);
         let padded = columns.next_multiple_of(block);
         let grid = grid_rows(&program);
@@ -140,8 +140,12 @@ impl Plan {
         let ring = program.depth + added.max().unwrap_or(0);
         let patches = if wino { 1 } else { ring };
         let words = |values: usize| if amx { values.div_ceil(2) } else { values };
-        let wanted =
-            (if heavy { GROUP / 2 } else { GROUP }).min(if heavy && amx { packing.panel } else { GROUP });
+        // Sums of a group wait in the second-level cache beside its weights: heavy ones leave less room.
+        let wanted = match (heavy, amx) {
+            (false, _) => GROUP,
+            (true, false) => GROUP / 2,
+            (true, true) => packing.panel,
+        };
         let group = (wanted / packing.panel).max(1).min(packing.panels) * packing.panel;
         let out_rows = item_rows * program.factor;
         let (mut shared, mut private) = (Layout::default(), Layout::default());
@@ -246,10 +250,8 @@ impl Cpu {
             weight: Packed::of(&self.host, d.weight, self.path)?,
             affine: d.prologue.as_ref().map(|p| Affine { scale, shift, silu: p.silu }),
         };
-        if let Some(carry) = &d.carry {
-            self.fill_tail(&plan.program, &operands, self.host.pixels(OP, "new tail", carry)?);
-        }
-        self.convolve(&plan, &operands, &scratch);
+        let carry = pixels("new tail", &d.carry)?;
+        self.convolve(&plan, &operands, carry, &scratch);
         Ok(())
     }
 
@@ -269,10 +271,8 @@ impl Cpu {
             weight: Packed::of(&self.host, d.weight, self.path)?,
             affine: None,
         };
-        if let Some(carry) = &d.carry {
-            self.fill_tail(&plan.program, &operands, self.host.pixels(OP, "new tail", carry)?);
-        }
-        self.convolve(&plan, &operands, &scratch);
+        let carry = pixels("new tail", &d.carry)?;
+        self.convolve(&plan, &operands, carry, &scratch);
         Ok(())
     }
 
@@ -297,7 +297,11 @@ impl Cpu {
         });
     }
 
-    fn convolve(&self, plan: &Plan, operands: &Operands<'_>, scratch: &Scratch) {
+    /// Leaves the tail for the next slice, then makes the output.
+    fn convolve(&self, plan: &Plan, operands: &Operands<'_>, carry: Option<Pixels>, scratch: &Scratch) {
+        if let Some(carry) = carry {
+            self.fill_tail(&plan.program, operands, carry);
+        }
         let grid = grid_rows(&plan.program);
         let first = grid.start / plan.item_rows;
         let items = grid.end.div_ceil(plan.item_rows).saturating_sub(first);
@@ -514,7 +518,7 @@ impl Job<'_> {
         };
         let taps: Vec<Tap> = phase.taps.iter().map(tap).collect();
         let chunk = (PANEL_CACHE / packing.matrix_bytes).max(1);
-        let block_rows = block_of(self.isa);
+        let block_rows = self.isa.rows();
         for panel in panels.clone() {
             for (n, taps) in taps.chunks(chunk).enumerate() {
                 for r in 0..self.rows.len() {
@@ -551,7 +555,7 @@ impl Job<'_> {
             )
         };
         let (tiles_y, tiles_x) = self.tile_counts(block);
-        let rows = (tiles_y * tiles_x).next_multiple_of(block_of(self.isa));
+        let rows = (tiles_y * tiles_x).next_multiple_of(self.isa.rows());
         let slot_len = self.plan.tiles * program.cin;
         let plane = self.plan.tiles * group;
         let tap = |newest, t| Tap {
@@ -731,7 +735,7 @@ impl Job<'_> {
                     a: extra.as_ptr().cast::<f32>().wrapping_add(r * padded * cin),
                     a_step: cin,
                     a_channel: 1,
-                    rows: block.width.next_multiple_of(block_of(self.isa)),
+                    rows: block.width.next_multiple_of(self.isa.rows()),
                     taps: &[Tap { a: 0, b: 0 }],
                     k: cin,
                     b: weight.main.wrapping_add(panel * weight.packing.panel_bytes()).cast(),
@@ -832,14 +836,5 @@ impl Job<'_> {
                 }
             }
         }
-    }
-}
-
-/// Pixels of a register block.
-fn block_of(isa: Isa) -> usize {
-    match isa {
-        Isa::Avx512 => 12,
-        Isa::Avx2 => 6,
-        Isa::Portable => 4,
     }
 }

@@ -6,7 +6,6 @@ use super::super::matmul::{Matrix, matmul};
 use super::super::path::CpuPath;
 use super::super::pool::Pool;
 use super::super::scratch::Shared;
-use super::super::simd::Isa;
 use super::program::{Kind, Program, fine_pairs};
 use crate::dtype::{DType, f32_to_bf16};
 use crate::error::ComputeError;
@@ -91,9 +90,9 @@ impl Packing {
         path: CpuPath,
     ) -> Self {
         let lanes = path.isa.lanes();
-        let (panel, matrix_bytes) = match (variant, path.isa) {
-            (Variant::Amx, _) => (amx::PANEL, cin.div_ceil(amx::STEP) * amx::STEP_BYTES),
-            (_, Isa::Avx2 | Isa::Avx512) if cout > lanes => (2 * lanes, cin * 2 * lanes * 4),
+        let (panel, matrix_bytes) = match variant {
+            Variant::Amx => (amx::PANEL, cin.div_ceil(amx::STEP) * amx::STEP_BYTES),
+            _ if cout > lanes => (path.isa.panel(), cin * path.isa.panel() * 4),
             _ => (lanes, cin * lanes * 4),
         };
         Packing { variant, cin, cout, matrices, panel, panels: cout.div_ceil(panel), matrix_bytes, biases }

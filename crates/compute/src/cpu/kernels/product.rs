@@ -31,7 +31,7 @@ pub(crate) struct Product<'a> {
     pub(crate) b: *const f32,
     /// Values between two channels of the weights.
     pub(crate) b_step: usize,
-    /// 1, or `VECTORS`.
+    /// 1, or as many as the widest panel has.
     pub(crate) vectors: usize,
     pub(crate) out: *mut f32,
     /// Values between two pixels of the result.
@@ -47,11 +47,11 @@ impl Kernel for Product<'_> {
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`.
         unsafe {
-            match (S::ROWS, S::VECTORS, self.vectors) {
-                (12, _, 2) => self.blocks::<S, 12, 2>(),
-                (12, _, _) => self.blocks::<S, 12, 1>(),
-                (6, _, 2) => self.blocks::<S, 6, 2>(),
-                (6, _, _) => self.blocks::<S, 6, 1>(),
+            match (S::ROWS, self.vectors) {
+                (12, 2) => self.blocks::<S, 12, 2>(),
+                (12, _) => self.blocks::<S, 12, 1>(),
+                (6, 2) => self.blocks::<S, 6, 2>(),
+                (6, _) => self.blocks::<S, 6, 1>(),
                 _ => self.blocks::<S, 4, 1>(),
             }
         }
