@@ -14,6 +14,7 @@ pub(crate) fn write(root: &Path) -> Outcome {
     let f32 = doctor(root, "testdata", "f32")?;
     let bf16 = doctor(root, SIXTEEN_BIT, "bf16")?;
     let f16 = doctor(root, SIXTEEN_BIT, "f16")?;
+    let paths = paths(root)?;
     let text = format!(
         "# Parity with the original\n\n\
          Written by `cargo xtask parity`; do not edit by hand. Measured on {machine}.\n\n\
@@ -23,7 +24,9 @@ pub(crate) fn write(root: &Path) -> Outcome {
          ## f32\n\n`{f32_line}`\n\n{f32}\n\
          ## bf16 storage\n\nActivations and weights are stored in 16 bits; sums and statistics stay f32. The\n\
          PSNR is the result here; a row fails below 30 dB.\n\n`{bf16_line}`\n\n{bf16}\n\
-         ## f16 storage\n\n`{f16_line}`\n\n{f16}",
+         ## f16 storage\n\n`{f16_line}`\n\n{f16}\n\
+         ## Every kernel path\n\nAll goldens in f32 with each path of the CPU backend forced in turn, upsamplers folded\n\
+         and spelled out: `remaster doctor --goldens testdata --cpu-path PATH [--no-collapse]`.\n\n{paths}",
         machine = machine(),
         f32_line = line("testdata", "f32"),
         bf16_line = line(SIXTEEN_BIT, "bf16"),
@@ -55,9 +58,31 @@ fn line(goldens: &str, dtype: &str) -> String {
     format!("remaster doctor --goldens {goldens} --markdown --dtype {dtype}")
 }
 
-/// Its output, from a release build.
+/// Its output.
 fn doctor(root: &Path, goldens: &str, dtype: &str) -> Result<String, String> {
-    let command = line(goldens, dtype);
+    output(root, &line(goldens, dtype))
+}
+
+/// One row per kernel path and form of the upsamplers.
+fn paths(root: &Path) -> Result<String, String> {
+    let mut table =
+        "| path | upsamplers | comparisons | largest error | |\n|---|---|---:|---:|---|\n".to_owned();
+    for path in ["portable", "portable,direct", "avx2", "avx2,direct", "avx512", "avx512,direct"] {
+        for (flag, form) in [("", "folded"), (" --no-collapse", "spelled out")] {
+            let command = format!("remaster doctor --goldens testdata --json --cpu-path {path}{flag}");
+            let report: serde_json::Value =
+                serde_json::from_str(&output(root, &command)?).map_err(|e| format!("`{command}`: {e}"))?;
+            let stages = report["stages"].as_array().cloned().unwrap_or_default();
+            let worst = stages.iter().filter_map(|s| s["max_abs"].as_f64()).fold(0.0, f64::max);
+            let verdict = if report["passed"] == true { "pass" } else { "FAIL" };
+            table += &format!("| {path} | {form} | {} | {worst:.2e} | {verdict} |\n", stages.len());
+        }
+    }
+    Ok(table)
+}
+
+/// What a command says, from a release build.
+fn output(root: &Path, command: &str) -> Result<String, String> {
     let out = Command::new(crate::tool())
         .args(["run", "--release", "--quiet", "--locked", "--package", "remaster", "--"])
         .args(command.split(' ').skip(1))

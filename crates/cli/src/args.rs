@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use remaster_compute::{Backend, CpuPath, DType};
 use remaster_model::Build;
+use remaster_plan::Direction;
 
 use crate::error::CliError;
+use crate::memory::{Amount, MemoryArgs};
 
 /// Restore and upscale video with the SeedVR2 networks on your own machine.
 ///
@@ -37,6 +39,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: BenchCommand,
     },
+    /// Say what a run of the video VAE would take: memory, disk, work, and how it would be cut.
+    Plan(PlanArgs),
     /// Run the video VAE alone, on tensors or still images.
     Vae {
         #[command(subcommand)]
@@ -50,6 +54,23 @@ pub(crate) enum BenchCommand {
     Kernels(BenchKernelsArgs),
     /// One half of the full network on made-up weights and frames.
     Vae(BenchVaeArgs),
+    /// Both halves of the full network over frames of several sizes: time per pixel should not change.
+    Scaling(BenchScalingArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchScalingArgs {
+    #[command(flatten)]
+    pub(crate) device: Device,
+    /// Rows and columns of the frames.
+    #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024")]
+    pub(crate) sides: Vec<usize>,
+    /// Runs of each size; the fastest counts.
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Also draw the result into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -62,9 +83,9 @@ pub(crate) struct BenchKernelsArgs {
     /// Runs before them that do not count.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) warmup: usize,
-    /// Fail (exit code 6) if a kernel is below this share of its limit.
-    #[arg(long, value_name = "RATIO")]
-    pub(crate) floor: Option<f64>,
+    /// Fail (exit code 6) if a kernel is below its recorded share of its limit.
+    #[arg(long)]
+    pub(crate) gate: bool,
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +113,9 @@ pub(crate) struct BenchVaeArgs {
     /// Runs before them that do not count.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) warmup: usize,
+    /// Load each weight when it is needed and give its memory back behind it.
+    #[arg(long)]
+    pub(crate) stream_weights: bool,
     /// Run once for each line on stdin and print the seconds on stderr: for taking turns with a peer.
     #[arg(long)]
     pub(crate) step: bool,
@@ -111,6 +135,36 @@ impl What {
             What::Decode => "decode",
         }
     }
+
+    pub(crate) fn direction(self) -> Direction {
+        match self {
+            What::Encode => Direction::Encode,
+            What::Decode => Direction::Decode,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// encode or decode.
+    #[arg(value_enum)]
+    pub(crate) what: What,
+    /// Frames of the clip, 4n + 1.
+    #[arg(long, default_value_t = 65, value_name = "N")]
+    pub(crate) frames: usize,
+    /// Rows of a frame.
+    #[arg(long, value_name = "PIXELS")]
+    pub(crate) height: usize,
+    /// Columns of a frame.
+    #[arg(long, value_name = "PIXELS")]
+    pub(crate) width: usize,
+    /// Plan for a device with this much memory of its own; --ram is then what the host may give.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) vram: Option<Amount>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    #[command(flatten)]
+    pub(crate) device: Device,
 }
 
 #[derive(Debug, Subcommand)]
@@ -197,9 +251,11 @@ pub(crate) struct VaeArgs {
     /// A checkpoint, or formula:tiny or formula:full: made-up weights for testing and timing.
     #[arg(long, value_name = "FILE|formula:NAME")]
     pub(crate) weights: String,
-    /// Frames per slice, a multiple of 4; 0 runs the clip in one piece. Changes memory, never the result.
-    #[arg(long, default_value_t = 4, value_name = "FRAMES")]
-    pub(crate) slice: usize,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// Memory of a device of its own: the backends of this build have none.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) vram: Option<Amount>,
     /// Overwrite the output if it exists.
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,

@@ -63,8 +63,7 @@ fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
     }
     files.sort();
     let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
-    let mut goldens = goldens.map_err(DoctorError::from)?;
-    goldens.retain(|g| !g.is_tiled());
+    let goldens = goldens.map_err(DoctorError::from)?;
     match goldens.is_empty() {
         true => Err(CliError::NoGolden { path: folder.to_owned() }),
         false => Ok(goldens),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use remaster_compute::ComputeError;
 use remaster_doctor::DoctorError;
+use remaster_engine::EngineError;
 use remaster_plan::PlanError;
 use remaster_weights::{CheckpointError, LoadError, TensorFileError};
 use thiserror::Error;
@@ -56,6 +57,12 @@ pub(crate) enum CliError {
         #[source]
         source: CheckpointError,
     },
+    #[error("this system does not say how much memory there is; give {what} in bytes, like 8G")]
+    UnknownMemory { what: &'static str },
+    #[error("--stripes is for exact mode; leave it out or use --mode exact")]
+    Stripes,
+    #[error("the {backend} backend has no memory of its own; use --ram instead of --vram")]
+    Vram { backend: &'static str },
     #[error("only the cpu backend is timed; leave out --backend")]
     BenchBackend,
     #[error("the clip cannot be timed: {source}")]
@@ -70,7 +77,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Compute(#[from] ComputeError),
+    Engine(#[from] EngineError),
     #[error(transparent)]
     Doctor(#[from] DoctorError),
     #[error(
@@ -79,6 +86,12 @@ pub(crate) enum CliError {
     Unhealthy { failed: usize, total: usize },
     #[error("{path} is not usable: {reason}")]
     Unusable { path: PathBuf, reason: String },
+}
+
+impl From<ComputeError> for CliError {
+    fn from(source: ComputeError) -> Self {
+        CliError::Engine(source.into())
+    }
 }
 
 impl CliError {
@@ -91,13 +104,22 @@ impl CliError {
             | CliError::Ending { .. }
             | CliError::BenchBackend
             | CliError::BenchSize { .. }
+            | CliError::UnknownMemory { .. }
+            | CliError::Stripes
+            | CliError::Vram { .. }
             | CliError::Frames { .. } => 2,
-            CliError::Compute(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => match source
-            {
-                ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. } => 4,
-                ComputeError::Cancelled => 130,
-                _ => 5,
-            },
+            CliError::Engine(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => {
+                match source {
+                    EngineError::Compute(
+                        ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. },
+                    )
+                    | EngineError::Plan(PlanError::Budget { .. }) => 4,
+                    EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
+                    EngineError::Compute(ComputeError::Cancelled) => 130,
+                    EngineError::Compute(_) | EngineError::Spill { .. } => 5,
+                    _ => 3,
+                }
+            }
             CliError::Floor { .. } | CliError::Unhealthy { .. } | CliError::Unusable { .. } => 6,
             _ => 3,
         }

@@ -4,8 +4,11 @@ mod args;
 mod bench;
 mod doctor;
 mod error;
+mod memory;
 mod models;
 mod output;
+mod plan;
+mod plot;
 mod still;
 mod tensors;
 mod vae;
@@ -27,6 +30,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args, &out),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, &out),
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, &out),
+        Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, &out),
+        Command::Plan(args) => plan::run(&args, &out),
         Command::Vae { command } => vae::run(&command, &out),
     };
     match result {

@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::time::Instant;
 
-use remaster_compute::meter::Meter;
-use remaster_compute::{Backend, CancelToken, HostTensor, Ops};
-use remaster_model::vae::{Decoder, Encoder, Gaussian, Half, VaeConfig, dry_run, load, run_clip};
-use remaster_model::{Params, Scope};
-use remaster_plan::{Clip, SPACE, TIME, slices};
+use remaster_compute::{Backend, HostTensor};
+use remaster_engine::{Event, Memory, Task};
+use remaster_model::Params;
+use remaster_model::vae::{Gaussian, VaeConfig};
+use remaster_plan::{Clip, Direction, Plan, SPACE, TIME};
 use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::error::CliError;
 use crate::output::Output;
+use crate::plan;
 use crate::tensors::{self, FRAMES, LATENT};
 
 /// What one half of the network took.
@@ -26,10 +27,14 @@ struct Phase {
     planned_bytes: u64,
     /// Bytes of it that were used.
     peak_bytes: u64,
+    /// Bytes of the spill file.
+    spilled_bytes: u64,
     /// Multiply-adds of convolutions and linear layers.
     macs: u64,
     /// Multiply-adds of attention.
     attention_macs: u64,
+    /// How it was cut, and why.
+    plan: Plan,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,20 +59,20 @@ pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
     if args.output.exists() && !args.yes {
         return Err(CliError::Exists { path: args.output.clone() });
     }
-    let mut network = Network::open(args)?;
+    let mut network = Network::open(args, out)?;
     let latent = network.config.latent;
     let mut phases = Vec::new();
     let (clip, psnr) = match command {
         VaeCommand::Encode(_) => {
             let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
             let clip = frames_of(&args.input, &x)?;
-            let z = network.encode(&x, &mut phases)?;
+            let z = network.encode(x, &mut phases)?;
             tensors::write(&args.output, LATENT, &z)?;
             (clip, None)
         }
         VaeCommand::Decode(_) => {
             let z = tensors::read(&args.input, LATENT, latent)?;
-            let y = network.decode(&z, &mut phases)?;
+            let y = network.decode(z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
             (frames_of(&args.input, &y)?, None)
         }
@@ -75,8 +80,8 @@ pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
             let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
             let clip = frames_of(&args.input, &x)?;
             tensors::check_frames(&args.output, clip.frames())?;
-            let z = network.encode(&x, &mut phases)?;
-            let y = network.decode(&z, &mut phases)?;
+            let z = network.encode(x.clone(), &mut phases)?;
+            let y = network.decode(z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
             (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
@@ -130,11 +135,15 @@ struct Network<'a> {
     params: Box<dyn Params>,
     backend: Backend,
     args: &'a VaeArgs,
+    out: &'a Output,
 }
 
 impl<'a> Network<'a> {
-    fn open(args: &'a VaeArgs) -> Result<Self, CliError> {
+    fn open(args: &'a VaeArgs, out: &'a Output) -> Result<Self, CliError> {
         let backend = args.device.backend()?;
+        if args.vram.is_some() {
+            return Err(CliError::Vram { backend: backend.name() });
+        }
         let (config, params): (_, Box<dyn Params>) = match args.weights.as_str() {
             "formula:tiny" => (VaeConfig::tiny(), Box::new(FormulaParams)),
             "formula:full" => (VaeConfig::full(), Box::new(FormulaParams)),
@@ -144,69 +153,61 @@ impl<'a> Network<'a> {
                 (config, Box::new(params))
             }
         };
-        Ok(Network { config, params, backend, args })
+        Ok(Network { config, params, backend, args, out })
     }
 
-    fn size<T>(&self, result: Result<T, remaster_plan::PlanError>) -> Result<T, CliError> {
-        result.map_err(|source| CliError::Size { path: self.args.input.clone(), source })
-    }
-
-    fn encode(&mut self, x: &HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
-        let lengths = self.size(slices::frames(x.shape.t, self.args.slice))?;
-        let config = self.config.clone();
-        let build = |scope: &mut Scope<'_>| -> Box<dyn Half> {
-            Box::new(Encoder::new(&config, &mut scope.at("encoder")))
-        };
-        let moments = self.half("encode", &build, x, &lengths, phases)?;
+    fn encode(&mut self, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
+        let clip = frames_of(&self.args.input, &x)?;
+        let moments = self.half(Direction::Encode, clip, x, phases)?;
         Ok(Gaussian::new(&moments).mean)
     }
 
-    fn decode(&mut self, z: &HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
+    fn decode(&mut self, z: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
         // Saturating: an empty tensor may claim any size.
         let t = z.shape.t.checked_sub(1).map_or(0, |n| n.saturating_mul(TIME).saturating_add(1));
         let (h, w) = (z.shape.h.saturating_mul(SPACE), z.shape.w.saturating_mul(SPACE));
-        let clip = self.size(Clip::new(t, h, w))?;
+        let size = |source| CliError::Size { path: self.args.input.clone(), source };
+        let clip = Clip::new(t, h, w).map_err(size)?;
         tensors::check_frames(&self.args.output, clip.frames())?;
-        let lengths = self.size(slices::latents(z.shape.t, self.args.slice))?;
-        let config = self.config.clone();
-        let build = |scope: &mut Scope<'_>| -> Box<dyn Half> {
-            Box::new(Decoder::new(&config, &mut scope.at("decoder")))
-        };
-        self.half("decode", &build, z, &lengths, phases)
+        self.half(Direction::Decode, clip, z, phases)
     }
 
-    /// Meters the run, then does it in an arena of exactly the size the meter found.
+    /// Plans the run, says what it will take, and does it.
     fn half(
         &mut self,
-        phase: &'static str,
-        build: &dyn Fn(&mut Scope<'_>) -> Box<dyn Half>,
-        clip: &HostTensor,
-        lengths: &[usize],
+        direction: Direction,
+        clip: Clip,
+        input: HostTensor,
         phases: &mut Vec<Phase>,
     ) -> Result<HostTensor, CliError> {
-        let (backend, form) = (self.backend, self.args.device.build());
-        let dtype = form.dtype;
-        let mut meter = Meter::endless(backend.sizing());
-        let half = build(&mut Scope::root(self.params.as_mut(), form));
-        dry_run(&mut meter, half.as_ref(), dtype, clip.shape, lengths)?;
-        let planned_bytes = meter.arena().peak();
+        let build = self.args.device.build();
+        let mut task = Task::new(&self.config, self.params.as_mut(), direction, clip, self.backend, build);
+        task.settings.spill = self.args.memory.folder();
+        // The whole clip is read before and kept until it is written.
+        let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
+        let budget = self.args.memory.shared(2 * frames)?;
+        let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
+        self.out.say(plan::describe(&plan, false).trim_end());
 
-        let half = build(&mut Scope::root(self.params.as_mut(), form));
         let started = Instant::now();
-        let mut ops = backend.open(planned_bytes, CancelToken::default())?;
-        load(ops.as_mut(), half.as_ref())?;
-        let load_seconds = started.elapsed().as_secs_f64();
-        let started = Instant::now();
-        let result = run_clip(ops.as_mut(), half.as_ref(), dtype, clip, lengths)?;
+        let mut loaded = started;
+        let (mut source, mut sink) = (Memory::source(input), Memory::sink());
+        let summary = task.run(&plan, &mut source, &mut sink, &mut |event| {
+            if let Event::Loaded = event {
+                loaded = Instant::now();
+            }
+        })?;
         phases.push(Phase {
-            phase,
-            load_seconds,
-            seconds: started.elapsed().as_secs_f64(),
-            planned_bytes,
-            peak_bytes: ops.arena().peak(),
-            macs: meter.counts().conv_macs + meter.counts().linear_macs,
-            attention_macs: meter.counts().attention_macs,
+            phase: direction.name(),
+            load_seconds: (loaded - started).as_secs_f64(),
+            seconds: loaded.elapsed().as_secs_f64(),
+            planned_bytes: plan.peaks.device,
+            peak_bytes: summary.device_peak,
+            spilled_bytes: summary.disk_peak,
+            macs: plan.work.macs,
+            attention_macs: plan.work.attention_macs,
+            plan,
         });
-        Ok(result)
+        Ok(sink.clip)
     }
 }

@@ -396,7 +396,6 @@ mod run_vae {
         for (input, flags, words) in [
             ("wide.png", "", ["30 pixels", "pad it to 32"]),
             ("six.safetensors", "", ["6 frames", "use 5 or 9"]),
-            ("clip.safetensors", "--slice 6", ["6 frames", "use 8"]),
         ] {
             let run = desk.run(&format!("vae encode {input} -o out.safetensors {TINY} --json {flags}"));
             run.fails(3, &words);
@@ -405,7 +404,56 @@ mod run_vae {
             assert_eq!(json["exit_code"], 3);
             assert!(json["error"].as_str().unwrap().contains(words[0]));
         }
+        for (flags, words) in [
+            ("--slice 6", ["6 frames", "use 8"]),
+            ("--mode blend --tile 64 --overlap 64", ["tile of 64", "overlap"]),
+            ("--mode whole --stripes 3", ["--stripes", "exact"]),
+            ("--vram 4G", ["cpu", "--ram"]),
+            ("--ram 8X", ["8X", "80%"]),
+        ] {
+            desk.run(&format!("vae encode clip.safetensors -o out.safetensors {TINY} {flags}"))
+                .fails(2, &words);
+        }
         assert_eq!(desk.names(), ["clip.safetensors", "six.safetensors", "wide.png"]);
+    }
+
+    #[test]
+    fn a_small_budget_takes_another_plan_and_gives_the_same_bytes_or_says_what_would_do() {
+        let desk = Desk::new();
+        desk.frames("in.safetensors", 9, 64, 64);
+        let line =
+            |out: &str, flags: &str| format!("vae encode in.safetensors -o {out} {TINY} --json {flags}");
+        let run = desk.run(&line("whole.safetensors", ""));
+        run.succeeds();
+        assert!(run.json()["phases"][0]["plan"]["how"]["mode"] == "whole");
+        for (out, flags) in [
+            ("one.safetensors", "--ram 100M"),
+            ("two.safetensors", "--stripes 5"),
+            ("three.safetensors", "--mode exact --slice 4"),
+        ] {
+            let run = desk.run(&line(out, flags));
+            run.succeeds();
+            let phase = &run.json()["phases"][0];
+            assert!(phase["peak_bytes"].as_u64() <= phase["planned_bytes"].as_u64());
+            assert_eq!(fs::read(desk.path(out)).unwrap(), fs::read(desk.path("whole.safetensors")).unwrap());
+        }
+        let run = desk.run(&line("none.safetensors", "--ram 70M"));
+        run.fails(4, &["does not fit", "allow at least"]);
+        assert!(!desk.path("none.safetensors").exists());
+    }
+
+    #[test]
+    fn a_plan_is_a_document_and_a_refusal_names_a_budget() {
+        let desk = Desk::new();
+        let run = desk.run("plan decode --height 1088 --width 1920 --dtype bf16 --vram 6G --ram 32G --json");
+        run.succeeds();
+        let json = run.json();
+        assert!(json["peaks"]["device"].as_u64().unwrap() <= 6 << 30);
+        assert!(json["how"]["mode"]["exact"]["stripes"].as_u64().unwrap() > 1);
+        assert_eq!(json["version"], 1);
+        desk.run("plan decode --height 1088 --width 1920 --vram 100M")
+            .fails(4, &["allow at least", "on the device"]);
+        desk.run("plan encode --height 64 --width 64 --vram 10%").fails(2, &["--vram", "8G"]);
     }
 
     #[test]

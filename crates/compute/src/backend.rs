@@ -41,6 +41,14 @@ impl Backend {
         }
     }
 
+    /// Which kernels compute. Results of one class are the same to the bit, however the work is cut.
+    pub fn numerics(&self) -> String {
+        match self {
+            Backend::Cpu { path, .. } => format!("cpu {path}"),
+            Backend::Reference => "reference".into(),
+        }
+    }
+
     /// What a meter needs to stand for it.
     pub fn sizing(&self) -> Box<dyn Sizing> {
         match *self {

@@ -63,6 +63,22 @@ pub enum ComputeError {
         #[source]
         source: SourceError,
     },
+    /// A store beside the device failed.
+    #[error(
+        "cannot {action} the spilled data: {reason}; free some disk space or choose another folder for it"
+    )]
+    Store {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        reason: String,
+    },
+    /// A store gave back other bytes than were written.
+    #[error("spilled data is damaged at byte {offset}; the disk or the memory of this machine is failing")]
+    Corrupt {
+        /// Where in the store.
+        offset: u64,
+    },
     /// The worker threads could not be started.
     #[error("cannot start {threads} worker threads: {reason}")]
     Threads {

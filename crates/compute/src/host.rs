@@ -9,6 +9,7 @@ use memmap2::{MmapMut, MmapOptions};
 use crate::arena::{Arena, Buffer};
 use crate::dtype::{self, DType};
 use crate::error::{ComputeError, ensure};
+use crate::store::{Extent, Store};
 use crate::tensor::View;
 
 /// One zeroed block for the whole arena. The system commits its pages when they are first touched, so a
@@ -113,6 +114,53 @@ impl HostMemory {
             }
         }
         Ok(())
+    }
+}
+
+impl HostMemory {
+    /// Rows from a store, as they are.
+    pub(crate) fn fetch(
+        &mut self,
+        from: &mut dyn Store,
+        at: Extent,
+        to: &View<'_>,
+    ) -> Result<(), ComputeError> {
+        for (t, bytes) in self.frames_of("fetch", at, to)?.enumerate() {
+            from.read(at.start + t as u64 * at.frame, at.row, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The other way round.
+    pub(crate) fn stow(
+        &mut self,
+        from: &View<'_>,
+        to: &mut dyn Store,
+        at: Extent,
+    ) -> Result<(), ComputeError> {
+        for (t, bytes) in self.frames_of("stow", at, from)?.enumerate() {
+            to.write(at.start + t as u64 * at.frame, at.row, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a view, frame by frame.
+    fn frames_of(
+        &mut self,
+        op: &'static str,
+        at: Extent,
+        view: &View<'_>,
+    ) -> Result<impl Iterator<Item = &mut [u8]>, ComputeError> {
+        let pixels = self.pixels(op, "tensor", view)?;
+        let bytes = pixels.row * pixels.dtype.bytes();
+        ensure(at.row == bytes, op, "bytes of a row", at.row, bytes)?;
+        let frames = if pixels.rows == 0 { 0 } else { pixels.frames };
+        Ok((0..frames).map(move |t| {
+            let from = pixels.row_ptr(t, pixels.first_row);
+            // SAFETY: rows of a view that lies inside this memory; `&mut self` is held by the iterator, and
+            // frames do not overlap.
+            unsafe { std::slice::from_raw_parts_mut(from, pixels.rows * bytes) }
+        }))
     }
 }
 

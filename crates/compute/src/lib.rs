@@ -5,6 +5,7 @@
 //!
 //! * [`cpu`]: threads and SIMD, what people run;
 //! * [`mod@reference`]: naive loops, the slow twin every other backend is tested against;
+//! * [`staged`]: a backend with stores beside it, for tensors that do not fit;
 //! * [`meter`]: computes nothing, counts bytes and multiplications. It predicts what a run will take.
 //!
 //! All memory comes from an [`Arena`] with a hard cap; ops never allocate behind its back.
@@ -32,6 +33,8 @@ mod host_tensor;
 pub mod meter;
 mod ops;
 pub mod reference;
+pub mod staged;
+mod store;
 mod tensor;
 mod weight;
 
@@ -47,5 +50,6 @@ pub use ops::{
     Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
     Work,
 };
+pub use store::{Extent, HostStore, NullStore, Store, range_of};
 pub use tensor::{Band, Shape, Tensor, View};
 pub use weight::{Part, Weight, WeightSource, WeightSpec};

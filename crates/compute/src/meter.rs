@@ -7,6 +7,7 @@ use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
     UpsampleDesc, Work, same_shape,
 };
+use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 
@@ -21,7 +22,7 @@ pub struct Counts {
     pub attention_macs: u64,
     /// Bytes read and written by ops, each operand once.
     pub bytes_moved: u64,
-    /// Bytes uploaded and downloaded.
+    /// Bytes between the device and anything else.
     pub bytes_transferred: u64,
     /// Ops enqueued.
     pub calls: u64,
@@ -43,11 +44,6 @@ impl Meter {
     /// As `new`, with an arena that never refuses: for finding out how much is needed.
     pub fn endless(sizing: Box<dyn Sizing>) -> Self {
         Self::new(sizing, u64::MAX / 2)
-    }
-
-    /// What was counted so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
     }
 
     /// Starts counting anew.
@@ -82,6 +78,10 @@ impl Ops for Meter {
         &self.arena
     }
 
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
         self.sizing.weight_bytes(spec)
     }
@@ -107,6 +107,16 @@ impl Ops for Meter {
         Ok(())
     }
 
+    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        self.counts.bytes_transferred += to.bytes();
+        Ok(())
+    }
+
+    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<(), ComputeError> {
+        self.counts.bytes_transferred += from.bytes();
+        Ok(())
+    }
+
     fn wait(&mut self) -> Result<(), ComputeError> {
         Ok(())
     }
@@ -121,7 +131,7 @@ impl Ops for Meter {
             Some(&d.input),
             d.carried.as_ref(),
             d.carry.as_ref(),
-            d.residual.as_ref(),
+            d.accumulate.then_some(&d.output),
             shortcut,
             sums,
             Some(&d.output),
@@ -158,7 +168,10 @@ impl Ops for Meter {
         let work = d.check()?;
         d.weight.buffer()?;
         self.counts.linear_macs += work.macs();
-        self.op(&[Some(&d.input), d.residual.as_ref(), Some(&d.output)], Some(Work::Linear(work)))
+        self.op(
+            &[Some(&d.input), d.accumulate.then_some(&d.output), Some(&d.output)],
+            Some(Work::Linear(work)),
+        )
     }
 
     fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {

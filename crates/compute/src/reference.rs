@@ -9,6 +9,7 @@ use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, RowSums, RowSumsDesc,
     ShuffleDesc, Sizing, UpsampleDesc, Work, same_shape,
 };
+use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
 use crate::weight::{Part, Weight, WeightSpec};
 
@@ -168,6 +169,15 @@ impl Ops for Reference {
         self.host.read_all("download", &from, to)
     }
 
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        self.host.fetch(from, at, &to)
+    }
+
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+        self.wait()?;
+        self.host.stow(&from, to, at)
+    }
+
     fn wait(&mut self) -> Result<(), ComputeError> {
         Ok(())
     }
@@ -181,7 +191,7 @@ impl Ops for Reference {
             input = self.normalized(input, &stats, p.affine, p.silu, work.dtype)?;
         }
         let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
-        let residual = d.residual.as_ref().map(|v| self.read(OP, v)).transpose()?;
+        let residual = d.accumulate.then(|| self.read(OP, &d.output)).transpose()?;
         let shortcut = match &d.shortcut {
             Some(s) => Some((self.read(OP, &s.input)?, self.weight(s.weight)?)),
             None => None,
@@ -338,7 +348,7 @@ impl Ops for Reference {
     fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
         let x = self.read("linear", &d.input)?;
-        let residual = d.residual.as_ref().map(|v| self.read("linear", v)).transpose()?;
+        let residual = d.accumulate.then(|| self.read("linear", &d.output)).transpose()?;
         let (matrix, bias) = self.weight(d.weight)?;
         let mut out = Vec::with_capacity(d.output.shape().len());
         for pixel in x.values.chunks_exact(work.cin) {

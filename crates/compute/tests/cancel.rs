@@ -46,7 +46,7 @@ fn a_convolution_of_many_seconds_stops_when_cancelled() {
                 carry: None,
                 weight: &weight,
                 padding: Padding::all(1),
-                residual: None,
+                accumulate: false,
                 shortcut: None,
                 sums: None,
                 output: y.view(),

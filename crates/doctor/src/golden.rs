@@ -5,6 +5,7 @@ use std::path::Path;
 
 use remaster_compute::HostTensor;
 use remaster_model::vae::VaeConfig;
+use remaster_plan::Tiling;
 use remaster_weights::{NamedTensor, parse_tensors, read_tensors};
 use thiserror::Error;
 
@@ -85,9 +86,17 @@ impl Golden {
         self.name.contains("_mod_")
     }
 
-    /// Whether it comes from a tiled run, whose blending this crate does not do.
-    pub fn is_tiled(&self) -> bool {
-        self.name.contains("_tiled")
+    /// The tiles of a tiled run, which a golden does not hold: they are known by name.
+    pub(crate) fn tiling(&self) -> Option<Tiling> {
+        let (tile, overlap) = match self.name.as_str() {
+            "tiny_tiled_5x112x144" => ([64, 64], [16, 16]),
+            "tiny_tiled_odd_1x104x120" => ([64, 72], [20, 24]),
+            "tiny_tiled_sliced_9x48x64" => ([32, 32], [16, 16]),
+            "tiny_tiled_image_96x72" => ([48, 40], [16, 8]),
+            "full_tiled_5x80x96" => ([48, 48], [16, 16]),
+            _ => return None,
+        };
+        Some(Tiling { tile, overlap })
     }
 
     pub(crate) fn has(&self, tensor: &str) -> bool {

@@ -9,7 +9,8 @@ mod network;
 pub use embedded::embedded;
 pub use golden::{Golden, GoldenError};
 
-use remaster_compute::{Backend, CancelToken, ComputeError, DType, Difference, HostTensor};
+use remaster_compute::{Backend, CancelToken, DType, Difference, HostTensor};
+use remaster_engine::EngineError;
 use remaster_model::Build;
 use serde::Serialize;
 use thiserror::Error;
@@ -57,7 +58,7 @@ pub enum DoctorError {
         golden: String,
         /// Why.
         #[source]
-        source: ComputeError,
+        source: EngineError,
     },
 }
 

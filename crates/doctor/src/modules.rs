@@ -108,7 +108,10 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
         let (input, output) = (golden.video(&format!("{path}/in"))?, golden.video(&format!("{path}/out"))?);
         let part = Part::at(&golden.config(), judge.settings.build, path, input.shape.c, output.shape.c)
             .ok_or_else(|| misshapen(golden, path, input.shape))?;
-        let failed = |source| DoctorError::Compute { golden: golden.name.clone(), source };
+        let failed = |source: ComputeError| DoctorError::Compute {
+            golden: golden.name.clone(),
+            source: source.into(),
+        };
         let mut ops = judge.settings.backend.open(ARENA, judge.settings.cancel.clone()).map_err(failed)?;
         load(ops.as_mut(), part.module()).map_err(failed)?;
         for (from, to, silu) in [
@@ -175,7 +178,10 @@ fn slices(
             return Err(misshapen(golden, &name, theirs.shape).into());
         }
         let y = forward(ops, part, judge.settings.build.dtype, input, frames, &mut state, false, start)
-            .map_err(|source| DoctorError::Compute { golden: golden.name.clone(), source })?;
+            .map_err(|source: ComputeError| DoctorError::Compute {
+                golden: golden.name.clone(),
+                source: source.into(),
+            })?;
         judge.compare(&name, &y, &theirs);
         if i == 0 {
             memories(judge, ops, path, &state)?;
@@ -195,8 +201,10 @@ fn memories(judge: &mut Judge<'_>, ops: &mut dyn Ops, path: &str, state: &State)
             continue;
         }
         let mut ours = HostTensor::zeros(tail.shape());
-        ops.download(tail.view(), &mut ours.data)
-            .map_err(|source| DoctorError::Compute { golden: golden.name.clone(), source })?;
+        ops.download(tail.view(), &mut ours.data).map_err(|source: ComputeError| DoctorError::Compute {
+            golden: golden.name.clone(),
+            source: source.into(),
+        })?;
         // The original keeps the zero row and column of a downsampler with the tail; we do not.
         judge.compare(key, &ours, &crop(&golden.video(key)?, ours.shape));
     }

@@ -1,71 +1,80 @@
 //! Whole encoder and decoder.
 
-use remaster_compute::meter::Meter;
-use remaster_compute::{ComputeError, HostTensor, Ops};
-use remaster_model::Scope;
-use remaster_model::vae::{Decoder, Encoder, Gaussian, Half, dry_run, load, run_clip};
-use remaster_plan::slices;
+use remaster_compute::HostTensor;
+use remaster_engine::{EngineError, Memory, Task};
+use remaster_model::vae::Gaussian;
+use remaster_plan::{Candidate, Clip, Direction, Mode, SPACE, TIME};
 use remaster_weights::FormulaParams;
 
-use crate::{DoctorError, Judge, Settings};
+use crate::{DoctorError, Judge};
 
 pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     let golden = judge.golden;
     let x = golden.video("x")?;
     let z = golden.video("z")?;
-    if golden.has("moments_sliced") {
-        for (how, length) in [("unsliced", 0), ("sliced", 4)] {
-            let moments = judge.half("encoder", &x, length)?;
+    let sliced = |slice| Candidate { slice, ..Candidate::WHOLE };
+    if let Some(tiling) = golden.tiling() {
+        let slice = if golden.name.contains("_sliced") { TIME } else { 0 };
+        let how = Candidate { mode: Mode::Blend(tiling), ..sliced(slice) };
+        let moments = judge.half(Direction::Encode, &x, how)?;
+        judge.compare("moments_tiled", &moments, &golden.video("moments_tiled")?);
+        let decoded = judge.half(Direction::Decode, &z, how)?;
+        judge.compare("decoded_tiled", &decoded, &golden.video("decoded_tiled")?);
+    } else if golden.has("moments_sliced") {
+        for (how, length) in [("unsliced", 0), ("sliced", TIME)] {
+            let moments = judge.half(Direction::Encode, &x, sliced(length))?;
             judge.compare(&format!("moments_{how}"), &moments, &golden.video(&format!("moments_{how}"))?);
-            let decoded = judge.half("decoder", &z, length)?;
+            let decoded = judge.half(Direction::Decode, &z, sliced(length))?;
             judge.compare(&format!("decoded_{how}"), &decoded, &golden.video(&format!("decoded_{how}"))?);
         }
     } else {
-        let moments = judge.half("encoder", &x, 0)?;
+        let moments = judge.half(Direction::Encode, &x, sliced(0))?;
         judge.compare("moments", &moments, &golden.video("moments")?);
         let gaussian = Gaussian::new(&moments);
         judge.compare("mean", &gaussian.mean, &golden.video("mean")?);
         judge.compare("logvar", &gaussian.logvar, &golden.video("logvar")?);
-        let decoded = judge.half("decoder", &z, 0)?;
+        let decoded = judge.half(Direction::Decode, &z, sliced(0))?;
         judge.compare("decoded", &decoded, &golden.video("decoded")?);
     }
     Ok(())
 }
 
 impl Judge<'_> {
-    /// One half over a clip, in slices of `length` frames (0 for uncut), in an arena as large as the
-    /// meter says it must be.
-    fn half(&self, which: &str, clip: &HostTensor, length: usize) -> Result<HostTensor, DoctorError> {
-        let golden = &self.golden.name;
-        let cut = if which == "encoder" { slices::frames } else { slices::latents };
-        let lengths = cut(clip.shape.t, length).map_err(|_| crate::GoldenError::Shape {
-            name: golden.clone(),
-            tensor: which.to_owned(),
-            shape: vec![clip.shape.t, clip.shape.h, clip.shape.w, clip.shape.c],
-        })?;
-        self.compute(which, clip, &lengths)
-            .map_err(|source| DoctorError::Compute { golden: golden.clone(), source })
+    /// One half over a clip, cut like `how`.
+    fn half(
+        &self,
+        direction: Direction,
+        clip: &HostTensor,
+        how: Candidate,
+    ) -> Result<HostTensor, DoctorError> {
+        self.compute(direction, clip, how)
+            .map_err(|source| DoctorError::Compute { golden: self.golden.name.clone(), source })
     }
 
-    fn compute(&self, which: &str, clip: &HostTensor, lengths: &[usize]) -> Result<HostTensor, ComputeError> {
-        let Settings { backend, build, cancel } = self.settings;
-        let dtype = build.dtype;
-        let config = self.golden.config();
-        let half_of = || -> Box<dyn Half> {
-            let mut params = FormulaParams;
-            let mut scope = Scope::root(&mut params, *build);
-            match which {
-                "encoder" => Box::new(Encoder::new(&config, &mut scope.at("encoder"))),
-                _ => Box::new(Decoder::new(&config, &mut scope.at("decoder"))),
-            }
+    fn compute(
+        &self,
+        direction: Direction,
+        input: &HostTensor,
+        how: Candidate,
+    ) -> Result<HostTensor, EngineError> {
+        let shape = input.shape;
+        let clip = match direction {
+            Direction::Encode => Clip::new(shape.t, shape.h, shape.w)?,
+            // Saturating: an empty tensor may claim any size.
+            Direction::Decode => Clip::new(
+                shape.t.saturating_sub(1).saturating_mul(TIME).saturating_add(1),
+                shape.h.saturating_mul(SPACE),
+                shape.w.saturating_mul(SPACE),
+            )?,
         };
-        let mut meter = Meter::endless(backend.sizing());
-        let half = half_of();
-        dry_run(&mut meter, half.as_ref(), dtype, clip.shape, lengths)?;
-
-        let half = half_of();
-        let mut ops = backend.open(meter.arena().peak(), cancel.clone())?;
-        load(ops.as_mut(), half.as_ref())?;
-        run_clip(ops.as_mut(), half.as_ref(), dtype, clip, lengths)
+        let settings = self.settings;
+        let config = self.golden.config();
+        let (backend, build) = (settings.backend, settings.build);
+        let mut task = Task::new(&config, &mut FormulaParams, direction, clip, backend, build);
+        task.settings.cancel = settings.cancel.clone();
+        let plan = task.exactly(how)?;
+        let (mut source, mut sink) = (Memory::source(input.clone()), Memory::sink());
+        task.run(&plan, &mut source, &mut sink, &mut |_| ())?;
+        Ok(sink.clip)
     }
 }

@@ -51,6 +51,11 @@ mod cpu {
         full_video_5x64x64: 4,
         full_video_9x48x80: 4,
         full_sliced_17x32x32: 4,
+        tiny_tiled_5x112x144: 2,
+        tiny_tiled_odd_1x104x120: 2,
+        tiny_tiled_sliced_9x48x64: 2,
+        tiny_tiled_image_96x72: 2,
+        full_tiled_5x80x96: 2,
     }
 }
 

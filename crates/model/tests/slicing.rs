@@ -3,10 +3,10 @@
 
 use remaster_compute::meter::Meter;
 use remaster_compute::{Backend, CancelToken, CpuPath, DType, HostTensor, Ops, Shape};
-use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, dry_run, load, run_clip};
+use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, load};
 use remaster_model::{Build, Scope};
 use remaster_plan::slices;
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, dry_run, run_clip};
 use remaster_weights::FormulaParams;
 
 fn half(which: &str, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Half> {

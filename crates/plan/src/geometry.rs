@@ -1,5 +1,6 @@
 //! Sizes of clips and latents.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Frames per latent; the first frame of a clip has a latent of its own.
@@ -31,6 +32,26 @@ pub enum PlanError {
         /// Next higher size that fits.
         padded: usize,
     },
+    /// Tiles that cannot be cut.
+    #[error(
+        "a tile of {tile} pixels with an overlap of {overlap} cannot be used; a tile is at least 8, an overlap 0 or from 8 to less than the tile"
+    )]
+    Tile {
+        /// Size of the tile.
+        tile: usize,
+        /// What neighbours share.
+        overlap: usize,
+    },
+    /// Nothing that would do was found within the memory allowed.
+    #[error("{job} does not fit: {lack}; allow at least {smallest}")]
+    Budget {
+        /// What was asked for.
+        job: String,
+        /// What was missing for the plan that needs least.
+        lack: String,
+        /// The smallest budget that would do.
+        smallest: String,
+    },
     /// A slice that is not a multiple of 4 frames.
     #[error("a slice of {frames} frames is not a multiple of 4; use {nearest}")]
     Slice {
@@ -42,11 +63,26 @@ pub enum PlanError {
 }
 
 /// Frames, height and width that the network can take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "[usize; 3]", into = "[usize; 3]")]
 pub struct Clip {
-    frames: usize,
-    height: usize,
-    width: usize,
+    pub(crate) frames: usize,
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+}
+
+impl TryFrom<[usize; 3]> for Clip {
+    type Error = PlanError;
+
+    fn try_from([frames, height, width]: [usize; 3]) -> Result<Self, PlanError> {
+        Clip::new(frames, height, width)
+    }
+}
+
+impl From<Clip> for [usize; 3] {
+    fn from(clip: Clip) -> Self {
+        [clip.frames, clip.height, clip.width]
+    }
 }
 
 impl Clip {

@@ -9,7 +9,15 @@
 //! # Ok::<(), remaster_plan::PlanError>(())
 //! ```
 
+mod budget;
+mod choose;
 mod geometry;
+mod plan;
 pub mod slices;
+pub mod tiles;
 
+pub use budget::{Budget, Lack, Memory, Peaks, bytes};
+pub use choose::{Wish, WishedMode, candidates, choose};
 pub use geometry::{Clip, PlanError, SPACE, TIME};
+pub use plan::{Bands, Candidate, Cost, Direction, Job, Mode, Plan, Rejected, Rule, VERSION, Work};
+pub use tiles::{Tile, Tiling};

@@ -43,8 +43,8 @@ pub enum Op {
         shape: Shape,
         /// Output width.
         cout: usize,
-        /// With a residual.
-        residual: bool,
+        /// Added to a residual.
+        accumulate: bool,
         /// With row sums for this many groups.
         groups: usize,
     },
@@ -111,8 +111,8 @@ pub struct ConvCase {
     pub prologue: usize,
     /// SiLU behind it.
     pub silu: bool,
-    /// With a residual.
-    pub residual: bool,
+    /// Added to a residual.
+    pub accumulate: bool,
     /// Channels of a 1x1x1 shortcut; 0 for none.
     pub shortcut: usize,
     /// Groups of row sums; 0 for none.
@@ -152,7 +152,7 @@ impl Case {
             6 => {
                 let (shape, cout) = (random_shape(&mut rng), rng.pick(&CHANNELS));
                 let groups = if rng.one_in(2) { groups_of(&mut rng, cout) } else { 0 };
-                Op::Linear { shape, cout, residual: rng.one_in(2), groups }
+                Op::Linear { shape, cout, accumulate: rng.one_in(2), groups }
             }
             7 => {
                 let shape = random_shape(&mut rng);
@@ -213,8 +213,8 @@ impl Case {
         match &self.op {
             Op::Conv(case) => run.conv(case, rows)?,
             Op::Norm { shape, groups, silu } => run.norm(*shape, *groups, *silu, rows)?,
-            Op::Linear { shape, cout, residual, groups } => {
-                run.linear(*shape, *cout, *residual, *groups, rows)?
+            Op::Linear { shape, cout, accumulate, groups } => {
+                run.linear(*shape, *cout, *accumulate, *groups, rows)?
             }
             Op::Attention { shape, heads } => run.attention(*shape, *heads, rows)?,
             Op::Shuffle { shape, factors, drop_second } => {
@@ -263,7 +263,7 @@ fn random_conv(rng: &mut Rng) -> ConvCase {
         carry: kernel[0] > stride[0] && rng.one_in(2),
         prologue: if rng.one_in(2) { groups_of(rng, input.c) } else { 0 },
         silu: rng.one_in(2),
-        residual: extra == 1,
+        accumulate: extra == 1,
         shortcut: if extra == 2 { rng.pick(&CHANNELS) } else { 0 },
         sums: if rng.one_in(2) { groups_of(rng, cout) } else { 0 },
     }
@@ -361,6 +361,28 @@ impl Run<'_> {
         Ok(self.guarded.len() - 1)
     }
 
+    /// Puts a residual of this shape where output `y` will be, or nothing.
+    fn residual(&mut self, y: usize, shape: Shape, wanted: bool) -> Result<(), ComputeError> {
+        let values = self.tensor(shape)?;
+        let to = self.guarded[y].view();
+        let from = values.view().rows(self.guarded[y].rows.clone());
+        if wanted { self.ops.copy(from, to) } else { Ok(()) }
+    }
+
+    /// Puts the old tail where the new one will be, once in two times.
+    fn in_place(
+        &mut self,
+        carry: Option<usize>,
+        old: &Tensor,
+        rows: &Range<usize>,
+    ) -> Result<Option<usize>, ComputeError> {
+        let carry = carry.filter(|_| self.rng.one_in(2));
+        if let Some(c) = carry {
+            self.ops.copy(old.view().rows(rows.clone()), self.guarded[c].view())?;
+        }
+        Ok(carry)
+    }
+
     fn conv(&mut self, case: &ConvCase, rows: Range<usize>) -> Result<(), ComputeError> {
         let (dtype, input, output) = (self.dtype, case.input, case.output());
         let tail = Shape { t: case.kernel[0] - case.stride[0], ..input };
@@ -384,7 +406,6 @@ impl Run<'_> {
         let x = self.tensor(input)?;
         let stats = self.stats(input.t, case.prologue.max(1))?;
         let carried = self.tensor(tail)?;
-        let residual = self.tensor(output)?;
         let shortcut = self.tensor(Shape { c: case.shortcut.max(1), ..output })?;
         // Only the rows that are needed are shown: a kernel that reads others panics or is wrong.
         let first = (rows.start * case.stride[1]).saturating_sub(case.padding.top);
@@ -393,21 +414,24 @@ impl Run<'_> {
         let first = first.min(last);
         let seen = first..last;
         let y = self.guard("output", output, dtype, &rows)?;
+        self.residual(y, output, case.accumulate)?;
         let s = match case.sums {
             0 => None,
             n => Some(self.guard("sums", Shape::new(output.t, output.h, 1, 2 * n), DType::F32, &rows)?),
         };
         let c = if case.carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
+        let in_place = self.in_place(c.filter(|_| case.continued), &carried, &seen)?;
         let guarded = &self.guarded;
+        let old = in_place.map_or(carried.view().rows(seen.clone()), |c| guarded[c].view());
         let prologue = Prologue { stats: stats.view(), affine: &affine, silu: case.silu };
         self.ops.conv(&ConvDesc {
             input: x.view().rows(seen.clone()),
             prologue: (case.prologue > 0).then_some(prologue),
-            carried: case.continued.then(|| carried.view().rows(seen.clone())),
+            carried: case.continued.then_some(old),
             carry: c.map(|c| guarded[c].view()),
             weight: &weight,
             padding: case.padding,
-            residual: case.residual.then(|| residual.view().rows(rows.clone())),
+            accumulate: case.accumulate,
             shortcut: (case.shortcut > 0)
                 .then(|| Shortcut { input: shortcut.view().rows(rows), weight: &point }),
             sums: s.map(|s| RowSums { groups: case.sums, output: guarded[s].view() }),
@@ -444,22 +468,23 @@ impl Run<'_> {
         &mut self,
         shape: Shape,
         cout: usize,
-        residual: bool,
+        accumulate: bool,
         groups: usize,
         rows: Range<usize>,
     ) -> Result<(), ComputeError> {
         let output = Shape { c: cout, ..shape };
-        let (x, r) = (self.tensor(shape)?, self.tensor(output)?);
+        let x = self.tensor(shape)?;
         let weight = self.weight(WeightSpec::Linear { cin: shape.c, cout, dtype: self.dtype })?;
         let y = self.guard("output", output, self.dtype, &rows)?;
+        self.residual(y, output, accumulate)?;
         let s = match groups {
             0 => None,
             n => Some(self.guard("sums", Shape::new(shape.t, shape.h, 1, 2 * n), DType::F32, &rows)?),
         };
         self.ops.linear(&LinearDesc {
-            input: x.view().rows(rows.clone()),
+            input: x.view().rows(rows),
             weight: &weight,
-            residual: residual.then(|| r.view().rows(rows)),
+            accumulate,
             sums: s.map(|s| RowSums { groups, output: self.guarded[s].view() }),
             output: self.guarded[y].view(),
         })
@@ -526,10 +551,12 @@ impl Run<'_> {
             n => Some(self.guard("sums", Shape::new(t, output.h, 1, 2 * n), DType::F32, &rows)?),
         };
         let c = if carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
+        let in_place = self.in_place(c.filter(|_| continued), &carried, &seen)?;
         let guarded = &self.guarded;
+        let old = in_place.map_or(carried.view().rows(seen.clone()), |c| guarded[c].view());
         self.ops.upsample(&UpsampleDesc {
-            input: x.view().rows(seen.clone()),
-            carried: continued.then(|| carried.view().rows(seen)),
+            input: x.view().rows(seen),
+            carried: continued.then_some(old),
             second,
             carry: c.map(|c| guarded[c].view()),
             weight: &weight,

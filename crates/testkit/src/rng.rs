@@ -20,6 +20,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// A number below `n`, which is not 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.between(0, n - 1)
+    }
+
     /// From `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + (self.bits() % (high - low + 1) as u64) as usize

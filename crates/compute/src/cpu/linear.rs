@@ -44,7 +44,6 @@ impl Cpu {
         let (matrix, bias) = weight_parts(&self.host, d.weight)?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
-        let residual = d.residual.as_ref().map(|v| self.host.pixels(OP, "residual", v)).transpose()?;
         let (first, last) = (work.rows.start / plan.block_rows, work.rows.end.div_ceil(plan.block_rows));
         let blocks = last - first;
         self.pool.run(work.t * blocks, |thread, item| {
@@ -63,9 +62,10 @@ impl Cpu {
                 for y in rows {
                     let row = scratch.private(thread, plan.row);
                     let sums = &sums[(y - top) * row.len()..(y - top + 1) * row.len()];
-                    match &residual {
-                        Some(residual) => residual.load(t, residual.first_row + y - work.rows.start, row),
-                        None => row.fill(0.0),
+                    if d.accumulate {
+                        output.load(t, y, row)
+                    } else {
+                        row.fill(0.0)
                     }
                     for (pixel, sums) in row.chunks_exact_mut(work.cout).zip(sums.chunks_exact(work.cout)) {
                         pixel.iter_mut().zip(sums).zip(bias).for_each(|((r, s), b)| *r += s + b);

@@ -30,6 +30,7 @@ use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
     UpsampleDesc, Work, no_alias, same_shape,
 };
+use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use pool::Pool;
@@ -128,6 +129,15 @@ impl Ops for Cpu {
     fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
         self.wait()?;
         self.host.read_all("download", &from, to)
+    }
+
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        self.host.fetch(from, at, &to)
+    }
+
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+        self.wait()?;
+        self.host.stow(&from, to, at)
     }
 
     fn wait(&mut self) -> Result<(), ComputeError> {

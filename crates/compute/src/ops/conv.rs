@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{divisible, no_alias, pairs};
+use super::{divisible, no_alias, pairs, tail_alias};
 use crate::dtype::DType;
 use crate::error::{ComputeError, ensure, mismatch};
 use crate::tensor::{Shape, View};
@@ -74,13 +74,14 @@ pub struct ConvDesc<'a> {
     /// The last `kt - st` frames of the slice before, after their prologue.
     pub carried: Option<View<'a>>,
     /// Where to leave the last `kt - st` frames of this slice, after the prologue; any rows of the input.
+    /// May be `carried` itself: the new tail then takes the place of the old one.
     pub carry: Option<View<'a>>,
     /// Kernel and bias.
     pub weight: &'a Weight,
     /// Zeros at the frame's borders.
     pub padding: Padding,
-    /// Added to the output.
-    pub residual: Option<View<'a>>,
+    /// Added to what the output holds, a residual, instead of taking its place.
+    pub accumulate: bool,
     /// Added to the output after a 1x1x1 convolution.
     pub shortcut: Option<Shortcut<'a>>,
     /// Partial sums of the output.
@@ -214,10 +215,12 @@ impl ConvDesc<'_> {
         self.check_extras(&work)?;
         let prologue = self.prologue.as_ref().map(|p| &p.stats);
         let shortcut = self.shortcut.as_ref().map(|s| &s.input);
-        let reads = [Some(&self.input), prologue, self.carried.as_ref(), self.residual.as_ref(), shortcut];
+        let reads = [Some(&self.input), prologue, self.carried.as_ref(), shortcut];
         no_alias(OP, &self.output, &reads)?;
         if let Some(carry) = &self.carry {
-            no_alias(OP, carry, &reads)?;
+            let others = [Some(&self.input), prologue, shortcut];
+            no_alias(OP, carry, &others)?;
+            tail_alias(OP, carry, self.carried.as_ref())?;
         }
         Ok(work)
     }
@@ -258,11 +261,6 @@ impl ConvDesc<'_> {
             let stats = prologue.stats.shape();
             divisible(OP, work.cin, stats.c / 2)?;
             pairs(OP, "statistics", &prologue.stats, Shape::new(work.t_in, 1, 1, stats.c / 2 * 2))?;
-        }
-        if let Some(residual) = &self.residual {
-            ensure(residual.shape() == output, OP, "residual", residual.shape(), output)?;
-            ensure(residual.dtype() == work.dtype, OP, "residual", residual.dtype(), work.dtype)?;
-            check_same_rows("residual rows", residual, work)?;
         }
         if let Some(shortcut) = &self.shortcut {
             let s = shortcut.input.shape();

@@ -10,15 +10,15 @@ use crate::weight::{Weight, WeightSpec};
 
 const OP: &str = "linear";
 
-/// `output = input * matrix^T + bias (+ residual)`, pixel by pixel.
+/// `output = input * matrix^T + bias (+ output)`, pixel by pixel.
 #[derive(Clone, Debug)]
 pub struct LinearDesc<'a> {
     /// What to multiply.
     pub input: View<'a>,
     /// Matrix and bias.
     pub weight: &'a Weight,
-    /// Added to the output.
-    pub residual: Option<View<'a>>,
+    /// Added to what the output holds, a residual, instead of taking its place.
+    pub accumulate: bool,
     /// Partial sums of the output.
     pub sums: Option<RowSums<'a>>,
     /// Where the result goes; same frames and rows as the input.
@@ -73,15 +73,11 @@ impl LinearDesc<'_> {
         for (what, d) in [("output format", self.output.dtype()), ("weight format", dtype)] {
             ensure(d == self.input.dtype(), OP, what, d, self.input.dtype())?;
         }
-        if let Some(residual) = &self.residual {
-            super::same_shape(OP, "residual", residual, &self.output)?;
-            ensure(residual.dtype() == dtype, OP, "residual", residual.dtype(), dtype)?;
-        }
         if let Some(sums) = &self.sums {
             divisible(OP, cout, sums.groups)?;
             pairs(OP, "row sums", &sums.output, Shape::new(input.t, input.h, 1, 2 * sums.groups))?;
         }
-        no_alias(OP, &self.output, &[Some(&self.input), self.residual.as_ref()])?;
+        no_alias(OP, &self.output, &[Some(&self.input)])?;
         Ok(LinearWork {
             dtype,
             t: input.t,

@@ -18,6 +18,8 @@ pub use upsample::{UpsampleDesc, UpsampleWork};
 use crate::arena::Arena;
 use crate::dtype::DType;
 use crate::error::{ComputeError, ensure};
+use crate::meter::Counts;
+use crate::store::{Extent, Store};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -32,6 +34,11 @@ pub trait Ops: Send {
 
     /// The memory all tensors, weights and scratch of this backend come from.
     fn arena(&self) -> &Arena;
+
+    /// What was counted so far. Only a meter counts.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
 
     /// Bytes a weight takes when loaded.
     fn weight_bytes(&self, spec: &WeightSpec) -> u64;
@@ -82,6 +89,18 @@ pub trait Ops: Send {
 
     /// Copies a view to another of the same shape, converting the format if it differs.
     fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError>;
+
+    /// Copies stored rows to a view: as many frames and rows as it has, in its format.
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError>;
+
+    /// Waits for the view and copies its rows to a store.
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError>;
+
+    /// As `alloc`, for a tensor that is kept for the next slice. A backend with several memories may put
+    /// it elsewhere.
+    fn alloc_kept(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
+        self.alloc(shape, dtype)
+    }
 
     /// A tensor that holds whole frames. Contents are undefined until written.
     fn alloc(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
@@ -151,6 +170,19 @@ pub(crate) fn no_alias(
         ensure(apart, op, "output", "the buffer of an input", "a buffer of its own")?;
     }
     Ok(())
+}
+
+/// A new tail may take the place of the old one, but then of all of it.
+pub(crate) fn tail_alias(
+    op: &'static str,
+    carry: &View<'_>,
+    carried: Option<&View<'_>>,
+) -> Result<(), ComputeError> {
+    let Some(old) = carried.filter(|v| v.tensor().buffer().same_as(carry.tensor().buffer())) else {
+        return Ok(());
+    };
+    let same = old.row_range() == carry.row_range() && old.first_frame() == carry.first_frame();
+    ensure(same, op, "new tail", format!("{:?}", carry.row_range()), "the rows of the old one, or apart")
 }
 
 /// Checks a buffer of row sums or statistics: f32, `groups` pairs of values per frame (and row).

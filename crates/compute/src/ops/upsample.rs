@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{RowSums, divisible, no_alias, pairs};
+use super::{RowSums, divisible, no_alias, pairs, tail_alias};
 use crate::dtype::DType;
 use crate::error::{ComputeError, ensure, mismatch};
 use crate::tensor::{Shape, View};
@@ -23,7 +23,7 @@ pub struct UpsampleDesc<'a> {
     pub carried: Option<View<'a>>,
     /// The slice before was the first frame of its clip alone: it gave one fine frame, not two.
     pub second: bool,
-    /// Where to leave the last coarse frames of this slice; any rows of the input.
+    /// Where to leave the last coarse frames of this slice; any rows of the input. May be `carried` itself.
     pub carry: Option<View<'a>>,
     /// Both convolutions.
     pub weight: &'a Weight,
@@ -161,7 +161,8 @@ impl UpsampleDesc<'_> {
             let rows = carry.row_range();
             let inside = rows.start >= held.start && rows.end <= held.end;
             ensure(inside, OP, "rows of the new tail", format!("{rows:?}"), format!("inside {held:?}"))?;
-            no_alias(OP, carry, &[Some(&self.input), self.carried.as_ref()])?;
+            no_alias(OP, carry, &[Some(&self.input)])?;
+            tail_alias(OP, carry, self.carried.as_ref())?;
         }
         Ok(())
     }

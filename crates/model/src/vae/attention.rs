@@ -16,7 +16,6 @@ pub struct Attention {
     to_v: Weight,
     to_out: Weight,
     channels: usize,
-    groups: usize,
 }
 
 impl Attention {
@@ -29,7 +28,6 @@ impl Attention {
             to_v: scope.linear("to_v", channels, channels),
             to_out: scope.linear("to_out.0", channels, channels),
             channels,
-            groups: config.groups,
         }
     }
 
@@ -45,21 +43,20 @@ impl Attention {
         ops.attention(&AttentionDesc { q: qv, k: kv, v: vv, heads: 1, scale, output })?;
         drop((q, k, v));
 
-        let out = Act::alloc(ops, x.shape(), x.x.dtype(), self.groups)?;
         ops.linear(&LinearDesc {
             input: y.view(),
             weight: &self.to_out,
-            residual: Some(x.view()),
-            sums: out.sums_out(),
-            output: out.view(),
+            accumulate: true,
+            sums: x.sums_out(),
+            output: x.view(),
         })?;
-        Ok(out)
+        Ok(x)
     }
 }
 
 fn project(ops: &mut dyn Ops, x: &Tensor, weight: &Weight) -> Result<Tensor, ComputeError> {
     let y = ops.alloc(x.shape(), x.dtype())?;
-    ops.linear(&LinearDesc { input: x.view(), weight, residual: None, sums: None, output: y.view() })?;
+    ops.linear(&LinearDesc { input: x.view(), weight, accumulate: false, sums: None, output: y.view() })?;
     Ok(y)
 }
 

@@ -3,7 +3,7 @@
 use remaster_compute::{ComputeError, ConvDesc, Padding, Prologue, Shape, Shortcut, View, Weight};
 
 use super::Module;
-use super::act::{Act, Pass};
+use super::act::{Act, Pass, Tails};
 use crate::params::Scope;
 
 /// A 3-D convolution that sees no frame later than its own. In front of a clip its first frame is
@@ -22,8 +22,8 @@ pub struct CausalConv3d {
 pub struct Around<'a> {
     /// Normalisation on the way in.
     pub prologue: Option<Prologue<'a>>,
-    /// Added to the result.
-    pub residual: Option<View<'a>>,
+    /// The result is added to it, in its memory.
+    pub residual: Option<Act>,
     /// Convolved 1x1x1 and added to the result.
     pub shortcut: Option<(View<'a>, &'a CausalConv3d)>,
     /// Groups of the normalisation behind; 0 for none.
@@ -56,12 +56,16 @@ impl CausalConv3d {
     /// `[t, h, w, cin]` to `[t', h', w', cout]`, where t' = t / stride (one more in front of a clip).
     pub fn forward(&self, pass: &mut Pass<'_>, x: View<'_>, around: Around<'_>) -> Result<Act, ComputeError> {
         let tail = self.kernel[0] - self.stride[0];
-        let carried = pass.state.take(self.weight.name());
-        let carry = match tail > 0 && pass.state.keeps() {
-            true => Some(pass.ops.alloc(Shape { t: tail, ..x.shape() }, x.dtype())?),
-            false => None,
+        let shape = Shape { t: tail, ..x.shape() };
+        let Tails { carried, carry } = pass.tails(self.weight.name(), shape, x.dtype())?;
+        let accumulate = around.residual.is_some();
+        let y = match around.residual {
+            Some(residual) => residual,
+            None => {
+                let shape = self.output(x.shape(), carried.is_some());
+                Act::alloc(pass.ops, shape, x.dtype(), around.groups)?
+            }
         };
-        let y = Act::alloc(pass.ops, self.output(x.shape(), carried.is_some()), x.dtype(), around.groups)?;
         pass.ops.conv(&ConvDesc {
             input: x,
             prologue: around.prologue,
@@ -69,14 +73,12 @@ impl CausalConv3d {
             carry: carry.as_ref().map(|t| t.view()),
             weight: &self.weight,
             padding: self.padding,
-            residual: around.residual,
+            accumulate,
             shortcut: around.shortcut.map(|(input, conv)| Shortcut { input, weight: &conv.weight }),
             sums: y.sums_out(),
             output: y.view(),
         })?;
-        if let Some(carry) = carry {
-            pass.state.put(self.weight.name(), carry);
-        }
+        pass.leave(self.weight.name(), carry);
         Ok(y)
     }
 

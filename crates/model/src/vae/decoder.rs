@@ -1,9 +1,12 @@
 //! Latents to frames.
 
-use remaster_compute::{ComputeError, Tensor, Weight};
+use std::ops::Range;
+
+use remaster_compute::{ComputeError, Weight};
 
 use super::act::{Act, Pass};
 use super::causal_conv::{Around, CausalConv3d};
+use super::half::Half;
 use super::mid::MidBlock;
 use super::norm::GroupNorm;
 use super::resnet::ResnetBlock;
@@ -76,23 +79,41 @@ impl Decoder {
             groups: config.groups,
         }
     }
+}
 
-    /// Latents `[t, h, w, latent]` to frames `[t', 8h, 8w, 3]`. The first slice of a clip has n + 1
-    /// latents and 4n + 1 frames, later ones n and 4n. Values may leave [-1, 1] a little.
-    pub fn forward(&self, pass: &mut Pass<'_>, z: Tensor) -> Result<Tensor, ComputeError> {
-        let latents = z.shape().t;
-        let start = Around { groups: self.groups, ..Around::default() };
-        let h = self.conv_in.forward(pass, z.view(), start)?;
-        drop(z);
-        let mut h = self.mid.forward(pass, h)?;
-        for block in &self.blocks {
-            h = block.forward(pass, h)?;
+impl Half for Decoder {
+    /// One per block: 1/8, 1/4, 1/2 and full size.
+    fn stages(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn scale(&self, stage: usize) -> usize {
+        1 << stage.min(3)
+    }
+
+    fn reach(&self, stages: Range<usize>) -> usize {
+        // Two convolutions a resnet, and the one of the upsampler, which sees two fine pixels: at each
+        // stage's size, in eighths of a cell. The last stage ends with one more.
+        let convs = |stage: usize| 2 * self.blocks[stage].resnets.len() + 1;
+        stages.map(|stage| convs(stage) * (8 >> stage.min(3))).sum::<usize>().div_ceil(8)
+    }
+
+    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
+        let mut h = x;
+        for stage in stages {
+            if stage == 0 {
+                let start = Around { groups: self.groups, ..Around::default() };
+                h = self.conv_in.forward(pass, h.view(), start)?;
+                h = self.mid.forward(pass, h)?;
+            }
+            h = self.blocks[stage].forward(pass, h)?;
+            if stage + 1 == self.stages() {
+                let stats = self.norm_out.stats(pass.ops, &h)?;
+                let prologue = Some(self.norm_out.then_silu(&stats));
+                h = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
+            }
         }
-        let stats = self.norm_out.stats(pass.ops, &h)?;
-        let prologue = Some(self.norm_out.then_silu(&stats));
-        let frames = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-        pass.state.advance(latents);
-        Ok(frames.x)
+        Ok(h)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Frames to latents.
 
-use remaster_compute::{ComputeError, Tensor, Weight};
+use std::ops::Range;
+
+use remaster_compute::{ComputeError, Weight};
 
 use super::act::{Act, Pass};
 use super::causal_conv::{Around, CausalConv3d};
 use super::down::Downsample;
+use super::half::Half;
 use super::mid::MidBlock;
 use super::norm::GroupNorm;
 use super::resnet::ResnetBlock;
@@ -76,23 +79,41 @@ impl Encoder {
             groups: config.groups,
         }
     }
+}
 
-    /// `[t, h, w, 3]` to moments `[t', h/8, w/8, 2 * latent]`. The first slice of a clip has 4n + 1
-    /// frames and n + 1 latents, later ones 4n and n.
-    pub fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
-        let frames = x.shape().t;
-        let start = Around { groups: self.groups, ..Around::default() };
-        let mut h = self.conv_in.forward(pass, x.view(), start)?;
-        drop(x);
-        for block in &self.blocks {
-            h = block.forward(pass, h)?;
+impl Half for Encoder {
+    /// One per block: full, 1/2, 1/4 and 1/8 size.
+    fn stages(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn scale(&self, stage: usize) -> usize {
+        8 >> stage.min(3)
+    }
+
+    fn reach(&self, stages: Range<usize>) -> usize {
+        // Two convolutions a resnet, the step to half the size, and in front of the first one more: at each
+        // stage's size, in eighths of a cell.
+        let convs = |stage: usize| 2 * self.blocks[stage].resnets.len() + 2 + usize::from(stage == 0);
+        stages.map(|stage| convs(stage) << stage.min(3)).sum::<usize>().div_ceil(8)
+    }
+
+    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
+        let mut h = x;
+        for stage in stages {
+            if stage == 0 {
+                let start = Around { groups: self.groups, ..Around::default() };
+                h = self.conv_in.forward(pass, h.view(), start)?;
+            }
+            h = self.blocks[stage].forward(pass, h)?;
+            if stage + 1 == self.stages() {
+                h = self.mid.forward(pass, h)?;
+                let stats = self.norm_out.stats(pass.ops, &h)?;
+                let prologue = Some(self.norm_out.then_silu(&stats));
+                h = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
+            }
         }
-        let h = self.mid.forward(pass, h)?;
-        let stats = self.norm_out.stats(pass.ops, &h)?;
-        let prologue = Some(self.norm_out.then_silu(&stats));
-        let moments = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-        pass.state.advance(frames);
-        Ok(moments.x)
+        Ok(h)
     }
 }
 

@@ -42,11 +42,17 @@ impl ResnetBlock {
 
         let stats = self.norm2.stats(pass.ops, &h)?;
         let prologue = Some(self.norm2.then_silu(&stats));
-        let (residual, shortcut) = match &self.shortcut {
-            None => (Some(x.view()), None),
-            Some(conv) => (None, Some((x.view(), conv))),
-        };
-        self.conv2.forward(pass, h.view(), Around { prologue, residual, shortcut, groups })
+        match &self.shortcut {
+            None => {
+                let around = Around { prologue, residual: Some(x), groups, ..Around::default() };
+                self.conv2.forward(pass, h.view(), around)
+            }
+            Some(conv) => {
+                let around =
+                    Around { prologue, shortcut: Some((x.view(), conv)), groups, ..Around::default() };
+                self.conv2.forward(pass, h.view(), around)
+            }
+        }
     }
 }
 

@@ -57,6 +57,16 @@ impl State {
         self.tails.values().map(|t| t.view().bytes()).sum()
     }
 
+    /// A state after `seen` frames or latents. With 0 the tails are room that is not filled yet.
+    pub fn with(tails: impl IntoIterator<Item = (String, Tail)>, seen: usize) -> Self {
+        State { tails: tails.into_iter().collect(), seen, last: false }
+    }
+
+    /// Frames or latents that went through.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
     pub(crate) fn take(&mut self, name: &str) -> Option<Tail> {
         self.tails.remove(name)
     }

@@ -2,7 +2,7 @@
 
 use remaster_compute::{ComputeError, Shape, ShuffleDesc, UpsampleDesc, Weight};
 
-use super::act::{Act, Pass};
+use super::act::{Act, Pass, Tails};
 use super::causal_conv::{Around, CausalConv3d};
 use super::{Module, VaeConfig};
 use crate::params::Scope;
@@ -51,12 +51,8 @@ impl Upsample {
                 conv.forward(pass, wide.view(), Around { groups: self.groups, ..Around::default() })
             }
             Form::Folded { weight } => {
-                let carried = pass.state.take(weight.name());
                 let tail = Shape { t: if self.time { 1 } else { 2 }, ..x.shape() };
-                let carry = match pass.state.keeps() {
-                    true => Some(pass.ops.alloc(tail, x.x.dtype())?),
-                    false => None,
-                };
+                let Tails { carried, carry } = pass.tails(weight.name(), tail, x.x.dtype())?;
                 let y = Act::alloc(pass.ops, shape, x.x.dtype(), self.groups)?;
                 pass.ops.upsample(&UpsampleDesc {
                     input: x.view(),
@@ -67,9 +63,7 @@ impl Upsample {
                     sums: y.sums_out(),
                     output: y.view(),
                 })?;
-                if let Some(carry) = carry {
-                    pass.state.put(weight.name(), carry);
-                }
+                pass.leave(weight.name(), carry);
                 Ok(y)
             }
         }

@@ -196,7 +196,8 @@ struct Operands<'a> {
     input: Pixels,
     carried: Option<Pixels>,
     output: Pixels,
-    residual: Option<Pixels>,
+    /// Add to the output.
+    accumulate: bool,
     shortcut: Option<(Pixels, Packed<'a>)>,
     pairs: Option<Pixels>,
     weight: Packed<'a>,
@@ -238,7 +239,7 @@ impl Cpu {
             input: self.host.pixels(OP, "input", &d.input)?,
             carried: pixels("carried tail", &d.carried)?,
             output: self.host.pixels(OP, "output", &d.output)?,
-            residual: pixels("residual", &d.residual)?,
+            accumulate: d.accumulate,
             shortcut: match &d.shortcut {
                 Some(s) => {
                     let input = self.host.pixels(OP, "shortcut", &s.input)?;
@@ -265,7 +266,7 @@ impl Cpu {
             input: self.host.pixels(OP, "input", &d.input)?,
             carried: pixels("carried tail", &d.carried)?,
             output: self.host.pixels(OP, "output", &d.output)?,
-            residual: None,
+            accumulate: false,
             shortcut: None,
             pairs: pixels("row sums", &d.sums.as_ref().map(|s: &RowSums<'_>| s.output.clone()))?,
             weight: Packed::of(&self.host, d.weight, self.path)?,
@@ -280,28 +281,28 @@ impl Cpu {
     fn fill_tail(&self, program: &Program, operands: &Operands<'_>, carry: Pixels) {
         // A clip's first slice may have fewer frames than the tail: its first frame stands for those before.
         let first = (program.prefix + program.t_in) as isize - program.tail as isize;
-        self.pool.run(program.tail * carry.rows, |_, item| {
-            let (frame, y) = (item / carry.rows, carry.first_row + item % carry.rows);
-            let (from, t, affine) = operands.frame(program, (first + frame as isize).max(0) as usize);
-            let normalize = Normalize {
-                from: from.row_ptr(t, y),
-                from_dtype: program.dtype,
-                to: carry.row_ptr(frame, y),
-                to_dtype: program.dtype,
-                to_step: program.cin,
-                pixels: program.w_in,
-                channels: program.cin,
-                affine,
-            };
-            run(self.path.isa, normalize);
+        self.pool.run(carry.rows, |_, item| {
+            let y = carry.first_row + item;
+            // Oldest first: in the place of the old tail, a frame is then read before it is written.
+            for frame in 0..program.tail {
+                let (from, t, affine) = operands.frame(program, (first + frame as isize).max(0) as usize);
+                let normalize = Normalize {
+                    from: from.row_ptr(t, y),
+                    from_dtype: program.dtype,
+                    to: carry.row_ptr(frame, y),
+                    to_dtype: program.dtype,
+                    to_step: program.cin,
+                    pixels: program.w_in,
+                    channels: program.cin,
+                    affine,
+                };
+                run(self.path.isa, normalize);
+            }
         });
     }
 
-    /// Leaves the tail for the next slice, then makes the output.
+    /// Makes the output, then leaves the tail for the next slice: it may lie where the old one was.
     fn convolve(&self, plan: &Plan, operands: &Operands<'_>, carry: Option<Pixels>, scratch: &Scratch) {
-        if let Some(carry) = carry {
-            self.fill_tail(&plan.program, operands, carry);
-        }
         let grid = grid_rows(&plan.program);
         let first = grid.start / plan.item_rows;
         let items = grid.end.div_ceil(plan.item_rows).saturating_sub(first);
@@ -314,6 +315,9 @@ impl Cpu {
             let job = Job { isa: self.path.isa, plan, operands, scratch, thread, rows, tiles };
             job.run(&|| self.pool.cancel().is_cancelled());
         });
+        if let Some(carry) = carry {
+            self.fill_tail(&plan.program, operands, carry);
+        }
     }
 }
 
@@ -778,7 +782,6 @@ impl Job<'_> {
             let edge =
                 (factor == 2).then(|| at_side.checked_sub(block.left)).flatten().filter(|x| *x < block.width);
             let place = ((block.left * factor + phase.x) * cout + first) * bytes;
-            let residual = self.operands.residual.as_ref().map(|p| p.row_ptr(t, y).wrapping_add(place));
             let (total, square) = match groups {
                 0 => (&mut [][..], &mut [][..]),
                 _ => channel_sums.split_at_mut(self.plan.group),
@@ -791,7 +794,7 @@ impl Job<'_> {
                 bias: bias(row),
                 point,
                 edge: edge.map(|x| (x, bias(row + 1))),
-                residual: residual.map_or(std::ptr::null(), |p| p.cast_const()),
+                accumulate: self.operands.accumulate,
                 out: self.operands.output.row_ptr(t, y).wrapping_add(place),
                 out_step: factor * cout,
                 dtype: program.dtype,

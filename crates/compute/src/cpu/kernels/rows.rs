@@ -117,7 +117,7 @@ unsafe fn load_at<S: Simd>(values: &[f32], c: usize, n: usize) -> S::V {
     unsafe { load_as::<S>(DType::F32, values.as_ptr().add(c).cast(), n) }
 }
 
-/// Takes finished sums of one row and some output channels: adds bias and residual, stores, and gathers
+/// Takes finished sums of one row and some output channels: adds the bias, adds to a residual or stores, and gathers
 /// per-channel sums for the normalisation that follows.
 pub(crate) struct Finish<'a> {
     /// Sums of the first pixel; pixels are `sums_step` values apart.
@@ -131,11 +131,11 @@ pub(crate) struct Finish<'a> {
     pub(crate) point: Option<&'a [f32]>,
     /// Another bias for one pixel: at the border of an upsampled frame.
     pub(crate) edge: Option<(usize, &'a [f32])>,
-    /// Address of the first pixel's first channel in the residual, or null.
-    pub(crate) residual: *const u8,
-    /// Address of the same in the output.
+    /// Address of the first pixel's first channel in the output.
     pub(crate) out: *mut u8,
-    /// Values between two pixels of residual and output.
+    /// Add to what the output holds.
+    pub(crate) accumulate: bool,
+    /// Values between two pixels of the output.
     pub(crate) out_step: usize,
     pub(crate) dtype: DType,
     /// Per-channel sums and squares; untouched if empty.
@@ -210,8 +210,8 @@ impl Finish<'_> {
                     let from = self.sums.add(x * self.sums_step + c).cast();
                     let mut v = S::add(load_as::<S>(DType::F32, from, n), here);
                     let place = (x * self.out_step + c) * dtype.bytes();
-                    if !self.residual.is_null() {
-                        v = S::add(v, load_as::<S>(dtype, self.residual.add(place), n));
+                    if self.accumulate {
+                        v = S::add(v, load_as::<S>(dtype, self.out.add(place), n));
                     }
                     store_as::<S>(dtype, self.out.add(place), v, n);
                     if gather {

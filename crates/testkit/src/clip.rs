@@ -1,51 +1,19 @@
-//! A clip through one half of the network, slice by slice.
+//! A clip through one half of the network, slice by slice, without an engine.
 
 use std::ops::Range;
 
 use remaster_compute::{ComputeError, DType, HostTensor, Ops, Shape, Tensor};
-
-use super::act::Pass;
-use super::state::State;
-use super::{Decoder, Encoder, Module};
-
-/// What encoder and decoder have in common: a slice in, a slice out.
-pub trait Half: Module {
-    /// See `Encoder::forward` and `Decoder::forward`.
-    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError>;
-}
-
-impl Half for Encoder {
-    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
-        Encoder::forward(self, pass, x)
-    }
-}
-
-impl Half for Decoder {
-    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
-        Decoder::forward(self, pass, x)
-    }
-}
-
-/// Loads every weight of a part of the network.
-pub fn load(ops: &mut dyn Ops, module: &(impl Module + ?Sized)) -> Result<(), ComputeError> {
-    let mut result = Ok(());
-    module.weights(&mut |weight| {
-        if result.is_ok() {
-            result = ops.load(weight);
-        }
-    });
-    result
-}
+use remaster_model::vae::{Half, Pass, State, load};
 
 /// Writes the frames of a slice, whose numbers it gets, into a tensor.
-pub type Fill<'a> = dyn FnMut(&mut dyn Ops, Range<usize>, &Tensor) -> Result<(), ComputeError> + 'a;
+type Fill<'a> = dyn FnMut(&mut dyn Ops, Range<usize>, &Tensor) -> Result<(), ComputeError> + 'a;
 
 /// Gets the result of a slice.
-pub type Take<'a> = dyn FnMut(&mut dyn Ops, Tensor) -> Result<(), ComputeError> + 'a;
+type Take<'a> = dyn FnMut(&mut dyn Ops, Tensor) -> Result<(), ComputeError> + 'a;
 
 /// Runs slices of `lengths` frames of a clip of `shape`. `fill` writes the frames of a slice into its
 /// tensor, `take` gets each result; a meter needs neither to do anything.
-pub fn run_slices(
+fn run_slices(
     ops: &mut dyn Ops,
     half: &dyn Half,
     dtype: DType,

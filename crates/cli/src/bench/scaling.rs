@@ -1,0 +1,152 @@
+//! Time per pixel from small frames to large ones: it should not depend on the size.
+
+use std::time::Instant;
+
+use remaster_compute::{AttentionDesc, Backend, CancelToken, HostTensor, Shape};
+use remaster_engine::{Memory, Task};
+use remaster_model::vae::VaeConfig;
+use remaster_plan::{Candidate, Clip, Direction};
+use remaster_weights::{FormulaParams, fill_uniform};
+use serde::Serialize;
+
+use super::Samples;
+use crate::args::BenchScalingArgs;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::plot::{Plot, Series};
+
+const FRAMES: usize = 5;
+
+#[derive(Debug, Serialize)]
+struct Point {
+    what: &'static str,
+    /// Rows and columns of a frame.
+    side: usize,
+    samples: Samples,
+    /// Of attention alone, whose work grows with the square of the frame.
+    attention: Samples,
+    /// Nanoseconds per pixel and frame, of the fastest run.
+    ns_per_pixel: f64,
+    /// The same without attention.
+    ns_per_pixel_without_attention: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    dtype: &'static str,
+    path: String,
+    threads: usize,
+    points: Vec<Point>,
+}
+
+pub(crate) fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliError> {
+    let Backend::Cpu { threads, path } = args.device.backend()? else {
+        return Err(CliError::BenchBackend);
+    };
+    let mut points = Vec::new();
+    for direction in [Direction::Encode, Direction::Decode] {
+        for side in &args.sides {
+            let point = measure(args, direction, *side)?;
+            out.say(format_args!("{} {side} x {side}: {:.1} ns per pixel", point.what, point.ns_per_pixel));
+            points.push(point);
+        }
+    }
+    let report = Report { dtype: args.device.dtype.name(), path: path.to_string(), threads, points };
+    if let Some(file) = &args.svg {
+        let text = plot(&report).svg();
+        std::fs::write(file, text).map_err(|source| CliError::Write { path: file.clone(), source })?;
+    }
+    out.result(&report, || describe(&report));
+    Ok(())
+}
+
+fn measure(args: &BenchScalingArgs, direction: Direction, side: usize) -> Result<Point, CliError> {
+    let (backend, build) = (args.device.backend()?, args.device.build());
+    let config = VaeConfig::full();
+    let clip = Clip::new(FRAMES, side, side).map_err(|source| CliError::BenchSize { source })?;
+    let task = Task::new(&config, &mut FormulaParams, direction, clip, backend, build);
+    let plan = task.exactly(Candidate::WHOLE)?;
+    let mut input = HostTensor::zeros(task.input());
+    fill_uniform("input/bench", 0, &mut input.data);
+    let mut source = Memory::source(input);
+    let mut session = task.start(&plan)?;
+    let (t, h, w) = clip.latent();
+    let [.., width] = config.channels;
+    let shape = Shape::new(t, h, w, width);
+    let mut seconds = (Vec::new(), Vec::new());
+    for _ in 0..args.repeat {
+        let started = Instant::now();
+        session.rewind()?;
+        source.seek(0);
+        while !session.is_done() {
+            session.advance(&mut source, &mut Memory::sink(), &mut |_| ())?;
+        }
+        seconds.0.push(started.elapsed().as_secs_f64());
+        seconds.1.push(attention(backend, shape, args)?);
+    }
+    let (samples, attention) = (Samples::new(seconds.0), Samples::new(seconds.1));
+    let per_pixel = 1e9 / (FRAMES * side * side) as f64;
+    Ok(Point {
+        what: direction.name(),
+        side,
+        ns_per_pixel: samples.min * per_pixel,
+        ns_per_pixel_without_attention: (samples.min - attention.min) * per_pixel,
+        samples,
+        attention,
+    })
+}
+
+/// Seconds of attention over some latents.
+fn attention(backend: Backend, shape: Shape, args: &BenchScalingArgs) -> Result<f64, CliError> {
+    let mut ops = backend.open(8 * shape.bytes(args.device.dtype) + (256 << 20), CancelToken::default())?;
+    let mut values = vec![0.0; shape.len()];
+    fill_uniform("input/bench", 0, &mut values);
+    let mut tensor = || -> Result<_, CliError> {
+        let tensor = ops.alloc(shape, args.device.dtype)?;
+        ops.upload(&values, tensor.view())?;
+        Ok(tensor)
+    };
+    let (q, k, v, y) = (tensor()?, tensor()?, tensor()?, tensor()?);
+    let started = Instant::now();
+    let scale = 1.0 / (shape.c as f32).sqrt();
+    let (qv, kv, vv, output) = (q.view(), k.view(), v.view(), y.view());
+    ops.attention(&AttentionDesc { q: qv, k: kv, v: vv, heads: 1, scale, output })?;
+    ops.wait()?;
+    Ok(started.elapsed().as_secs_f64())
+}
+
+fn plot(report: &Report) -> Plot {
+    let series = |what: &'static str, name: &str, y: fn(&Point) -> f64| Series {
+        name: format!("{what}{name}"),
+        points: report.points.iter().filter(|p| p.what == what).map(|p| (p.side as f64, y(p))).collect(),
+    };
+    Plot {
+        title: format!("Time per pixel, {FRAMES} frames, {}, {} threads", report.dtype, report.threads),
+        x: "rows and columns of a frame".into(),
+        y: "ns per pixel and frame".into(),
+        log_x: true,
+        series: vec![
+            series("encode", "", |p| p.ns_per_pixel),
+            series("encode", " without attention", |p| p.ns_per_pixel_without_attention),
+            series("decode", "", |p| p.ns_per_pixel),
+            series("decode", " without attention", |p| p.ns_per_pixel_without_attention),
+        ],
+    }
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = String::new();
+    for p in &report.points {
+        text += &format!(
+            "{:6} {:5} {:9.2} s min {:9.2} median {:9.1} ns/pixel, attention {:8.3} s, without it {:9.1} ns/pixel\n",
+            p.what,
+            p.side,
+            p.samples.min,
+            p.samples.median,
+            p.ns_per_pixel,
+            p.attention.min,
+            p.ns_per_pixel_without_attention
+        );
+    }
+    text
+}

@@ -1,0 +1,129 @@
+//! One half of the network over a clip.
+
+use std::io::BufRead;
+use std::time::Instant;
+
+use remaster_compute::{Backend, HostTensor};
+use remaster_engine::{Memory, Task};
+use remaster_model::vae::VaeConfig;
+use remaster_plan::Candidate;
+use remaster_weights::{FormulaParams, fill_uniform};
+use serde::Serialize;
+
+use super::Samples;
+use crate::args::BenchVaeArgs;
+use crate::error::CliError;
+use crate::memory::resident;
+use crate::output::Output;
+
+#[derive(Debug, Serialize)]
+struct VaeReport {
+    what: &'static str,
+    dtype: &'static str,
+    path: String,
+    threads: usize,
+    collapse: bool,
+    frames: usize,
+    height: usize,
+    width: usize,
+    slice: usize,
+    load_seconds: f64,
+    samples: Samples,
+    /// Convolutions and linear layers, per second of the fastest run.
+    gflops: f64,
+    attention_share: f64,
+    arena_bytes: u64,
+    /// Highest resident memory of the process; absent where the system does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resident_bytes: Option<u64>,
+}
+
+pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
+    let Backend::Cpu { threads, path } = args.device.backend()? else {
+        return Err(CliError::BenchBackend);
+    };
+    let (backend, build) = (Backend::Cpu { threads, path }, args.device.build());
+    let size = |source| CliError::BenchSize { source };
+    let clip = remaster_plan::Clip::new(args.frames, args.height, args.width).map_err(size)?;
+    let mut params = FormulaParams;
+    let task = Task::new(&VaeConfig::full(), &mut params, args.what.direction(), clip, backend, build);
+    let how = Candidate { slice: args.slice, stream_weights: args.stream_weights, ..Candidate::WHOLE };
+    let plan = task.exactly(how)?;
+    let mut input = HostTensor::zeros(task.input());
+    fill_uniform("input/bench", 0, &mut input.data);
+    let started = Instant::now();
+    let mut session = task.start(&plan)?;
+    let load_seconds = started.elapsed().as_secs_f64();
+    let mut source = Memory::source(input);
+    let mut run = || -> Result<f64, CliError> {
+        let started = Instant::now();
+        session.rewind()?;
+        source.seek(0);
+        let mut sink = Memory::sink();
+        while !session.is_done() {
+            session.advance(&mut source, &mut sink, &mut |_| ())?;
+        }
+        Ok(started.elapsed().as_secs_f64())
+    };
+    for _ in 0..args.warmup {
+        run()?;
+    }
+    let mut seconds = Vec::new();
+    if args.step {
+        // Somebody else takes turns with us on this machine: run when told, say when done.
+        out.say("ready");
+        for line in std::io::stdin().lock().lines() {
+            if line.is_err() {
+                break;
+            }
+            seconds.push(run()?);
+            out.say(format_args!("{}", seconds[seconds.len() - 1]));
+        }
+    } else {
+        for _ in 0..args.repeat {
+            seconds.push(run()?);
+        }
+    }
+    let samples = Samples::new(seconds);
+    let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
+    let report = VaeReport {
+        what: args.what.name(),
+        dtype: build.dtype.name(),
+        path: path.to_string(),
+        threads,
+        collapse: build.collapse,
+        frames: clip.frames(),
+        height: clip.height(),
+        width: clip.width(),
+        slice: args.slice,
+        load_seconds,
+        gflops: 2.0 * macs / samples.min / 1e9,
+        attention_share: attention / (macs + attention),
+        samples,
+        arena_bytes: plan.peaks.device,
+        resident_bytes: resident(),
+    };
+    out.result(&report, || describe(&report));
+    Ok(())
+}
+
+fn describe(r: &VaeReport) -> String {
+    format!(
+        "{} {} x {} x {} {} on {} ({} threads, slice {}): min {:.3} s, median {:.3} s of {}; {:.0} GFLOP/s; \
+         arena {:.0} MiB, resident {:.0} MiB",
+        r.what,
+        r.frames,
+        r.height,
+        r.width,
+        r.dtype,
+        r.path,
+        r.threads,
+        r.slice,
+        r.samples.min,
+        r.samples.median,
+        r.samples.seconds.len(),
+        r.gflops,
+        r.arena_bytes as f64 / 1048576.0,
+        r.resident_bytes.unwrap_or(0) as f64 / 1048576.0
+    )
+}

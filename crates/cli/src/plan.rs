@@ -1,0 +1,49 @@
+//! `remaster plan`: what a run would take, before it is started.
+
+use remaster_engine::{Task, device_sizing};
+use remaster_model::vae::VaeConfig;
+use remaster_plan::{Clip, Plan, bytes};
+use remaster_weights::FormulaParams;
+
+use crate::args::PlanArgs;
+use crate::error::CliError;
+use crate::output::Output;
+
+pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
+    let clip =
+        Clip::new(args.frames, args.height, args.width).map_err(|source| CliError::BenchSize { source })?;
+    let (backend, build) = (args.device.backend()?, args.device.build());
+    // Sizes follow from the shape of the network alone, so no weights are needed.
+    let task = Task::new(&VaeConfig::full(), &mut FormulaParams, args.what.direction(), clip, backend, build);
+    let wish = args.memory.wish()?;
+    let plan = match args.vram {
+        Some(vram) => {
+            let mut planner = task.planner_for(device_sizing);
+            planner.plan(&args.memory.apart(vram)?, &wish)?
+        }
+        None => task.planner().plan(&args.memory.shared(0)?, &wish)?,
+    };
+    out.result(&plan, || describe(&plan, args.vram.is_some()));
+    Ok(())
+}
+
+/// The plan for people.
+pub(crate) fn describe(plan: &Plan, apart: bool) -> String {
+    let Plan { peaks, work, how, .. } = plan;
+    let mut text = format!("{}: {}\n", plan.job, how.describe());
+    let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
+    match apart {
+        true => {
+            line("device", bytes(peaks.device));
+            line("host", bytes(peaks.host));
+        }
+        false => line("memory", bytes(peaks.device + peaks.host)),
+    }
+    line("spill file", bytes(peaks.disk));
+    line("work", format!("{:.2} TFLOP", 2.0 * (work.macs + work.attention_macs) as f64 / 1e12));
+    line("transfers", bytes(work.transferred));
+    if let Some(better) = plan.better {
+        line("not", format!("{}: {}", better.candidate.describe(), better.lack));
+    }
+    text
+}

@@ -1,0 +1,243 @@
+//! Ops on a device that cannot hold everything.
+//!
+//! `Staged` looks like one backend to the network. Tensors too large for the device live in a store, host
+//! memory or a file, and an op on them runs stripe by stripe: its rows go to the device, the device's own
+//! op makes some rows of the result, and they go back. Rows are absolute and every reduction has a fixed
+//! order, so the cut changes no bit. What lies on the device already is used where it lies.
+
+mod ops;
+mod placement;
+mod stripes;
+
+pub use placement::{Place, Placement, Rule};
+
+use std::ops::Range;
+
+use crate::arena::{Arena, Buffer};
+use crate::dtype::DType;
+use crate::error::{ComputeError, ensure};
+use crate::ops::Ops;
+use crate::store::{Extent, Store};
+use crate::tensor::{Band, Shape, Tensor, View};
+use crate::weight::Weight;
+
+/// A device and the stores beside it.
+pub struct Staged {
+    device: Box<dyn Ops>,
+    host: Box<dyn Store>,
+    file: Box<dyn Store>,
+    placement: Placement,
+    largest: u64,
+    statistics: Statistics,
+}
+
+/// Where normalisations take their statistics from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Statistics {
+    /// From what is normalised.
+    #[default]
+    Own,
+    /// From what is normalised, and a copy is kept, in the order of the calls.
+    Record(Vec<Vec<f32>>),
+    /// From a record, in the same order.
+    Replay(std::collections::VecDeque<Vec<f32>>),
+}
+
+/// Rows of an operand as the device sees them: where they lie, or a copy.
+enum Local<'a> {
+    There(View<'a>),
+    Copy(Tensor),
+}
+
+impl Local<'_> {
+    fn view(&self) -> View<'_> {
+        match self {
+            Local::There(view) => view.clone(),
+            Local::Copy(tensor) => tensor.view(),
+        }
+    }
+}
+
+/// Rows that an op writes: on the device, and where they live.
+struct Target<'a> {
+    local: Local<'a>,
+    home: View<'a>,
+}
+
+impl Target<'_> {
+    fn view(&self) -> View<'_> {
+        self.local.view()
+    }
+}
+
+impl Staged {
+    /// Puts stores beside a device.
+    pub fn new(
+        device: Box<dyn Ops>,
+        host: Box<dyn Store>,
+        file: Box<dyn Store>,
+        placement: Placement,
+    ) -> Self {
+        Staged { device, host, file, placement, largest: 0, statistics: Statistics::Own }
+    }
+
+    /// The book of host memory.
+    pub fn host_arena(&self) -> &Arena {
+        self.host.arena()
+    }
+
+    /// The book of the file.
+    pub fn file_arena(&self) -> &Arena {
+        self.file.arena()
+    }
+
+    /// Changes where statistics come from, and gives back what was set before.
+    pub fn set_statistics(&mut self, statistics: Statistics) -> Statistics {
+        std::mem::replace(&mut self.statistics, statistics)
+    }
+
+    /// Bytes of the largest tensor asked for so far.
+    pub fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    fn is_here(&self, buffer: &Buffer) -> bool {
+        buffer.is_from(self.device.arena())
+    }
+
+    /// Whether all operands lie on the device.
+    fn all_here(&self, views: &[Option<&View<'_>>]) -> bool {
+        views.iter().flatten().all(|v| self.is_here(v.tensor().buffer()))
+    }
+
+    /// The device, and the store that a buffer is from.
+    fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn Store), ComputeError> {
+        let store: &mut dyn Store = if buffer.is_from(self.host.arena()) {
+            self.host.as_mut()
+        } else if buffer.is_from(self.file.arena()) {
+            self.file.as_mut()
+        } else {
+            return Err(ComputeError::Foreign { op: "transfer", what: "tensor" });
+        };
+        Ok((self.device.as_mut(), store))
+    }
+
+    /// Room on the device for the rows of `view`.
+    fn room<'a>(&mut self, view: &View<'a>) -> Result<Local<'a>, ComputeError> {
+        if self.is_here(view.tensor().buffer()) {
+            return Ok(Local::There(view.clone()));
+        }
+        let band = Band { first: view.row_range().start, height: view.height() };
+        Ok(Local::Copy(self.device.alloc_band(view.shape(), view.dtype(), band)?))
+    }
+
+    /// Rows of an operand for the device to read.
+    fn bring<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>, ComputeError> {
+        let view = view.clone().rows(rows);
+        let local = self.room(&view)?;
+        if let Local::Copy(copy) = &local {
+            let (device, store) = self.split(view.tensor().buffer())?;
+            device.fetch(store, extent(&view), copy.view())?;
+        }
+        Ok(local)
+    }
+
+    /// As `bring`, for an operand that may be absent.
+    fn bring_some<'a>(
+        &mut self,
+        view: Option<&View<'a>>,
+        rows: &Range<usize>,
+    ) -> Result<Option<Local<'a>>, ComputeError> {
+        view.map(|v| self.bring(v, rows.clone())).transpose()
+    }
+
+    /// Rows for the device to write; with `filled` what they hold comes along.
+    fn target<'a>(
+        &mut self,
+        view: &View<'a>,
+        rows: Range<usize>,
+        filled: bool,
+    ) -> Result<Target<'a>, ComputeError> {
+        let home = view.clone().rows(rows.clone());
+        let local = if filled { self.bring(view, rows)? } else { self.room(&home)? };
+        Ok(Target { local, home })
+    }
+
+    /// Rows for the device to write beside those that are there.
+    fn apart<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Target<'a>, ComputeError> {
+        let home = view.clone().rows(rows);
+        let band = Band { first: home.row_range().start, height: home.height() };
+        let copy = self.device.alloc_band(home.shape(), home.dtype(), band)?;
+        Ok(Target { local: Local::Copy(copy), home })
+    }
+
+    /// As `bring`, but always a copy: the rows may be written while it is read.
+    fn snapshot<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>, ComputeError> {
+        if !self.is_here(view.tensor().buffer()) {
+            return self.bring(view, rows);
+        }
+        let Target { local, home } = self.apart(view, rows)?;
+        self.device.copy(home, local.view())?;
+        Ok(local)
+    }
+
+    /// Gives written rows back to where they live.
+    fn settle(&mut self, target: Target<'_>) -> Result<(), ComputeError> {
+        let Local::Copy(copy) = target.local else { return Ok(()) };
+        if self.is_here(target.home.tensor().buffer()) {
+            return self.device.copy(copy.view(), target.home);
+        }
+        let (device, store) = self.split(target.home.tensor().buffer())?;
+        device.stow(copy.view(), store, extent(&target.home))
+    }
+
+    /// Tells the store of `view` which rows will be read soon.
+    fn hint(&mut self, view: Option<&View<'_>>, rows: &Range<usize>) {
+        let Some(view) = view.filter(|v| !self.is_here(v.tensor().buffer())) else { return };
+        let view = view.clone().rows(rows.clone());
+        let Extent { start, frame, row } = extent(&view);
+        let (frames, bytes) = (view.shape().t as u64, row * view.shape().h);
+        if let Ok((_, store)) = self.split(view.tensor().buffer()) {
+            (0..frames).for_each(|t| store.will_read(start + t * frame, row, bytes));
+        }
+    }
+
+    /// Runs `op` with its weights loaded.
+    fn with_weights(
+        &mut self,
+        weights: &[Option<&Weight>],
+        op: impl FnOnce(&mut Self) -> Result<(), ComputeError>,
+    ) -> Result<(), ComputeError> {
+        if !self.placement.stream_weights {
+            return op(self);
+        }
+        let loaded = weights.iter().flatten().try_for_each(|w| self.device.load(w));
+        let result = loaded.and_then(|()| op(self));
+        weights.iter().flatten().for_each(|w| self.device.evict(w));
+        result
+    }
+
+    fn place(&mut self, shape: Shape, dtype: DType, band: Band, rule: Rule) -> Result<Tensor, ComputeError> {
+        let bytes = shape.bytes(dtype);
+        self.largest = self.largest.max(bytes);
+        let arena = match rule.place(bytes) {
+            Place::Device => return self.device.alloc_band(shape, dtype, band),
+            Place::Host => self.host.arena(),
+            Place::File => self.file.arena(),
+        };
+        ensure(band.first + shape.h <= band.height, "alloc", "last row", band.first + shape.h, band.height)?;
+        Ok(Tensor::new(arena.alloc(bytes)?, dtype, shape, band))
+    }
+}
+
+/// Where the rows of a view lie in its store.
+fn extent(view: &View<'_>) -> Extent {
+    let (whole, band) = (view.tensor().shape(), view.tensor().band());
+    let row = whole.w * whole.c * view.dtype().bytes();
+    let skipped = view.first_frame() * whole.h + (view.row_range().start - band.first);
+    Extent {
+        start: view.tensor().buffer().offset() + (skipped * row) as u64,
+        frame: (whole.h * row) as u64,
+        row,
+    }
+}

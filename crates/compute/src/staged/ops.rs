@@ -1,0 +1,397 @@
+//! Every op, stripe by stripe where an operand does not lie on the device.
+
+use super::stripes::{Share, shares, stripes};
+use super::{Local, Staged, Statistics, Target, extent};
+use crate::arena::Arena;
+use crate::dtype::{DType, decode, encode};
+use crate::error::{ComputeError, ensure};
+use crate::meter::Counts;
+use crate::ops::{
+    AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, Prologue, RowSums,
+    RowSumsDesc, Shortcut, ShuffleDesc, UpsampleDesc, UpsampleWork, same_shape,
+};
+use crate::store::{Extent, Store};
+use crate::tensor::{Band, Shape, Tensor, View};
+use crate::weight::{Weight, WeightSpec};
+
+impl Staged {
+    fn conv_in_stripes(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+        let stats = match &d.prologue {
+            Some(p) => Some(self.bring(&p.stats, p.stats.row_range())?),
+            None => None,
+        };
+        let reach = |rows| ConvWork { rows, ..work.clone() }.input_rows();
+        let shares = shares(work.rows.clone(), self.placement.stripes, work.h_in, reach);
+        let mut left = None;
+        for (i, Share { rows, held, tail }) in shares.iter().enumerate() {
+            let beside = d.shortcut.as_ref().map(|s| &s.input);
+            if let Some(next) = shares.get(i + 1) {
+                self.hint(Some(&d.input), &next.held);
+                self.hint(d.carried.as_ref(), &next.held);
+                self.hint(beside, &next.rows);
+                self.hint(d.accumulate.then_some(&d.output), &next.rows);
+            }
+            let input = self.bring(&d.input, held.clone())?;
+            let carried = match &d.carried {
+                Some(v) => Some(self.snapshot(v, held.clone())?),
+                None => None,
+            };
+            let beside = self.bring_some(beside, rows)?;
+            // The next stripe still reads old rows of the tail beside its own: the new ones wait for it.
+            if let Some(left) = left.take() {
+                self.settle(left)?;
+            }
+            let carry = d.carry.as_ref().filter(|_| !tail.is_empty());
+            let carry = carry.map(|v| self.apart(v, tail.clone())).transpose()?;
+            let sums = d.sums.as_ref().map(|s| self.target(&s.output, rows.clone(), false)).transpose()?;
+            let output = self.target(&d.output, rows.clone(), d.accumulate)?;
+            self.device.conv(&ConvDesc {
+                input: input.view(),
+                prologue: d.prologue.as_ref().zip(stats.as_ref()).map(|(p, stats)| Prologue {
+                    stats: stats.view(),
+                    affine: p.affine,
+                    silu: p.silu,
+                }),
+                carried: carried.as_ref().map(Local::view),
+                carry: carry.as_ref().map(Target::view),
+                weight: d.weight,
+                padding: d.padding,
+                accumulate: d.accumulate,
+                shortcut: d
+                    .shortcut
+                    .as_ref()
+                    .zip(beside.as_ref())
+                    .map(|(s, input)| Shortcut { input: input.view(), weight: s.weight }),
+                sums: sums_into(&d.sums, &sums),
+                output: output.view(),
+            })?;
+            drop((input, carried, beside));
+            for target in [sums, Some(output)].into_iter().flatten() {
+                self.settle(target)?;
+            }
+            left = carry;
+        }
+        left.map_or(Ok(()), |left| self.settle(left))
+    }
+
+    fn upsample_in_stripes(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
+        let reach = |rows| UpsampleWork { rows, ..work.clone() }.input_rows();
+        let shares = shares(work.rows.clone(), self.placement.stripes, work.h, reach);
+        let mut left = None;
+        for (i, Share { rows, held, tail }) in shares.iter().enumerate() {
+            if let Some(next) = shares.get(i + 1) {
+                self.hint(Some(&d.input), &next.held);
+                self.hint(d.carried.as_ref(), &next.held);
+            }
+            let input = self.bring(&d.input, held.clone())?;
+            let carried = match &d.carried {
+                Some(v) => Some(self.snapshot(v, held.clone())?),
+                None => None,
+            };
+            // The next stripe still reads old rows of the tail beside its own: the new ones wait for it.
+            if let Some(left) = left.take() {
+                self.settle(left)?;
+            }
+            let carry = d.carry.as_ref().filter(|_| !tail.is_empty());
+            let carry = carry.map(|v| self.apart(v, tail.clone())).transpose()?;
+            let sums = d.sums.as_ref().map(|s| self.target(&s.output, rows.clone(), false)).transpose()?;
+            let output = self.target(&d.output, rows.clone(), false)?;
+            self.device.upsample(&UpsampleDesc {
+                input: input.view(),
+                carried: carried.as_ref().map(Local::view),
+                second: d.second,
+                carry: carry.as_ref().map(Target::view),
+                weight: d.weight,
+                sums: sums_into(&d.sums, &sums),
+                output: output.view(),
+            })?;
+            drop((input, carried));
+            for target in [sums, Some(output)].into_iter().flatten() {
+                self.settle(target)?;
+            }
+            left = carry;
+        }
+        left.map_or(Ok(()), |left| self.settle(left))
+    }
+}
+
+/// The row sums of a stripe, where they were asked for.
+fn sums_into<'a>(asked: &Option<RowSums<'_>>, target: &'a Option<Target<'_>>) -> Option<RowSums<'a>> {
+    asked.as_ref().zip(target.as_ref()).map(|(s, t)| RowSums { groups: s.groups, output: t.view() })
+}
+
+impl Ops for Staged {
+    fn name(&self) -> &'static str {
+        self.device.name()
+    }
+
+    fn arena(&self) -> &Arena {
+        self.device.arena()
+    }
+
+    fn counts(&self) -> Counts {
+        self.device.counts()
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        self.device.weight_bytes(spec)
+    }
+
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if self.placement.stream_weights { Ok(()) } else { self.device.load(weight) }
+    }
+
+    fn prefetch(&mut self, weight: &Weight) {
+        self.device.prefetch(weight);
+    }
+
+    fn evict(&mut self, weight: &Weight) {
+        self.device.evict(weight);
+    }
+
+    fn alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Result<Tensor, ComputeError> {
+        self.place(shape, dtype, band, self.placement.activations)
+    }
+
+    fn alloc_kept(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
+        self.place(shape, dtype, Band { first: 0, height: shape.h }, self.placement.state)
+    }
+
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+        if self.is_here(to.tensor().buffer()) {
+            return self.device.upload(from, to);
+        }
+        ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
+        let Extent { start, frame, row } = extent(&to);
+        let (shape, dtype) = (to.shape(), to.dtype());
+        let mut bytes = vec![0; row];
+        let (_, store) = self.split(to.tensor().buffer())?;
+        for (i, values) in from.chunks_exact((shape.w * shape.c).max(1)).enumerate() {
+            encode(dtype, values, &mut bytes);
+            store.write(start + (i / shape.h) as u64 * frame + (i % shape.h * row) as u64, row, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+        if self.is_here(from.tensor().buffer()) {
+            return self.device.download(from, to);
+        }
+        self.device.wait()?;
+        ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
+        let Extent { start, frame, row } = extent(&from);
+        let (shape, dtype) = (from.shape(), from.dtype());
+        let mut bytes = vec![0; row];
+        let (_, store) = self.split(from.tensor().buffer())?;
+        for (i, values) in to.chunks_exact_mut((shape.w * shape.c).max(1)).enumerate() {
+            store.read(start + (i / shape.h) as u64 * frame + (i % shape.h * row) as u64, row, &mut bytes)?;
+            decode(dtype, &bytes, values);
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        if self.is_here(to.tensor().buffer()) {
+            return self.device.fetch(from, at, to);
+        }
+        let home = extent(&to);
+        let (_, store) = self.split(to.tensor().buffer())?;
+        move_rows(from, at, store, home, to.shape())
+    }
+
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+        if self.is_here(from.tensor().buffer()) {
+            return self.device.stow(from, to, at);
+        }
+        self.device.wait()?;
+        let home = extent(&from);
+        let (_, store) = self.split(from.tensor().buffer())?;
+        move_rows(store, home, to, at, from.shape())
+    }
+
+    fn wait(&mut self) -> Result<(), ComputeError> {
+        self.device.wait()
+    }
+
+    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        let weights =
+            [Some(d.weight), d.prologue.as_ref().map(|p| p.affine), d.shortcut.as_ref().map(|s| s.weight)];
+        let here = self.all_here(&[
+            Some(&d.input),
+            d.prologue.as_ref().map(|p| &p.stats),
+            d.carried.as_ref(),
+            d.carry.as_ref(),
+            d.shortcut.as_ref().map(|s| &s.input),
+            d.sums.as_ref().map(|s| &s.output),
+            Some(&d.output),
+        ]);
+        self.with_weights(&weights, |s| if here { s.device.conv(d) } else { s.conv_in_stripes(d, &work) })
+    }
+
+    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        let here = self.all_here(&[
+            Some(&d.input),
+            d.carried.as_ref(),
+            d.carry.as_ref(),
+            d.sums.as_ref().map(|s| &s.output),
+            Some(&d.output),
+        ]);
+        self.with_weights(&[Some(d.weight)], |s| {
+            if here { s.device.upsample(d) } else { s.upsample_in_stripes(d, &work) }
+        })
+    }
+
+    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        for rows in stripes(d.input.row_range(), self.placement.stripes) {
+            let input = self.bring(&d.input, rows.clone())?;
+            let output = self.target(&d.output, rows, false)?;
+            let (x, y) = (input.view(), output.view());
+            self.device.row_sums(&RowSumsDesc { input: x, groups: d.groups, output: y })?;
+            drop(input);
+            self.settle(output)?;
+        }
+        Ok(())
+    }
+
+    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        if let Statistics::Replay(record) = &mut self.statistics {
+            let values = record.pop_front().unwrap_or_default();
+            return self.upload(&values, d.output.clone());
+        }
+        let sums = self.bring(&d.sums, d.sums.row_range())?;
+        let output = self.target(&d.output, d.output.row_range(), false)?;
+        let (x, y) = (sums.view(), output.view());
+        self.device.combine_sums(&CombineDesc { sums: x, count: d.count, eps: d.eps, output: y })?;
+        drop(sums);
+        self.settle(output)?;
+        if let Statistics::Record(_) = self.statistics {
+            let mut values = vec![0.0; d.output.shape().len()];
+            self.download(d.output.clone(), &mut values)?;
+            if let Statistics::Record(record) = &mut self.statistics {
+                record.push(values);
+            }
+        }
+        Ok(())
+    }
+
+    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.with_weights(&[Some(d.affine)], |s| {
+            let stats = s.bring(&d.stats, d.stats.row_range())?;
+            for rows in stripes(d.input.row_range(), s.placement.stripes) {
+                let input = s.bring(&d.input, rows.clone())?;
+                let output = s.target(&d.output, rows, false)?;
+                let (x, stats, y) = (input.view(), stats.view(), output.view());
+                let desc = NormalizeDesc { input: x, stats, affine: d.affine, silu: d.silu, output: y };
+                s.device.normalize(&desc)?;
+                drop(input);
+                s.settle(output)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.with_weights(&[Some(d.weight)], |s| {
+            for rows in stripes(d.input.row_range(), s.placement.stripes) {
+                let input = s.bring(&d.input, rows.clone())?;
+                let sums = d.sums.as_ref().map(|a| s.target(&a.output, rows.clone(), false)).transpose()?;
+                let output = s.target(&d.output, rows, d.accumulate)?;
+                s.device.linear(&LinearDesc {
+                    input: input.view(),
+                    weight: d.weight,
+                    accumulate: d.accumulate,
+                    sums: sums_into(&d.sums, &sums),
+                    output: output.view(),
+                })?;
+                drop(input);
+                for target in [sums, Some(output)].into_iter().flatten() {
+                    s.settle(target)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Frame by frame, so that keys and values of one frame are enough; queries in stripes.
+    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        for t in 0..work.t {
+            let (q, k) = (frame_of(&d.q, t), frame_of(&d.k, t));
+            let (v, y) = (frame_of(&d.v, t), frame_of(&d.output, t));
+            let k = self.bring(&k, k.row_range())?;
+            let v = self.bring(&v, v.row_range())?;
+            for rows in stripes(work.rows.clone(), self.placement.stripes) {
+                let q = self.bring(&q, rows.clone())?;
+                let output = self.target(&y, rows, false)?;
+                self.device.attention(&AttentionDesc {
+                    q: q.view(),
+                    k: k.view(),
+                    v: v.view(),
+                    heads: d.heads,
+                    scale: d.scale,
+                    output: output.view(),
+                })?;
+                drop(q);
+                self.settle(output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let factor = d.factors[1];
+        for rows in stripes(d.input.row_range(), self.placement.stripes) {
+            let input = self.bring(&d.input, rows.clone())?;
+            let output = self.target(&d.output, rows.start * factor..rows.end * factor, false)?;
+            self.device.shuffle(&ShuffleDesc {
+                input: input.view(),
+                factors: d.factors,
+                drop_second: d.drop_second,
+                output: output.view(),
+            })?;
+            drop(input);
+            self.settle(output)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        let (first, start) = (from.row_range().start, to.row_range().start);
+        for rows in stripes(0..from.shape().h, self.placement.stripes) {
+            let input = self.bring(&from, first + rows.start..first + rows.end)?;
+            let output = self.target(&to, start + rows.start..start + rows.end, false)?;
+            self.device.copy(input.view(), output.view())?;
+            drop(input);
+            self.settle(output)?;
+        }
+        Ok(())
+    }
+}
+
+fn frame_of<'a>(view: &View<'a>, t: usize) -> View<'a> {
+    view.clone().frames(t..t + 1)
+}
+
+/// Rows from one store to another, one at a time.
+fn move_rows(
+    from: &mut dyn Store,
+    source: Extent,
+    to: &mut dyn Store,
+    target: Extent,
+    shape: Shape,
+) -> Result<(), ComputeError> {
+    let mut bytes = vec![0; source.row];
+    for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t as u64, y))) {
+        from.read(source.start + t * source.frame + (y * source.row) as u64, source.row, &mut bytes)?;
+        to.write(target.start + t * target.frame + (y * target.row) as u64, target.row, &bytes)?;
+    }
+    Ok(())
+}

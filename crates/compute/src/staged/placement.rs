@@ -1,0 +1,55 @@
+//! Which memory a tensor lives in.
+
+/// A memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The device's arena: ops use it as it is.
+    Device,
+    /// Host memory: rows go to the device and back.
+    Host,
+    /// The spill file.
+    File,
+}
+
+/// Places by size: small tensors stay close, large ones go far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Tensors of up to this many bytes stay on the device.
+    pub device: u64,
+    /// Larger ones of up to this many bytes go to host memory, all others to the file.
+    pub host: u64,
+}
+
+impl Rule {
+    /// Everything on the device.
+    pub const DEVICE: Rule = Rule { device: u64::MAX, host: u64::MAX };
+
+    /// Where a tensor of `bytes` bytes goes.
+    pub fn place(&self, bytes: u64) -> Place {
+        match bytes {
+            b if b <= self.device => Place::Device,
+            b if b <= self.host => Place::Host,
+            _ => Place::File,
+        }
+    }
+}
+
+/// Where everything lives, and in how many stripes of rows an op goes through the device whose operands
+/// do not all live there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Tensors that die with their slice.
+    pub activations: Rule,
+    /// Tensors that are kept for the next slice.
+    pub state: Rule,
+    /// Load each weight before the op that needs it and give its memory back behind it.
+    pub stream_weights: bool,
+    /// Stripes of an op; at least 1.
+    pub stripes: usize,
+}
+
+impl Placement {
+    /// Everything on the device, weights included.
+    pub const DEVICE: Placement =
+        Placement { activations: Rule::DEVICE, state: Rule::DEVICE, stream_weights: false, stripes: 1 };
+}

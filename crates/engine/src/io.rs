@@ -1,0 +1,137 @@
+//! Where frames come from and go to, and what is told on the way.
+
+use remaster_compute::{HostTensor, Shape};
+use remaster_plan::Plan;
+use thiserror::Error;
+
+/// Why frames could not be read.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// Why a result could not be written.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct SinkError(pub String);
+
+/// Gives frames (for a decoder: latents) in order.
+pub trait Source {
+    /// Fills `out` with the next frames, `[t, h, w, c]`. Fewer than asked for means the end.
+    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError>;
+}
+
+/// Takes results in order.
+pub trait Sink {
+    /// The next frames. `first` counts from the start of the clip.
+    fn write(&mut self, first: usize, frames: &HostTensor) -> Result<(), SinkError>;
+
+    /// Everything was written.
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// The run failed or was cancelled: leave nothing behind.
+    fn abort(&mut self) {}
+}
+
+/// A clip in memory as a source and a sink.
+pub struct Memory {
+    /// The frames.
+    pub clip: HostTensor,
+    position: usize,
+}
+
+impl Memory {
+    /// Reads from `clip`.
+    pub fn source(clip: HostTensor) -> Self {
+        Memory { clip, position: 0 }
+    }
+
+    /// Collects what is written.
+    pub fn sink() -> Self {
+        Memory::source(HostTensor::zeros(Shape::new(0, 0, 0, 0)))
+    }
+
+    /// Goes on with frame `position`.
+    pub fn seek(&mut self, position: usize) {
+        self.position = position;
+    }
+}
+
+impl Source for Memory {
+    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
+        let frames = shape.t.min(self.clip.shape.t.saturating_sub(self.position));
+        let values = self.clip.frames(self.position..self.position + frames);
+        match out.get_mut(..values.len()) {
+            Some(out) => out.copy_from_slice(values),
+            None => return Err(SourceError(format!("frames of {} asked for as {shape}", self.clip.shape))),
+        }
+        self.position += frames;
+        Ok(frames)
+    }
+}
+
+impl Sink for Memory {
+    fn write(&mut self, _first: usize, frames: &HostTensor) -> Result<(), SinkError> {
+        self.clip.shape = Shape { t: self.clip.shape.t + frames.shape.t, ..frames.shape };
+        self.clip.data.extend_from_slice(&frames.data);
+        Ok(())
+    }
+
+    fn abort(&mut self) {
+        self.clip = HostTensor::zeros(Shape::new(0, 0, 0, 0));
+    }
+}
+
+/// What happens in a run, in order.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// This will be done.
+    Planned(&'a Plan),
+    /// Weights are on the device, or will come one by one.
+    Loaded,
+    /// A slice begins.
+    SliceStarted {
+        /// Its number.
+        slice: usize,
+        /// How many there are.
+        of: usize,
+        /// Frames (for a decoder: latents) that went before.
+        done: usize,
+        /// Frames of this slice.
+        frames: usize,
+    },
+    /// A tile of the slice is done.
+    TileDone {
+        /// Its number.
+        tile: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// A slice was written.
+    SliceDone {
+        /// Its number.
+        slice: usize,
+        /// Result frames (for an encoder: latents) written so far.
+        written: usize,
+        /// Bytes on the device at most so far.
+        device_peak: u64,
+    },
+    /// Something a person should know.
+    Warning(String),
+    /// Everything was written.
+    Done(&'a Summary),
+}
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Result frames.
+    pub frames: usize,
+    /// The most bytes in use on the device.
+    pub device_peak: u64,
+    /// The most bytes of tensors in host memory, beside the device.
+    pub host_peak: u64,
+    /// The most bytes in the spill file.
+    pub disk_peak: u64,
+}

@@ -1,0 +1,327 @@
+//! One clip through one half of the network, by plan.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use remaster_compute::staged::Staged;
+use remaster_compute::{
+    Backend, CancelToken, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
+};
+use remaster_model::vae::{Half, State, load, unload};
+use remaster_plan::{Plan, Tile};
+
+use crate::blend::Canvas;
+use crate::course::{Course, Traffic};
+use crate::error::EngineError;
+use crate::io::{Event, Sink, Source, Summary};
+use crate::measure::{overhead, placement, reserve};
+use crate::spill::SpillFile;
+use crate::state_file::{self, Belongs};
+
+/// What a plan does not say: where to run it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What computes.
+    pub backend: Backend,
+    /// Storage of weights and activations; must be the plan's.
+    pub dtype: DType,
+    /// Channels into the half and out of it.
+    pub channels: [usize; 2],
+    /// Folder for the spill file.
+    pub spill: PathBuf,
+    /// Stops the run.
+    pub cancel: CancelToken,
+}
+
+/// A clip under way.
+pub struct Session<'a> {
+    plan: &'a Plan,
+    half: &'a dyn Half,
+    course: Course,
+    ops: Staged,
+    states: Vec<State>,
+    /// Input frames that went through, and result frames made of them.
+    seen: usize,
+    written: usize,
+    slice: usize,
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        unload(self.half);
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Opens the device with an arena of the planned size and loads the weights.
+    pub fn start(plan: &'a Plan, half: &'a dyn Half, settings: &Settings) -> Result<Self, EngineError> {
+        if plan.job.dtype != settings.dtype.name() {
+            return Err(EngineError::Mismatch {
+                planned: plan.job.dtype.clone(),
+                given: settings.dtype.name().into(),
+            });
+        }
+        let course = Course::new(&plan.job, &plan.how, settings.dtype, settings.channels);
+        let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
+        let beside = plan.peaks.host.saturating_sub(overhead(&course, plan.peaks.disk));
+        let host: Box<dyn Store> = match beside {
+            0 => Box::new(NullStore::new("host", 0)),
+            n => Box::new(HostStore::new(n)?),
+        };
+        let file: Box<dyn Store> = match plan.peaks.disk {
+            0 => Box::new(NullStore::new("spill file", 0)),
+            n => Box::new(SpillFile::create(&settings.spill, n)?),
+        };
+        Self::with_stores(plan, half, course, device, host, file)
+    }
+
+    /// As `start`, with a spill file that is open already.
+    pub fn start_over(
+        plan: &'a Plan,
+        half: &'a dyn Half,
+        settings: &Settings,
+        file: SpillFile,
+    ) -> Result<Self, EngineError> {
+        let course = Course::new(&plan.job, &plan.how, settings.dtype, settings.channels);
+        let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
+        let host = Box::new(HostStore::new(plan.peaks.host)?);
+        Self::with_stores(plan, half, course, device, host, Box::new(file))
+    }
+
+    fn with_stores(
+        plan: &'a Plan,
+        half: &'a dyn Half,
+        course: Course,
+        device: Box<dyn Ops>,
+        host: Box<dyn Store>,
+        file: Box<dyn Store>,
+    ) -> Result<Self, EngineError> {
+        let ops = Staged::new(device, host, file, placement(&plan.how));
+        let mut session =
+            Session { plan, half, course, ops, states: Vec::new(), seen: 0, written: 0, slice: 0 };
+        session.states = reserve(&mut session.ops, half, &session.course, plan.job.start)?;
+        load(&mut session.ops, half)?;
+        Ok(session)
+    }
+
+    /// Whether the whole clip went through.
+    pub fn is_done(&self) -> bool {
+        self.seen >= self.course.input.t
+    }
+
+    /// Input frames that went through.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Takes the next slice through the network.
+    pub fn advance(
+        &mut self,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EngineError> {
+        let lengths = self.course.lengths(self.seen)?;
+        let Some(frames) = lengths.first().copied() else { return Ok(()) };
+        events(Event::SliceStarted {
+            slice: self.slice,
+            of: self.slice + lengths.len(),
+            done: self.seen,
+            frames,
+        });
+        let made = self.course.made(self.seen, frames);
+        let mut live = Live {
+            course: &self.course,
+            source,
+            sink,
+            events,
+            seen: self.seen,
+            written: self.written,
+            made,
+            input: Vec::new(),
+            part: Vec::new(),
+            result: Made::Nothing,
+        };
+        let last = lengths.len() == 1;
+        self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
+        self.seen += frames;
+        self.written += made;
+        let device_peak = self.ops.arena().peak();
+        events(Event::SliceDone { slice: self.slice, written: self.written, device_peak });
+        self.slice += 1;
+        Ok(())
+    }
+
+    /// What was used so far.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            frames: self.written,
+            device_peak: self.ops.arena().peak(),
+            host_peak: self.ops.host_arena().peak(),
+            disk_peak: self.ops.file_arena().peak(),
+        }
+    }
+
+    fn belongs(&self) -> Belongs {
+        let job = &self.plan.job;
+        let tile = |t: &Tile| [t.rows.start, t.rows.end, t.columns.start, t.columns.end];
+        let mut tiles: Vec<[usize; 4]> = self.course.tiles.iter().map(tile).collect();
+        if let Some(bands) = &self.course.bands {
+            tiles.push([bands.stage, bands.count, bands.halo.map_or(0, |n| n + 1), bands.reduce]);
+        }
+        Belongs {
+            half: job.direction.name().into(),
+            dtype: job.dtype.clone(),
+            collapse: job.collapse,
+            numerics: job.numerics.clone(),
+            frame: [job.clip.height(), job.clip.width()],
+            tiles,
+        }
+    }
+
+    /// Back to the start of the clip, or of another one of the same size.
+    pub fn rewind(&mut self) -> Result<(), EngineError> {
+        self.states.clear();
+        self.states = reserve(&mut self.ops, self.half, &self.course, 0)?;
+        load(&mut self.ops, self.half)?;
+        (self.seen, self.written, self.slice) = (0, 0, 0);
+        Ok(())
+    }
+
+    /// Writes what the next slice needs of those before.
+    pub fn save(&mut self, to: &mut (dyn Write + Send)) -> Result<(), EngineError> {
+        let belongs = self.belongs();
+        state_file::save(&mut self.ops, &belongs, &self.states, to)
+    }
+
+    /// Goes on where `save` left off, also under another plan, which must be made for that start: its
+    /// `job.start` is the `seen` of then. The source must stand at that frame.
+    pub fn restore(&mut self, from: &mut (dyn Read + Send)) -> Result<(), EngineError> {
+        let belongs = self.belongs();
+        let seen = state_file::restore(&mut self.ops, &belongs, &self.states, from)?;
+        if seen != self.plan.job.start {
+            return Err(EngineError::Mismatch {
+                planned: format!("a run from frame {}", self.plan.job.start),
+                given: format!("a state of {seen} frames"),
+            });
+        }
+        self.seen = seen;
+        self.written = self.course.made(0, self.seen);
+        Ok(())
+    }
+}
+
+/// Frames of one slice between source, device and sink.
+struct Live<'a, 'b> {
+    course: &'a Course,
+    source: &'a mut dyn Source,
+    sink: &'a mut dyn Sink,
+    events: &'a mut (dyn FnMut(Event<'_>) + 'b),
+    seen: usize,
+    written: usize,
+    made: usize,
+    input: Vec<f32>,
+    /// A tile of the input.
+    part: Vec<f32>,
+    result: Made,
+}
+
+/// The result of a slice.
+enum Made {
+    Nothing,
+    /// Of a frame that is not cut.
+    Whole(HostTensor),
+    /// Tiles so far.
+    Tiles(Canvas),
+}
+
+impl Traffic for Live<'_, '_> {
+    fn begin(&mut self, frames: usize) -> Result<(), EngineError> {
+        let shape = Shape { t: frames, ..self.course.input };
+        self.input.resize(shape.len(), 0.0);
+        let failed = |source| EngineError::Source { frame: self.seen, source };
+        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
+        match got < frames {
+            true => Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t }),
+            false => Ok(()),
+        }
+    }
+
+    fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError> {
+        let Shape { h, w, c, .. } = self.course.input;
+        let shape = x.shape();
+        if (shape.h, shape.w) == (h, w) {
+            return Ok(ops.upload(&self.input, x.view())?);
+        }
+        let scale = self.course.scale[0];
+        let (top, left) = (tile.rows.start * scale, tile.columns.start * scale);
+        self.part.clear();
+        for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
+            let start = ((t * h + top + y) * w + left) * c;
+            self.part.extend_from_slice(&self.input[start..start + shape.w * c]);
+        }
+        Ok(ops.upload(&self.part, x.view())?)
+    }
+
+    fn take(&mut self, ops: &mut dyn Ops, i: usize, tile: &Tile, y: Tensor) -> Result<(), EngineError> {
+        let mut part = HostTensor::zeros(y.shape());
+        ops.download(y.view(), &mut part.data)?;
+        if part.shape.t != self.made {
+            let (planned, given) = (format!("{} frames", self.made), format!("{}", part.shape));
+            return Err(EngineError::Mismatch { planned, given });
+        }
+        let of = self.course.tiles.len();
+        if of == 1 {
+            self.result = Made::Whole(part);
+            return Ok(());
+        }
+        if let Made::Nothing = self.result {
+            let shape = Shape { t: self.made, ..self.course.output };
+            self.result = Made::Tiles(Canvas::new(shape, self.course.scale[1], self.course.ramp));
+        }
+        if let Made::Tiles(canvas) = &mut self.result {
+            canvas.add(tile, &part);
+        }
+        (self.events)(Event::TileDone { tile: i, of });
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut dyn Ops) -> Result<(), EngineError> {
+        let frames = match std::mem::replace(&mut self.result, Made::Nothing) {
+            Made::Whole(frames) => frames,
+            Made::Tiles(canvas) => canvas.finish(),
+            Made::Nothing => return Ok(()),
+        };
+        self.sink
+            .write(self.written, &frames)
+            .map_err(|source| EngineError::Sink { frame: self.written, source })
+    }
+}
+
+/// The whole clip. After an error the sink was told to leave nothing behind.
+pub fn run(
+    plan: &Plan,
+    half: &dyn Half,
+    settings: &Settings,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Summary, EngineError> {
+    events(Event::Planned(plan));
+    let mut go = || -> Result<Summary, EngineError> {
+        let mut session = Session::start(plan, half, settings)?;
+        events(Event::Loaded);
+        while !session.is_done() {
+            session.advance(source, sink, events)?;
+        }
+        let frame = session.written;
+        sink.finish().map_err(|source| EngineError::Sink { frame, source })?;
+        Ok(session.summary())
+    };
+    let result = go();
+    match &result {
+        Ok(summary) => events(Event::Done(summary)),
+        Err(_) => sink.abort(),
+    }
+    result
+}

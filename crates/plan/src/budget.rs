@@ -1,0 +1,138 @@
+//! How much memory may be used, and how much a run takes.
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes in use at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// On the device: weights, activations, state, scratch.
+    pub device: u64,
+    /// In host memory, beside the device.
+    pub host: u64,
+    /// In the spill file.
+    pub disk: u64,
+}
+
+/// What may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Budget {
+    /// The device computes in host memory: one figure for both.
+    Shared {
+        /// Bytes of memory.
+        ram: u64,
+        /// Bytes of the spill file.
+        disk: u64,
+    },
+    /// The device has memory of its own.
+    Apart {
+        /// Bytes on the device.
+        vram: u64,
+        /// Bytes of host memory.
+        ram: u64,
+        /// Bytes of the spill file.
+        disk: u64,
+    },
+}
+
+/// Which memory is too small, and by how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lack {
+    /// Which one.
+    pub memory: Memory,
+    /// Bytes needed.
+    pub needed: u64,
+    /// Bytes allowed.
+    pub allowed: u64,
+}
+
+/// A memory with a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// The device's own.
+    Device,
+    /// The host's.
+    Host,
+    /// The spill file.
+    Disk,
+}
+
+impl std::fmt::Display for Lack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let memory = match self.memory {
+            Memory::Device => "on the device",
+            Memory::Host => "of memory",
+            Memory::Disk => "of disk",
+        };
+        write!(f, "it takes {} {memory}, {} are allowed", bytes(self.needed), bytes(self.allowed))
+    }
+}
+
+impl Budget {
+    /// Whether the device has memory of its own.
+    pub fn is_apart(&self) -> bool {
+        matches!(self, Budget::Apart { .. })
+    }
+
+    /// The first memory that is too small.
+    pub fn lack(&self, peaks: &Peaks) -> Option<Lack> {
+        let needs = match *self {
+            Budget::Shared { ram, disk } => {
+                vec![
+                    (Memory::Host, peaks.device.saturating_add(peaks.host), ram),
+                    (Memory::Disk, peaks.disk, disk),
+                ]
+            }
+            Budget::Apart { vram, ram, disk } => vec![
+                (Memory::Device, peaks.device, vram),
+                (Memory::Host, peaks.host, ram),
+                (Memory::Disk, peaks.disk, disk),
+            ],
+        };
+        needs
+            .into_iter()
+            .find(|(_, needed, allowed)| needed > allowed)
+            .map(|(memory, needed, allowed)| Lack { memory, needed, allowed })
+    }
+
+    /// Peaks as a budget in words.
+    pub(crate) fn describe(&self, peaks: &Peaks) -> String {
+        let disk = if peaks.disk > 0 { format!(" and {} of disk", bytes(peaks.disk)) } else { String::new() };
+        match self {
+            Budget::Shared { .. } => format!("{} of memory{disk}", bytes(peaks.device + peaks.host)),
+            Budget::Apart { .. } => {
+                format!("{} on the device, {} of memory{disk}", bytes(peaks.device), bytes(peaks.host))
+            }
+        }
+    }
+}
+
+/// Bytes for people, rounded up in the last digit so that the figure is enough.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.into_iter().find(|(_, size)| n >= *size) {
+        Some((unit, size)) => {
+            let hundredths = (u128::from(n) * 100).div_ceil(u128::from(size));
+            format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100)
+        }
+        None => format!("{n} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_names_the_memory_and_both_figures() {
+        let peaks = Peaks { device: 3 << 30, host: 1 << 30, disk: 0 };
+        let lack = Budget::Shared { ram: 3 << 30, disk: 0 }.lack(&peaks).unwrap();
+        assert_eq!(lack.to_string(), "it takes 4.00 GiB of memory, 3.00 GiB are allowed");
+        assert_eq!(Budget::Shared { ram: 4 << 30, disk: 0 }.lack(&peaks), None);
+        let apart = Budget::Apart { vram: 2 << 30, ram: 2 << 30, disk: 0 };
+        assert_eq!(apart.lack(&peaks).unwrap().memory, Memory::Device);
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes((1 << 30) + 1), "1.01 GiB");
+    }
+}

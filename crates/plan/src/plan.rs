@@ -1,0 +1,227 @@
+//! The plan: everything that is decided before a run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{Lack, Peaks, bytes};
+use crate::geometry::Clip;
+use crate::tiles::Tiling;
+
+/// Version of the stored form.
+pub const VERSION: u32 = 1;
+
+/// Which half of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Frames to latents.
+    Encode,
+    /// Latents to frames.
+    Decode,
+}
+
+impl Direction {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Encode => "encode",
+            Direction::Decode => "decode",
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Which half.
+    pub direction: Direction,
+    /// Frames, in pixels also for a decoder.
+    pub clip: Clip,
+    /// Input frames (for a decoder: latents) that went through before: the run goes on from a saved state.
+    #[serde(default)]
+    pub start: usize,
+    /// Storage of weights and activations: `f32`, `bf16` or `f16`.
+    pub dtype: String,
+    /// Whether upsamplers are folded.
+    pub collapse: bool,
+    /// Which kernels compute: results of one class are the same to the bit, however the work is cut.
+    pub numerics: String,
+}
+
+impl std::fmt::Display for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Clip { frames, height, width } = self.clip;
+        write!(f, "{} of {frames} x {height} x {width} in {}", self.direction.name(), self.dtype)
+    }
+}
+
+/// How the frame is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Not at all.
+    Whole,
+    /// Rows in stripes, layer by layer: the same bits as `Whole`.
+    Exact {
+        /// Stripes of an op whose operands are not all on the device.
+        stripes: usize,
+    },
+    /// The large stages in bands of rows, one after the other, with statistics of the whole frame that were
+    /// estimated on a smaller one. No seams, but not the bits of `Whole`.
+    SharedStats(Bands),
+    /// Overlapping tiles, each on its own, blended: seams and drift included.
+    Blend(Tiling),
+}
+
+/// How shared-statistics mode cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bands {
+    /// The stage where whole frames end (decoder) or begin (encoder).
+    pub stage: usize,
+    /// How many bands a frame is cut into.
+    pub count: usize,
+    /// Latent rows of the neighbours that a band computes with and throws away; `None` for as many as reach it.
+    pub halo: Option<usize>,
+    /// The estimate is made on a frame that is this many times smaller, each way.
+    pub reduce: usize,
+}
+
+impl Mode {
+    /// As on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Mode::Whole => "whole",
+            Mode::Exact { .. } => "exact",
+            Mode::SharedStats(_) => "shared-stats",
+            Mode::Blend(_) => "blend",
+        }
+    }
+}
+
+/// Places by size: small tensors stay close, large ones go far. No limit means any size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Tensors of up to this many bytes stay on the device.
+    pub device: Option<u64>,
+    /// Larger ones of up to this many bytes go to host memory, all others to the spill file.
+    pub host: Option<u64>,
+}
+
+impl Rule {
+    /// Everything on the device.
+    pub const DEVICE: Rule = Rule { device: None, host: None };
+
+    /// Tensors of more than `bytes` go to host memory.
+    pub const fn host(bytes: u64) -> Rule {
+        Rule { device: Some(bytes), host: None }
+    }
+
+    /// Tensors of more than `bytes` go to the spill file.
+    pub const fn file(bytes: u64) -> Rule {
+        Rule { device: Some(bytes), host: Some(bytes) }
+    }
+}
+
+/// One way to do a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// How the frame is cut.
+    pub mode: Mode,
+    /// Frames per slice; 0 runs the clip in one piece.
+    pub slice: usize,
+    /// Where activations live.
+    pub activations: Rule,
+    /// Where the state between slices lives.
+    pub state: Rule,
+    /// Weights come and go with the layer that needs them.
+    pub stream_weights: bool,
+}
+
+/// What a run does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Multiply-adds of convolutions and linear layers.
+    pub macs: u64,
+    /// Multiply-adds of attention.
+    pub attention_macs: u64,
+    /// Bytes between the device and anything else.
+    pub transferred: u64,
+}
+
+/// What a candidate takes: measured by running the network on the meter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Memory.
+    pub peaks: Peaks,
+    /// Work of the whole clip.
+    pub work: Work,
+    /// Bytes of the largest tensor.
+    pub largest: u64,
+}
+
+/// A better way that did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// What it was.
+    pub candidate: Candidate,
+    /// What it lacked.
+    pub lack: Lack,
+}
+
+/// A job and the way it will be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Of the stored form.
+    pub version: u32,
+    /// What is to be done.
+    pub job: Job,
+    /// How.
+    pub how: Candidate,
+    /// Memory it takes; the run stops with an error before it takes more.
+    pub peaks: Peaks,
+    /// Work of the whole clip.
+    pub work: Work,
+    /// The last way before this one that did not fit, if any.
+    pub better: Option<Rejected>,
+}
+
+impl Candidate {
+    /// Everything on the device, the clip in one piece.
+    pub const WHOLE: Candidate = Candidate {
+        mode: Mode::Whole,
+        slice: 0,
+        activations: Rule::DEVICE,
+        state: Rule::DEVICE,
+        stream_weights: false,
+    };
+
+    /// In a few words.
+    pub fn describe(&self) -> String {
+        let mode = match self.mode {
+            Mode::Whole => "whole".to_owned(),
+            Mode::Exact { stripes } => format!("exact in {stripes} stripes"),
+            Mode::SharedStats(b) => {
+                format!(
+                    "shared-stats in {} bands from stage {}, estimated at 1/{}",
+                    b.count, b.stage, b.reduce
+                )
+            }
+            Mode::Blend(t) => format!(
+                "blend of {} x {} tiles, {} x {} shared",
+                t.tile[0], t.tile[1], t.overlap[0], t.overlap[1]
+            ),
+        };
+        let slice =
+            if self.slice == 0 { "one slice".to_owned() } else { format!("slices of {}", self.slice) };
+        let far = |what: &str, rule: Rule| match (rule.device, rule.host) {
+            (None, _) => String::new(),
+            (Some(n), None) => format!(", {what} over {} in host memory", bytes(n)),
+            (Some(n), Some(m)) if m <= n => format!(", {what} over {} in the file", bytes(n)),
+            (Some(n), Some(m)) => {
+                format!(", {what} over {} in host memory, over {} in the file", bytes(n), bytes(m))
+            }
+        };
+        let weights = if self.stream_weights { ", weights streamed" } else { "" };
+        let (activations, state) = (far("activations", self.activations), far("state", self.state));
+        format!("{mode}, {slice}{activations}{state}{weights}")
+    }
+}

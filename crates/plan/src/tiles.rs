@@ -1,0 +1,127 @@
+//! Cutting a frame into overlapping tiles that are blended, as the popular tool does.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::{PlanError, SPACE};
+
+/// Sizes of tiles in pixels, rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tiling {
+    /// A tile.
+    pub tile: [usize; 2],
+    /// What neighbouring tiles share.
+    pub overlap: [usize; 2],
+}
+
+/// One tile, in latent cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Rows.
+    pub rows: Range<usize>,
+    /// Columns.
+    pub columns: Range<usize>,
+}
+
+impl Tiling {
+    /// Checks the sizes.
+    pub fn new(tile: [usize; 2], overlap: [usize; 2]) -> Result<Self, PlanError> {
+        for (tile, overlap) in tile.into_iter().zip(overlap) {
+            // Less than a cell is no overlap but still a ramp: it would leave black lines.
+            if tile < SPACE || overlap >= tile || (1..SPACE).contains(&overlap) {
+                return Err(PlanError::Tile { tile, overlap });
+            }
+        }
+        Ok(Tiling { tile, overlap })
+    }
+
+    /// Latent cells of a tile and of the overlap, on one axis.
+    fn cells(&self, axis: usize) -> (usize, usize) {
+        let tile = (self.tile[axis] / SPACE).max(1);
+        (tile, (self.overlap[axis] / SPACE).min(tile - 1))
+    }
+
+    /// The tiles of a frame of `size` latent cells, row by row. A frame that fits is one tile.
+    pub fn tiles(&self, size: [usize; 2]) -> Vec<Tile> {
+        let fits = (0..2).all(|axis| size[axis] <= self.cells(axis).0);
+        if fits {
+            return vec![Tile { rows: 0..size[0], columns: 0..size[1] }];
+        }
+        let axis = |axis: usize| {
+            let (tile, overlap) = self.cells(axis);
+            let starts = (0..size[axis]).step_by((tile - overlap).max(1));
+            let ranges = starts.map(move |start| start..(start + tile).min(size[axis]));
+            // What a short last tile would add is in the one before it.
+            ranges.filter(move |r| r.start == 0 || r.len() > overlap).collect::<Vec<_>>()
+        };
+        let columns = axis(1);
+        let tile = |rows: &Range<usize>, columns: &Range<usize>| Tile {
+            rows: rows.clone(),
+            columns: columns.clone(),
+        };
+        axis(0).iter().flat_map(|rows| columns.iter().map(move |c| tile(rows, c))).collect()
+    }
+
+    /// Length of the ramps on one axis: in cells where latents are blended, else in pixels.
+    pub fn ramp(&self, axis: usize, latents: bool) -> usize {
+        if latents { self.cells(axis).1 } else { self.overlap[axis] }
+    }
+}
+
+/// Weights of a tile at `range` of an axis of `size` units: a rising cosine over the first `overlap` units
+/// unless it starts at the border, a falling one over the last unless it ends there.
+pub fn weights(range: &Range<usize>, size: usize, overlap: usize) -> Vec<f32> {
+    let length = range.len();
+    let mut weights = vec![1.0f32; length];
+    let n = overlap.min(length.saturating_sub(1));
+    let step = |j: usize| match overlap {
+        0 | 1 => 0.0,
+        n => 0.5 - 0.5 * (std::f64::consts::PI * j as f64 / (n - 1) as f64).cos(),
+    };
+    for j in 0..n {
+        if range.start > 0 {
+            weights[j] *= step(j) as f32;
+        }
+        if range.end < size {
+            weights[length - n + j] *= (1.0 - step(j)) as f32;
+        }
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tiles_as_the_public_tool_cuts_them() {
+        let tiling = Tiling::new([64, 64], [16, 16]).unwrap();
+        let tiles = tiling.tiles([14, 18]);
+        assert_eq!(tiles.len(), 6);
+        assert_eq!(tiles[5], Tile { rows: 6..14, columns: 12..18 });
+        assert_eq!(tiling.tiles([8, 8]), [Tile { rows: 0..8, columns: 0..8 }]);
+        assert_eq!(weights(&(0..4), 4, 2), [1.0; 4]);
+        assert_eq!(weights(&(2..6), 8, 2), [0.0, 1.0, 1.0, 0.0]);
+        assert!(Tiling::new([64, 64], [64, 16]).is_err() && Tiling::new([4, 64], [0, 0]).is_err());
+        assert!(Tiling::new([64, 64], [7, 16]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_cell_is_in_a_tile(h in 1usize..40, w in 1usize..40, t in 1usize..12, o in 0usize..11) {
+            let tiling = Tiling::new([t * 8, t * 8], [o.min(t - 1) * 8; 2]).unwrap();
+            let mut seen = vec![false; h * w];
+            for tile in tiling.tiles([h, w]) {
+                prop_assert!(tile.rows.end <= h && tile.columns.end <= w);
+                for y in tile.rows {
+                    for x in tile.columns.clone() {
+                        seen[y * w + x] = true;
+                    }
+                }
+            }
+            prop_assert!(seen.iter().all(|s| *s));
+        }
+    }
+}
