@@ -116,6 +116,15 @@ pub(crate) struct BenchVaeArgs {
     /// Load each weight when it is needed and give its memory back behind it.
     #[arg(long)]
     pub(crate) stream_weights: bool,
+    /// Run in exact mode in this many stripes, with the largest activations and the state in the spill file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) stripes: Option<u16>,
+    /// Activations of up to this many bytes stay in memory [default: half of the largest].
+    #[arg(long, value_name = "SIZE", requires = "stripes")]
+    pub(crate) keep: Option<Amount>,
+    /// Run in blend mode with tiles of this size, sharing a quarter with their neighbours.
+    #[arg(long, value_name = "PIXELS", conflicts_with = "stripes")]
+    pub(crate) tile: Option<usize>,
     /// Run once for each line on stdin and print the seconds on stderr: for taking turns with a peer.
     #[arg(long)]
     pub(crate) step: bool,

@@ -65,8 +65,8 @@ pub(crate) enum CliError {
     Vram { backend: &'static str },
     #[error("only the cpu backend is timed; leave out --backend")]
     BenchBackend,
-    #[error("the clip cannot be timed: {source}")]
-    BenchSize {
+    #[error("{source}")]
+    Sizes {
         #[source]
         source: PlanError,
     },
@@ -103,7 +103,7 @@ impl CliError {
             | CliError::Threads { .. }
             | CliError::Ending { .. }
             | CliError::BenchBackend
-            | CliError::BenchSize { .. }
+            | CliError::Sizes { .. }
             | CliError::UnknownMemory { .. }
             | CliError::Stripes
             | CliError::Vram { .. }

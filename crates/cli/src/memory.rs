@@ -54,6 +54,11 @@ impl FromStr for Amount {
 }
 
 impl Amount {
+    /// In bytes, where only bytes make sense.
+    pub(crate) fn bytes(self, what: &'static str) -> Result<u64, CliError> {
+        self.resolve(what, None, None)
+    }
+
     /// In bytes, on a machine with this much in all and this much free.
     fn resolve(self, what: &'static str, total: Option<u64>, free: Option<u64>) -> Result<u64, CliError> {
         let unknown = CliError::UnknownMemory { what };
@@ -119,7 +124,7 @@ impl MemoryArgs {
             (ModeWord::SharedStats, None) => Some(WishedMode::SharedStats),
             (ModeWord::Blend, None) => {
                 let tiling = Tiling::new([self.tile; 2], [self.overlap; 2]);
-                Some(WishedMode::Blend(tiling.map_err(|source| CliError::BenchSize { source })?))
+                Some(WishedMode::Blend(tiling.map_err(|source| CliError::Sizes { source })?))
             }
             (ModeWord::Whole | ModeWord::SharedStats | ModeWord::Blend, Some(_)) => {
                 return Err(CliError::Stripes);
@@ -141,7 +146,7 @@ impl MemoryArgs {
     /// What a device with memory of its own may use.
     pub(crate) fn apart(&self, vram: Amount) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        let vram = vram.resolve("--vram", None, None)?;
+        let vram = vram.bytes("--vram")?;
         Ok(Budget::Apart { vram, ram: ram.saturating_sub(PROCESS), disk })
     }
 

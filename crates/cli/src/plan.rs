@@ -11,7 +11,7 @@ use crate::output::Output;
 
 pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     let clip =
-        Clip::new(args.frames, args.height, args.width).map_err(|source| CliError::BenchSize { source })?;
+        Clip::new(args.frames, args.height, args.width).map_err(|source| CliError::Sizes { source })?;
     let (backend, build) = (args.device.backend()?, args.device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
     let task = Task::new(&VaeConfig::full(), &mut FormulaParams, args.what.direction(), clip, backend, build);

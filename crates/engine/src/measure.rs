@@ -162,7 +162,7 @@ pub struct Planner<'a> {
     dtype: DType,
     sizing: Box<dyn Fn() -> Box<dyn Sizing> + 'a>,
     job: Job,
-    measured: HashMap<String, Cost>,
+    measured: HashMap<Candidate, Cost>,
 }
 
 impl<'a> Planner<'a> {
@@ -179,12 +179,11 @@ impl<'a> Planner<'a> {
 
     /// What a way takes.
     pub fn cost(&mut self, how: &Candidate) -> Result<Cost, EngineError> {
-        let key = format!("{how:?}");
-        if let Some(cost) = self.measured.get(&key) {
+        if let Some(cost) = self.measured.get(how) {
             return Ok(*cost);
         }
         let cost = measure(self.half, self.channels, self.dtype, (self.sizing)(), &self.job, how)?;
-        self.measured.insert(key, cost);
+        self.measured.insert(*how, cost);
         Ok(cost)
     }
 

@@ -8,7 +8,7 @@ use remaster_compute::{
     Backend, CancelToken, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
 };
 use remaster_model::vae::{Half, State, load, unload};
-use remaster_plan::{Plan, Tile};
+use remaster_plan::{Mode, Plan, Tile, VERSION};
 
 use crate::blend::Canvas;
 use crate::course::{Course, Traffic};
@@ -55,47 +55,32 @@ impl Drop for Session<'_> {
 impl<'a> Session<'a> {
     /// Opens the device with an arena of the planned size and loads the weights.
     pub fn start(plan: &'a Plan, half: &'a dyn Half, settings: &Settings) -> Result<Self, EngineError> {
-        if plan.job.dtype != settings.dtype.name() {
-            return Err(EngineError::Mismatch {
-                planned: plan.job.dtype.clone(),
-                given: settings.dtype.name().into(),
-            });
+        let file: Box<dyn Store> = match plan.peaks.disk {
+            0 => Box::new(NullStore::new("spill file", 0)),
+            n => Box::new(SpillFile::create(&settings.spill, n)?),
+        };
+        Self::start_with(plan, half, settings, file)
+    }
+
+    /// As `start`, with a store for what the plan puts into the spill file.
+    pub fn start_with(
+        plan: &'a Plan,
+        half: &'a dyn Half,
+        settings: &Settings,
+        file: Box<dyn Store>,
+    ) -> Result<Self, EngineError> {
+        let planned = format!("version {VERSION}, {}, {}", settings.dtype, settings.backend.numerics());
+        let given = format!("version {}, {}, {}", plan.version, plan.job.dtype, plan.job.numerics);
+        if planned != given {
+            return Err(EngineError::Mismatch { planned: given, given: planned });
         }
         let course = Course::new(&plan.job, &plan.how, settings.dtype, settings.channels);
-        let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
         let beside = plan.peaks.host.saturating_sub(overhead(&course, plan.peaks.disk));
         let host: Box<dyn Store> = match beside {
             0 => Box::new(NullStore::new("host", 0)),
             n => Box::new(HostStore::new(n)?),
         };
-        let file: Box<dyn Store> = match plan.peaks.disk {
-            0 => Box::new(NullStore::new("spill file", 0)),
-            n => Box::new(SpillFile::create(&settings.spill, n)?),
-        };
-        Self::with_stores(plan, half, course, device, host, file)
-    }
-
-    /// As `start`, with a spill file that is open already.
-    pub fn start_over(
-        plan: &'a Plan,
-        half: &'a dyn Half,
-        settings: &Settings,
-        file: SpillFile,
-    ) -> Result<Self, EngineError> {
-        let course = Course::new(&plan.job, &plan.how, settings.dtype, settings.channels);
         let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
-        let host = Box::new(HostStore::new(plan.peaks.host)?);
-        Self::with_stores(plan, half, course, device, host, Box::new(file))
-    }
-
-    fn with_stores(
-        plan: &'a Plan,
-        half: &'a dyn Half,
-        course: Course,
-        device: Box<dyn Ops>,
-        host: Box<dyn Store>,
-        file: Box<dyn Store>,
-    ) -> Result<Self, EngineError> {
         let ops = Staged::new(device, host, file, placement(&plan.how));
         let mut session =
             Session { plan, half, course, ops, states: Vec::new(), seen: 0, written: 0, slice: 0 };
@@ -121,6 +106,11 @@ impl<'a> Session<'a> {
         sink: &mut dyn Sink,
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), EngineError> {
+        if self.seen < self.plan.job.start {
+            let reason =
+                format!("the plan starts at frame {}, but nothing was restored", self.plan.job.start);
+            return Err(EngineError::State { reason });
+        }
         let lengths = self.course.lengths(self.seen)?;
         let Some(frames) = lengths.first().copied() else { return Ok(()) };
         events(Event::SliceStarted {
@@ -308,6 +298,15 @@ pub fn run(
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary, EngineError> {
     events(Event::Planned(plan));
+    match plan.how.mode {
+        Mode::Whole | Mode::Exact { .. } => {}
+        Mode::SharedStats(_) => events(Event::Warning(
+            "statistics of the frame are estimated: the result differs a little from the uncut one".into(),
+        )),
+        Mode::Blend(_) => events(Event::Warning(
+            "tiles are computed apart and blended: seams and drift of colour are possible".into(),
+        )),
+    }
     let mut go = || -> Result<Summary, EngineError> {
         let mut session = Session::start(plan, half, settings)?;
         events(Event::Loaded);

@@ -95,16 +95,16 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let plan = bench.plan(SPILLED);
     let half = bench.task.half.as_ref();
     let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
-    let file = SpillFile::over(full, plan.peaks.disk).unwrap();
-    let mut session = Session::start_over(&plan, half, &bench.task.settings, file).unwrap();
+    let file = Box::new(SpillFile::over(full, plan.peaks.disk).unwrap());
+    let mut session = Session::start_with(&plan, half, &bench.task.settings, file).unwrap();
     let (mut source, mut sink) = (Memory::source(bench.clip.clone()), Memory::sink());
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Compute(ComputeError::Store { .. }))), "{result:?}");
     drop(session);
 
     let inner = tempfile::tempfile().unwrap();
-    let file = SpillFile::over(inner.try_clone().unwrap(), plan.peaks.disk).unwrap();
-    let mut session = Session::start_over(&plan, half, &bench.task.settings, file).unwrap();
+    let file = Box::new(SpillFile::over(inner.try_clone().unwrap(), plan.peaks.disk).unwrap());
+    let mut session = Session::start_with(&plan, half, &bench.task.settings, file).unwrap();
     let mut source = Memory::source(bench.clip.clone());
     session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();
     let bytes = inner.metadata().unwrap().len();
@@ -117,6 +117,28 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let settings = Settings { spill: "/nowhere".into(), ..bench.task.settings.clone() };
     let result = Session::start(&plan, half, &settings).map(|_| ());
     assert!(matches!(result, Err(EngineError::Spill { .. })), "{result:?}");
+}
+
+#[test]
+fn a_plan_for_something_else_is_refused() {
+    let mut bench = bench(9);
+    let plan = bench.plan(WHOLE);
+    let half = bench.task.half.as_ref();
+    let refused = |plan: &remaster_plan::Plan, settings: &Settings| {
+        let result = Session::start(plan, half, settings).map(|_| ());
+        assert!(matches!(result, Err(EngineError::Mismatch { .. })), "{result:?}");
+    };
+    refused(&plan, &Settings { dtype: DType::Bf16, ..bench.task.settings.clone() });
+    refused(&plan, &Settings { backend: Backend::Reference, ..bench.task.settings.clone() });
+    refused(&remaster_plan::Plan { version: 99, ..plan.clone() }, &bench.task.settings);
+
+    // A plan that goes on from a saved state does not start without it.
+    bench.task.job.start = 2;
+    let plan = bench.plan(WHOLE);
+    let mut session = bench.task.start(&plan).unwrap();
+    let (mut source, mut sink) = (Memory::source(bench.clip.clone()), Memory::sink());
+    let result = session.advance(&mut source, &mut sink, &mut |_| ());
+    assert!(matches!(result, Err(EngineError::State { .. })), "{result:?}");
 }
 
 #[test]

@@ -31,6 +31,10 @@ fn through(which: NullVae, clip: remaster_plan::Clip, how: Candidate, input: Hos
         })
         .unwrap();
     assert_eq!(summary.frames, sink.clip.shape.t);
+    // Who asked for tiles is told that they are not exact.
+    let warned = matches!(how.mode, Mode::Blend(_));
+    assert_eq!(told.iter().filter(|w| **w == "warning").count(), usize::from(warned));
+    told.retain(|w| *w != "warning");
     assert_eq!((told[0], told[1], told[told.len() - 1]), ("planned", "loaded", "end"));
     let count = |word: &str| told.iter().filter(|w| **w == word).count();
     assert_eq!(count("slice"), count("done"));

@@ -55,7 +55,7 @@ impl std::fmt::Display for Job {
 }
 
 /// How the frame is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Not at all.
@@ -73,7 +73,7 @@ pub enum Mode {
 }
 
 /// How shared-statistics mode cuts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bands {
     /// The stage where whole frames end (decoder) or begin (encoder).
     pub stage: usize,
@@ -98,7 +98,7 @@ impl Mode {
 }
 
 /// Places by size: small tensors stay close, large ones go far. No limit means any size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
     /// Tensors of up to this many bytes stay on the device.
     pub device: Option<u64>,
@@ -122,7 +122,7 @@ impl Rule {
 }
 
 /// One way to do a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Candidate {
     /// How the frame is cut.
     pub mode: Mode,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::geometry::{PlanError, SPACE};
 
 /// Sizes of tiles in pixels, rows and columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tiling {
     /// A tile.
     pub tile: [usize; 2],

@@ -63,7 +63,7 @@ pub(crate) fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliEr
 fn measure(args: &BenchScalingArgs, direction: Direction, side: usize) -> Result<Point, CliError> {
     let (backend, build) = (args.device.backend()?, args.device.build());
     let config = VaeConfig::full();
-    let clip = Clip::new(FRAMES, side, side).map_err(|source| CliError::BenchSize { source })?;
+    let clip = Clip::new(FRAMES, side, side).map_err(|source| CliError::Sizes { source })?;
     let task = Task::new(&config, &mut FormulaParams, direction, clip, backend, build);
     let plan = task.exactly(Candidate::WHOLE)?;
     let mut input = HostTensor::zeros(task.input());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use remaster_compute::{Backend, HostTensor};
 use remaster_engine::{Memory, Task};
 use remaster_model::vae::VaeConfig;
-use remaster_plan::Candidate;
+use remaster_plan::{Candidate, Mode, Rule, Tiling};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
@@ -27,6 +27,8 @@ struct VaeReport {
     height: usize,
     width: usize,
     slice: usize,
+    /// How the work was cut, in words. Not stable.
+    cut: String,
     load_seconds: f64,
     samples: Samples,
     /// Convolutions and linear layers, per second of the fastest run.
@@ -43,11 +45,22 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
         return Err(CliError::BenchBackend);
     };
     let (backend, build) = (Backend::Cpu { threads, path }, args.device.build());
-    let size = |source| CliError::BenchSize { source };
+    let size = |source| CliError::Sizes { source };
     let clip = remaster_plan::Clip::new(args.frames, args.height, args.width).map_err(size)?;
     let mut params = FormulaParams;
     let task = Task::new(&VaeConfig::full(), &mut params, args.what.direction(), clip, backend, build);
-    let how = Candidate { slice: args.slice, stream_weights: args.stream_weights, ..Candidate::WHOLE };
+    let mut how = Candidate { slice: args.slice, stream_weights: args.stream_weights, ..Candidate::WHOLE };
+    if let Some(stripes) = args.stripes {
+        let kept = match args.keep {
+            Some(amount) => amount.bytes("--keep")?,
+            None => task.planner().cost(&how)?.largest / 2,
+        };
+        let (mode, far) = (Mode::Exact { stripes: stripes.into() }, Rule::file(kept));
+        how = Candidate { mode, activations: far, state: far, ..how };
+    }
+    if let Some(tile) = args.tile {
+        how.mode = Mode::Blend(Tiling::new([tile; 2], [tile / 4; 2]).map_err(size)?);
+    }
     let plan = task.exactly(how)?;
     let mut input = HostTensor::zeros(task.input());
     fill_uniform("input/bench", 0, &mut input.data);
@@ -96,6 +109,7 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
         height: clip.height(),
         width: clip.width(),
         slice: args.slice,
+        cut: plan.how.describe(),
         load_seconds,
         gflops: 2.0 * macs / samples.min / 1e9,
         attention_share: attention / (macs + attention),
@@ -109,7 +123,7 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
 
 fn describe(r: &VaeReport) -> String {
     format!(
-        "{} {} x {} x {} {} on {} ({} threads, slice {}): min {:.3} s, median {:.3} s of {}; {:.0} GFLOP/s; \
+        "{} {} x {} x {} {} on {} ({} threads, {}): min {:.3} s, median {:.3} s of {}; {:.0} GFLOP/s; \
          arena {:.0} MiB, resident {:.0} MiB",
         r.what,
         r.frames,
@@ -118,7 +132,7 @@ fn describe(r: &VaeReport) -> String {
         r.dtype,
         r.path,
         r.threads,
-        r.slice,
+        r.cut,
         r.samples.min,
         r.samples.median,
         r.samples.seconds.len(),

@@ -110,6 +110,11 @@ impl Staged {
         views.iter().flatten().all(|v| self.is_here(v.tensor().buffer()))
     }
 
+    /// Stripes of an op: one if nothing has to move.
+    fn stripes(&self, views: &[Option<&View<'_>>]) -> usize {
+        if self.all_here(views) { 1 } else { self.placement.stripes }
+    }
+
     /// The device, and the store that a buffer is from.
     fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn Store), ComputeError> {
         let store: &mut dyn Store = if buffer.is_from(self.host.arena()) {

@@ -245,7 +245,8 @@ impl Ops for Staged {
 
     fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
         d.check()?;
-        for rows in stripes(d.input.row_range(), self.placement.stripes) {
+        let count = self.stripes(&[Some(&d.input), Some(&d.output)]);
+        for rows in stripes(d.input.row_range(), count) {
             let input = self.bring(&d.input, rows.clone())?;
             let output = self.target(&d.output, rows, false)?;
             let (x, y) = (input.view(), output.view());
@@ -282,7 +283,8 @@ impl Ops for Staged {
         d.check()?;
         self.with_weights(&[Some(d.affine)], |s| {
             let stats = s.bring(&d.stats, d.stats.row_range())?;
-            for rows in stripes(d.input.row_range(), s.placement.stripes) {
+            let count = s.stripes(&[Some(&d.input), Some(&d.output)]);
+            for rows in stripes(d.input.row_range(), count) {
                 let input = s.bring(&d.input, rows.clone())?;
                 let output = s.target(&d.output, rows, false)?;
                 let (x, stats, y) = (input.view(), stats.view(), output.view());
@@ -298,7 +300,8 @@ impl Ops for Staged {
     fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
         d.check()?;
         self.with_weights(&[Some(d.weight)], |s| {
-            for rows in stripes(d.input.row_range(), s.placement.stripes) {
+            let count = s.stripes(&[Some(&d.input), d.sums.as_ref().map(|a| &a.output), Some(&d.output)]);
+            for rows in stripes(d.input.row_range(), count) {
                 let input = s.bring(&d.input, rows.clone())?;
                 let sums = d.sums.as_ref().map(|a| s.target(&a.output, rows.clone(), false)).transpose()?;
                 let output = s.target(&d.output, rows, d.accumulate)?;
@@ -321,12 +324,13 @@ impl Ops for Staged {
     /// Frame by frame, so that keys and values of one frame are enough; queries in stripes.
     fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
+        let count = self.stripes(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)]);
         for t in 0..work.t {
             let (q, k) = (frame_of(&d.q, t), frame_of(&d.k, t));
             let (v, y) = (frame_of(&d.v, t), frame_of(&d.output, t));
             let k = self.bring(&k, k.row_range())?;
             let v = self.bring(&v, v.row_range())?;
-            for rows in stripes(work.rows.clone(), self.placement.stripes) {
+            for rows in stripes(work.rows.clone(), count) {
                 let q = self.bring(&q, rows.clone())?;
                 let output = self.target(&y, rows, false)?;
                 self.device.attention(&AttentionDesc {
@@ -347,7 +351,8 @@ impl Ops for Staged {
     fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
         d.check()?;
         let factor = d.factors[1];
-        for rows in stripes(d.input.row_range(), self.placement.stripes) {
+        let count = self.stripes(&[Some(&d.input), Some(&d.output)]);
+        for rows in stripes(d.input.row_range(), count) {
             let input = self.bring(&d.input, rows.clone())?;
             let output = self.target(&d.output, rows.start * factor..rows.end * factor, false)?;
             self.device.shuffle(&ShuffleDesc {
@@ -365,7 +370,8 @@ impl Ops for Staged {
     fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
         same_shape("copy", "output", &to, &from)?;
         let (first, start) = (from.row_range().start, to.row_range().start);
-        for rows in stripes(0..from.shape().h, self.placement.stripes) {
+        let count = self.stripes(&[Some(&from), Some(&to)]);
+        for rows in stripes(0..from.shape().h, count) {
             let input = self.bring(&from, first + rows.start..first + rows.end)?;
             let output = self.target(&to, start + rows.start..start + rows.end, false)?;
             self.device.copy(input.view(), output.view())?;
