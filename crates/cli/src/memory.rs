@@ -162,21 +162,22 @@ impl MemoryArgs {
     }
 }
 
+/// Bytes that a line `name:  123 kB` of a file of the system says; `None` where there is none.
+fn kernel_field(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 /// Bytes of memory in all, and those that are free; `None` where the system does not say.
 fn machine() -> (Option<u64>, Option<u64>) {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
-    };
+    let field = |name| kernel_field("/proc/meminfo", name);
     (field("MemTotal:"), field("MemAvailable:"))
 }
 
 /// Highest resident memory of this process so far.
 pub(crate) fn resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
+    kernel_field("/proc/self/status", "VmHWM:")
 }
 
 #[cfg(test)]

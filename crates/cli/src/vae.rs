@@ -7,7 +7,7 @@ use remaster_compute::{Backend, HostTensor};
 use remaster_engine::{Event, Memory, Task};
 use remaster_model::Params;
 use remaster_model::vae::{Gaussian, VaeConfig};
-use remaster_plan::{Clip, Direction, Plan, SPACE, TIME};
+use remaster_plan::{Clip, Direction, Plan};
 use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
@@ -163,11 +163,8 @@ impl<'a> Network<'a> {
     }
 
     fn decode(&mut self, z: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
-        // Saturating: an empty tensor may claim any size.
-        let t = z.shape.t.checked_sub(1).map_or(0, |n| n.saturating_mul(TIME).saturating_add(1));
-        let (h, w) = (z.shape.h.saturating_mul(SPACE), z.shape.w.saturating_mul(SPACE));
         let size = |source| CliError::Size { path: self.args.input.clone(), source };
-        let clip = Clip::new(t, h, w).map_err(size)?;
+        let clip = Clip::of_latents(z.shape.t, z.shape.h, z.shape.w).map_err(size)?;
         tensors::check_frames(&self.args.output, clip.frames())?;
         self.half(Direction::Decode, clip, z, phases)
     }

@@ -50,6 +50,6 @@ pub use ops::{
     Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
     Work,
 };
-pub use store::{Extent, HostStore, NullStore, Store, range_of};
+pub use store::{Extent, HostStore, NullStore, Store};
 pub use tensor::{Band, Shape, Tensor, View};
 pub use weight::{Part, Weight, WeightSource, WeightSpec};

@@ -93,7 +93,7 @@ impl Store for NullStore {
 }
 
 /// Bytes `at..at + bytes` of a store of `len` bytes.
-pub fn range_of(at: u64, bytes: usize, len: usize) -> Result<std::ops::Range<usize>, ComputeError> {
+fn range_of(at: u64, bytes: usize, len: usize) -> Result<std::ops::Range<usize>, ComputeError> {
     let start = usize::try_from(at).ok();
     let end = start.and_then(|s| s.checked_add(bytes)).filter(|end| *end <= len);
     match (start, end) {

@@ -3,7 +3,7 @@
 use remaster_compute::HostTensor;
 use remaster_engine::{EngineError, Memory, Task};
 use remaster_model::vae::Gaussian;
-use remaster_plan::{Candidate, Clip, Direction, Mode, SPACE, TIME};
+use remaster_plan::{Candidate, Clip, Direction, Mode, TIME};
 use remaster_weights::FormulaParams;
 
 use crate::{DoctorError, Judge};
@@ -60,12 +60,7 @@ impl Judge<'_> {
         let shape = input.shape;
         let clip = match direction {
             Direction::Encode => Clip::new(shape.t, shape.h, shape.w)?,
-            // Saturating: an empty tensor may claim any size.
-            Direction::Decode => Clip::new(
-                shape.t.saturating_sub(1).saturating_mul(TIME).saturating_add(1),
-                shape.h.saturating_mul(SPACE),
-                shape.w.saturating_mul(SPACE),
-            )?,
+            Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w)?,
         };
         let settings = self.settings;
         let config = self.golden.config();

@@ -156,17 +156,14 @@ impl Course {
         if last {
             states.iter_mut().for_each(State::finish);
         }
-        if let (Some(bands), [tile, ..]) = (&self.bands, &self.tiles[..]) {
+        for (i, tile) in self.tiles.iter().enumerate() {
             let x = ops.alloc(self.tile_input(tile, frames), self.dtype)?;
             traffic.fill(ops, tile, &x)?;
-            let y = bands::slice(ops, half, bands, states, x)?;
-            traffic.take(ops, 0, tile, y)?;
-            return traffic.end(ops);
-        }
-        for (i, (tile, state)) in self.tiles.iter().zip(states.iter_mut()).enumerate() {
-            let x = ops.alloc(self.tile_input(tile, frames), self.dtype)?;
-            traffic.fill(ops, tile, &x)?;
-            let y = half.forward(&mut Pass { ops, state }, x)?;
+            let y = match &self.bands {
+                // The one tile of a frame in bands has all states.
+                Some(bands) => bands::slice(ops, half, bands, states, x)?,
+                None => half.forward(&mut Pass { ops, state: &mut states[i] }, x)?,
+            };
             traffic.take(ops, i, tile, y)?;
             ops.wait()?;
         }

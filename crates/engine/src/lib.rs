@@ -2,7 +2,7 @@
 //!
 //! A [`Session`] opens the device with an arena of exactly the planned size and takes a clip through one
 //! half of the network, slice by slice: frames from a [`Source`], results to a [`Sink`], what happens as
-//! [`Event`]s. [`measure`] runs the same loop on a meter; that is how a plan knows what it takes.
+//! [`Event`]s. A [`Planner`] runs the same loop on a meter; that is how a plan knows what it takes.
 
 mod bands;
 mod blend;
@@ -17,7 +17,7 @@ mod task;
 
 pub use error::EngineError;
 pub use io::{Event, Memory, Sink, SinkError, Source, SourceError, Summary};
-pub use measure::{Planner, device_sizing, measure};
+pub use measure::{Planner, device_sizing};
 pub use session::{Session, Settings, run};
 pub use spill::{SpillFile, free_space};
 pub use task::Task;

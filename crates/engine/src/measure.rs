@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Rule as Place, Staged};
-use remaster_compute::{DType, NullStore, Ops, Sizing, Tensor, WeightSpec, Work as OpWork};
+use remaster_compute::{DType, NullStore, Ops, Shape, Sizing, Tensor, WeightSpec, Work as OpWork};
 use remaster_model::vae::{Half, State, load, unload};
 use remaster_plan::{Budget, Candidate, Cost, Job, Mode, Peaks, Plan, Rule, Tile, Wish, Work, choose};
 
@@ -47,21 +47,8 @@ pub(crate) fn overhead(course: &Course, disk: u64) -> u64 {
 }
 
 /// Runs `how` on a meter that stands for a device of `sizing`. Tails stay where they are, so all steady
-/// slices are alike: of a long clip the first, one steady slice and the last are run.
-pub fn measure(
-    half: &dyn Half,
-    channels: [usize; 2],
-    dtype: DType,
-    sizing: Box<dyn Sizing>,
-    job: &Job,
-    how: &Candidate,
-) -> Result<Cost, EngineError> {
-    let endless = Peaks { device: u64::MAX / 2, host: u64::MAX / 2, disk: u64::MAX / 2 };
-    measure_within(half, channels, dtype, sizing, job, how, &endless)
-}
-
-/// As `measure`, with an error as soon as one of the memories would pass its limit.
-pub(crate) fn measure_within(
+/// slices are alike: of a long clip the first, one steady slice and the last are run. An error as soon as one of the memories would pass its limit.
+pub(crate) fn measure(
     half: &dyn Half,
     channels: [usize; 2],
     dtype: DType,
@@ -86,6 +73,9 @@ pub(crate) fn measure_within(
     Ok(Cost { peaks, work, largest: ops.largest() })
 }
 
+/// For finding out how much is needed.
+const ENDLESS: Peaks = Peaks { device: u64::MAX / 2, host: u64::MAX / 2, disk: u64::MAX / 2 };
+
 /// Sizes that do not matter.
 struct NoSizing;
 
@@ -98,18 +88,15 @@ impl Sizing for NoSizing {
     }
 }
 
-/// A state with room for every tail that a slice leaves, per tile. Made before anything else lives on the
-/// device, so that what comes and goes does not lie in between.
-pub(crate) fn reserve(
-    ops: &mut dyn Ops,
-    half: &dyn Half,
-    course: &Course,
-    seen: usize,
-) -> Result<Vec<State>, EngineError> {
-    if course.lengths(seen)?.len() <= 1 && seen == 0 {
-        return Ok(vec![State::new(); course.states()]);
+/// Names and shapes of the tails of one state.
+pub(crate) type Tails = Vec<(String, Shape)>;
+
+/// The tails that a slice leaves, per state. Only the network knows them, so it runs on a meter: no weight
+/// may be loaded then.
+pub(crate) fn tails(half: &dyn Half, course: &Course, start: usize) -> Result<Vec<Tails>, EngineError> {
+    if course.lengths(start)?.len() <= 1 && start == 0 {
+        return Ok(vec![Tails::new(); course.states()]);
     }
-    // Which tails there are only the network knows.
     let books = |name| Box::new(NullStore::new(name, 0));
     let meter = Box::new(Meter::endless(Box::new(NoSizing)));
     let mut meter = Staged::new(meter, books("host"), books("spill file"), Placement::DEVICE);
@@ -118,13 +105,25 @@ pub(crate) fn reserve(
     let result = result.and_then(|()| course.slice(&mut meter, half, &mut left, 1, false, &mut Nothing));
     unload(half);
     result?;
+    let list = |s: &State| s.tails().map(|(name, tail)| (name.to_owned(), tail.shape())).collect();
+    Ok(left.iter().map(list).collect())
+}
+
+/// States with room for their tails. Made before anything else lives on the device, so that what comes and
+/// goes does not lie in between.
+pub(crate) fn reserve(
+    ops: &mut dyn Ops,
+    tails: &[Tails],
+    dtype: DType,
+    seen: usize,
+) -> Result<Vec<State>, EngineError> {
     let mut states = Vec::new();
-    for state in &left {
-        let mut tails = Vec::new();
-        for (name, tail) in state.tails() {
-            tails.push((name.to_owned(), ops.alloc_kept(tail.shape(), course.dtype)?));
+    for tails in tails {
+        let mut room = Vec::new();
+        for (name, shape) in tails {
+            room.push((name.clone(), ops.alloc_kept(*shape, dtype)?));
         }
-        states.push(State::with(tails, seen));
+        states.push(State::with(room, seen));
     }
     Ok(states)
 }
@@ -136,7 +135,7 @@ fn dry_run(
     lengths: &[usize],
     seen: usize,
 ) -> Result<Work, EngineError> {
-    let mut states = reserve(ops, half, course, seen)?;
+    let mut states = reserve(ops, &tails(half, course, seen)?, course.dtype, seen)?;
     load(ops, half)?;
     let n = lengths.len();
     let measured: Vec<(usize, u64)> = match n {
@@ -182,7 +181,8 @@ impl<'a> Planner<'a> {
         if let Some(cost) = self.measured.get(how) {
             return Ok(*cost);
         }
-        let cost = measure(self.half, self.channels, self.dtype, (self.sizing)(), &self.job, how)?;
+        let sizing = (self.sizing)();
+        let cost = measure(self.half, self.channels, self.dtype, sizing, &self.job, how, &ENDLESS)?;
         self.measured.insert(*how, cost);
         Ok(cost)
     }

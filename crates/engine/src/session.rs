@@ -14,7 +14,7 @@ use crate::blend::Canvas;
 use crate::course::{Course, Traffic};
 use crate::error::EngineError;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::measure::{overhead, placement, reserve};
+use crate::measure::{Tails, overhead, placement, reserve, tails};
 use crate::spill::SpillFile;
 use crate::state_file::{self, Belongs};
 
@@ -39,10 +39,10 @@ pub struct Session<'a> {
     half: &'a dyn Half,
     course: Course,
     ops: Staged,
+    tails: Vec<Tails>,
     states: Vec<State>,
-    /// Input frames that went through, and result frames made of them.
+    /// Input frames that went through.
     seen: usize,
-    written: usize,
     slice: usize,
 }
 
@@ -82,11 +82,21 @@ impl<'a> Session<'a> {
         };
         let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
-        let mut session =
-            Session { plan, half, course, ops, states: Vec::new(), seen: 0, written: 0, slice: 0 };
-        session.states = reserve(&mut session.ops, half, &session.course, plan.job.start)?;
+        let tails = tails(half, &course, plan.job.start)?;
+        let mut session = Session { plan, half, course, ops, tails, states: Vec::new(), seen: 0, slice: 0 };
+        session.reserve(plan.job.start)?;
         load(&mut session.ops, half)?;
         Ok(session)
+    }
+
+    fn reserve(&mut self, seen: usize) -> Result<(), EngineError> {
+        self.states = reserve(&mut self.ops, &self.tails, self.course.dtype, seen)?;
+        Ok(())
+    }
+
+    /// Result frames made so far.
+    fn written(&self) -> usize {
+        self.course.made(0, self.seen)
     }
 
     /// Whether the whole clip went through.
@@ -126,7 +136,7 @@ impl<'a> Session<'a> {
             sink,
             events,
             seen: self.seen,
-            written: self.written,
+            written: self.written(),
             made,
             input: Vec::new(),
             part: Vec::new(),
@@ -135,9 +145,8 @@ impl<'a> Session<'a> {
         let last = lengths.len() == 1;
         self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
         self.seen += frames;
-        self.written += made;
         let device_peak = self.ops.arena().peak();
-        events(Event::SliceDone { slice: self.slice, written: self.written, device_peak });
+        events(Event::SliceDone { slice: self.slice, written: self.written(), device_peak });
         self.slice += 1;
         Ok(())
     }
@@ -145,7 +154,7 @@ impl<'a> Session<'a> {
     /// What was used so far.
     pub fn summary(&self) -> Summary {
         Summary {
-            frames: self.written,
+            frames: self.written(),
             device_peak: self.ops.arena().peak(),
             host_peak: self.ops.host_arena().peak(),
             disk_peak: self.ops.file_arena().peak(),
@@ -172,10 +181,8 @@ impl<'a> Session<'a> {
     /// Back to the start of the clip, or of another one of the same size.
     pub fn rewind(&mut self) -> Result<(), EngineError> {
         self.states.clear();
-        self.states = reserve(&mut self.ops, self.half, &self.course, 0)?;
-        load(&mut self.ops, self.half)?;
-        (self.seen, self.written, self.slice) = (0, 0, 0);
-        Ok(())
+        (self.seen, self.slice) = (0, 0);
+        self.reserve(0)
     }
 
     /// Writes what the next slice needs of those before.
@@ -196,7 +203,6 @@ impl<'a> Session<'a> {
             });
         }
         self.seen = seen;
-        self.written = self.course.made(0, self.seen);
         Ok(())
     }
 }
@@ -313,7 +319,7 @@ pub fn run(
         while !session.is_done() {
             session.advance(source, sink, events)?;
         }
-        let frame = session.written;
+        let frame = session.written();
         sink.finish().map_err(|source| EngineError::Sink { frame, source })?;
         Ok(session.summary())
     };

@@ -3,11 +3,11 @@
 use remaster_compute::{Backend, CancelToken, Shape, Sizing};
 use remaster_model::vae::{Decoder, Encoder, Half, VaeConfig};
 use remaster_model::{Build, Params, Scope};
-use remaster_plan::{Candidate, Clip, Direction, Job, Plan, VERSION};
+use remaster_plan::{Candidate, Clip, Cost, Direction, Job, Plan, VERSION};
 
 use crate::error::EngineError;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::measure::{Planner, measure, measure_within};
+use crate::measure::{Planner, measure};
 use crate::session::{Session, Settings, run};
 
 /// One clip to take through one half.
@@ -94,9 +94,7 @@ impl Task {
 
     /// A plan that does exactly this, whatever it takes.
     pub fn exactly(&self, how: Candidate) -> Result<Plan, EngineError> {
-        let Settings { backend, dtype, channels, .. } = self.settings;
-        let cost = measure(self.half.as_ref(), channels, dtype, backend.sizing(), &self.job, &how)?;
-        let (peaks, work) = (cost.peaks, cost.work);
+        let Cost { peaks, work, .. } = self.planner().cost(&how)?;
         Ok(Plan { version: VERSION, job: self.job.clone(), how, peaks, work, better: None })
     }
 
@@ -104,7 +102,7 @@ impl Task {
     pub fn replay(&self, plan: &Plan, sizing: Box<dyn Sizing>) -> Result<(), EngineError> {
         let Settings { dtype, channels, .. } = self.settings;
         let half = self.half.as_ref();
-        measure_within(half, channels, dtype, sizing, &self.job, &plan.how, &plan.peaks).map(|_| ())
+        measure(half, channels, dtype, sizing, &self.job, &plan.how, &plan.peaks).map(|_| ())
     }
 
     /// Opens the device.

@@ -104,6 +104,12 @@ impl Clip {
         Ok(Clip { frames, height, width })
     }
 
+    /// The clip that latents `[t, h, w]` stand for. Saturating: an empty tensor may claim any size.
+    pub fn of_latents(t: usize, h: usize, w: usize) -> Result<Self, PlanError> {
+        let frames = t.checked_sub(1).map_or(0, |n| n.saturating_mul(TIME).saturating_add(1));
+        Clip::new(frames, h.saturating_mul(SPACE), w.saturating_mul(SPACE))
+    }
+
     /// Frames.
     pub fn frames(&self) -> usize {
         self.frames

@@ -147,15 +147,6 @@ impl Staged {
         Ok(local)
     }
 
-    /// As `bring`, for an operand that may be absent.
-    fn bring_some<'a>(
-        &mut self,
-        view: Option<&View<'a>>,
-        rows: &Range<usize>,
-    ) -> Result<Option<Local<'a>>, ComputeError> {
-        view.map(|v| self.bring(v, rows.clone())).transpose()
-    }
-
     /// Rows for the device to write; with `filled` what they hold comes along.
     fn target<'a>(
         &mut self,
@@ -184,6 +175,20 @@ impl Staged {
         let Target { local, home } = self.apart(view, rows)?;
         self.device.copy(home, local.view())?;
         Ok(local)
+    }
+
+    /// Room for the new tail of a stripe, beside the old one, of which the next stripe still reads rows. What
+    /// the stripe before `left` can settle now: this one has read what it needs.
+    fn new_tail<'a>(
+        &mut self,
+        carry: Option<&View<'a>>,
+        rows: &Range<usize>,
+        left: &mut Option<Target<'a>>,
+    ) -> Result<Option<Target<'a>>, ComputeError> {
+        if let Some(left) = left.take() {
+            self.settle(left)?;
+        }
+        carry.filter(|_| !rows.is_empty()).map(|v| self.apart(v, rows.clone())).transpose()
     }
 
     /// Gives written rows back to where they live.

@@ -16,10 +16,7 @@ use crate::weight::{Weight, WeightSpec};
 
 impl Staged {
     fn conv_in_stripes(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
-        let stats = match &d.prologue {
-            Some(p) => Some(self.bring(&p.stats, p.stats.row_range())?),
-            None => None,
-        };
+        let stats = d.prologue.as_ref().map(|p| self.bring(&p.stats, p.stats.row_range())).transpose()?;
         let reach = |rows| ConvWork { rows, ..work.clone() }.input_rows();
         let shares = shares(work.rows.clone(), self.placement.stripes, work.h_in, reach);
         let mut left = None;
@@ -32,17 +29,9 @@ impl Staged {
                 self.hint(d.accumulate.then_some(&d.output), &next.rows);
             }
             let input = self.bring(&d.input, held.clone())?;
-            let carried = match &d.carried {
-                Some(v) => Some(self.snapshot(v, held.clone())?),
-                None => None,
-            };
-            let beside = self.bring_some(beside, rows)?;
-            // The next stripe still reads old rows of the tail beside its own: the new ones wait for it.
-            if let Some(left) = left.take() {
-                self.settle(left)?;
-            }
-            let carry = d.carry.as_ref().filter(|_| !tail.is_empty());
-            let carry = carry.map(|v| self.apart(v, tail.clone())).transpose()?;
+            let carried = d.carried.as_ref().map(|v| self.snapshot(v, held.clone())).transpose()?;
+            let beside = beside.map(|v| self.bring(v, rows.clone())).transpose()?;
+            let carry = self.new_tail(d.carry.as_ref(), tail, &mut left)?;
             let sums = d.sums.as_ref().map(|s| self.target(&s.output, rows.clone(), false)).transpose()?;
             let output = self.target(&d.output, rows.clone(), d.accumulate)?;
             self.device.conv(&ConvDesc {
@@ -84,16 +73,8 @@ impl Staged {
                 self.hint(d.carried.as_ref(), &next.held);
             }
             let input = self.bring(&d.input, held.clone())?;
-            let carried = match &d.carried {
-                Some(v) => Some(self.snapshot(v, held.clone())?),
-                None => None,
-            };
-            // The next stripe still reads old rows of the tail beside its own: the new ones wait for it.
-            if let Some(left) = left.take() {
-                self.settle(left)?;
-            }
-            let carry = d.carry.as_ref().filter(|_| !tail.is_empty());
-            let carry = carry.map(|v| self.apart(v, tail.clone())).transpose()?;
+            let carried = d.carried.as_ref().map(|v| self.snapshot(v, held.clone())).transpose()?;
+            let carry = self.new_tail(d.carry.as_ref(), tail, &mut left)?;
             let sums = d.sums.as_ref().map(|s| self.target(&s.output, rows.clone(), false)).transpose()?;
             let output = self.target(&d.output, rows.clone(), false)?;
             self.device.upsample(&UpsampleDesc {
