@@ -42,7 +42,8 @@ pub(crate) fn check(root: &Path) -> Outcome {
     let mut missing = Vec::new();
     for entry in std::fs::read_dir(root.join("testdata")).map_err(|e| failed("testdata", e))? {
         let name = entry.map_err(|e| failed("testdata", e))?.file_name().to_string_lossy().into_owned();
-        let golden = name.strip_suffix(".safetensors");
+        // The doctor runs the two networks of the original; `nano` has a test of its own.
+        let golden = name.strip_suffix(".safetensors").filter(|g| !g.starts_with("nano"));
         if golden.is_some_and(|g| !report.contains(&format!("| {g} |"))) {
             missing.push(name);
         }

@@ -7,19 +7,25 @@ use remaster_compute::{Backend, CpuPath, DType};
 use remaster_model::Build;
 use remaster_plan::Direction;
 
+use crate::compare::CompareArgs;
+use crate::config::ConfigArgs;
 use crate::error::CliError;
+use crate::generate::{CompletionsArgs, ManArgs};
+use crate::help;
+use crate::media::{MediaArgs, ProbeArgs};
 use crate::memory::{Amount, MemoryArgs};
+use crate::models::{ListArgs, VerifyArgs};
+use crate::progress::ProgressArgs;
 
 /// Restore and upscale video with the SeedVR2 networks on your own machine.
-///
-/// Results go to stdout, words for people to stderr. Exit codes: 0 done, 2 wrong usage, 3 bad input,
-/// 4 would not fit in memory, 5 the device failed, 6 a check failed, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "remaster", version, arg_required_else_help = true)]
+#[command(name = "remaster", version, arg_required_else_help = true, after_help = help::AFTER)]
 pub(crate) struct Cli {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -41,11 +47,19 @@ pub(crate) enum Command {
     },
     /// Say what a run of the video VAE would take: memory, disk, work, and how it would be cut.
     Plan(PlanArgs),
-    /// Run the video VAE alone, on tensors or still images.
+    /// Measure how two clips differ: PSNR, SSIM, SSIMULACRA2, delta E, flicker, drift of colour, seams.
+    Compare(CompareArgs),
+    /// Say what is in a video file, and what would be done with it.
+    Probe(ProbeArgs),
+    /// Run the video VAE alone: on video, pictures or tensors.
     Vae {
         #[command(subcommand)]
         command: VaeCommand,
     },
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for every command.
+    Man(ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,6 +194,10 @@ pub(crate) struct PlanArgs {
 pub(crate) enum ModelsCommand {
     /// What a file is, what is in it, and what is wrong with it.
     Inspect(InspectArgs),
+    /// Every model file that is found, and what it is by content.
+    List(ListArgs),
+    /// Whether model files are whole: by hash against the published ones, or tensor by tensor.
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -245,21 +263,25 @@ pub(crate) enum VaeCommand {
     Encode(VaeArgs),
     /// Latents to frames.
     Decode(VaeArgs),
-    /// Frames to latents and back; reports how far the result is from the input.
+    /// Frames to latents and back; sound, subtitles, chapters and tags of a video come along.
     Roundtrip(VaeArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VaeArgs {
-    /// Frames: a PNG, or safetensors with `x` [1, 3, T, H, W] in [-1, 1]. Latents: safetensors with
-    /// `latent` [1, 16, t, h, w].
+    /// A video file, a PNG, a folder of PNGs, or - for y4m from stdin. For decode: a file that encode wrote.
+    /// Tensors too: safetensors with `x` [1, 3, T, H, W] in [-1, 1], or `latent` [1, 16, t, h, w].
     pub(crate) input: PathBuf,
-    /// Where the result goes: `.safetensors`, or `.png` for one frame.
+    /// Where the result goes: a video file, a .png, a folder for PNGs, or - for y4m to stdout; latents and
+    /// tensors go to .safetensors.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// A checkpoint, or formula:tiny or formula:full: made-up weights for testing and timing.
-    #[arg(long, value_name = "FILE|formula:NAME")]
+    /// A checkpoint; identity passes frames through untouched, to see what a file keeps; formula:tiny and
+    /// formula:full are made-up weights for testing and timing.
+    #[arg(long, value_name = "FILE|identity|formula:NAME")]
     pub(crate) weights: String,
+    #[command(flatten)]
+    pub(crate) media: MediaArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// Memory of a device of its own: the backends of this build have none.
@@ -268,6 +290,8 @@ pub(crate) struct VaeArgs {
     /// Overwrite the output if it exists.
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     #[command(flatten)]
     pub(crate) device: Device,
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use remaster_compute::CancelToken;
 use remaster_doctor::{
     DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,
 };
@@ -10,6 +9,7 @@ use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::error::CliError;
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 
 #[derive(Serialize)]
@@ -21,14 +21,14 @@ struct Report {
     stages: Vec<Stage>,
 }
 
-pub(crate) fn run(args: &DoctorArgs, out: &Output) -> Result<(), CliError> {
+pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let backend = args.device.backend()?;
     let goldens = match &args.goldens {
         None => embedded().map_err(DoctorError::from)?,
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let settings = Settings { backend, build: args.device.build(), cancel: CancelToken::default() };
+    let settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
     let mut stages = Vec::new();
     for golden in &goldens {
         out.say(format_args!("running {}", golden.name));

@@ -5,9 +5,15 @@ use std::path::PathBuf;
 use remaster_compute::ComputeError;
 use remaster_doctor::DoctorError;
 use remaster_engine::EngineError;
+use remaster_media::MediaError;
+use remaster_metrics::MetricsError;
+use remaster_pipeline::PipelineError;
 use remaster_plan::PlanError;
 use remaster_weights::{CheckpointError, LoadError, TensorFileError};
 use thiserror::Error;
+
+use crate::config::ConfigError;
+use crate::interrupt::INTERRUPTED;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -31,8 +37,6 @@ pub(crate) enum CliError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} is not a picture that can be used: {reason}")]
-    Picture { path: PathBuf, reason: String },
     #[error("{path} has no tensor {expected}; it has {found}")]
     Tensor { path: PathBuf, expected: String, found: String },
     #[error("{path}: {source}")]
@@ -41,8 +45,6 @@ pub(crate) enum CliError {
         #[source]
         source: PlanError,
     },
-    #[error("the result has {frames} frames, but a PNG holds one; write to a .safetensors file")]
-    Frames { frames: usize },
     #[error("no golden in {path}; a golden is a .safetensors file of testdata")]
     NoGolden { path: PathBuf },
     #[error("cannot use {path}")]
@@ -79,6 +81,20 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
+    Media(#[from] MediaError),
+    #[error(transparent)]
+    Pipeline(PipelineError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error("the PSNR is {psnr:.2} dB, below {least:.2}")]
+    TooFar { psnr: f64, least: f64 },
+    #[error(
+        "{path} holds the light of a scene, not colours of a screen; add --exr to put it through the sRGB curve"
+    )]
+    Exr { path: PathBuf },
+    #[error("{flag} has no effect on {what}; leave it out")]
+    NoEffect { flag: &'static str, what: &'static str },
+    #[error(transparent)]
     Doctor(#[from] DoctorError),
     #[error(
         "{failed} of {total} comparisons are over the tolerance; this machine or build computes wrong numbers"
@@ -86,6 +102,31 @@ pub(crate) enum CliError {
     Unhealthy { failed: usize, total: usize },
     #[error("{path} is not usable: {reason}")]
     Unusable { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("--model-dir says where to look when no files are given; leave out one of them")]
+    FilesAndFolder,
+    #[error("no model files to verify; `remaster models list` says where they are looked for")]
+    NoModels,
+    #[error("{failed} of {total} files are damaged or unverified; nothing was changed")]
+    NotVerified { failed: usize, total: usize },
+    #[error("cannot watch for Ctrl-C")]
+    Handler {
+        #[source]
+        source: ctrlc::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<PipelineError> for CliError {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Media(error) => CliError::Media(error),
+            PipelineError::Engine(error) => CliError::Engine(error),
+            error => CliError::Pipeline(error),
+        }
+    }
 }
 
 impl From<ComputeError> for CliError {
@@ -99,6 +140,9 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             CliError::Exists { .. }
+            | CliError::NoEffect { .. }
+            | CliError::Exr { .. }
+            | CliError::Media(MediaError::Container { .. } | MediaError::Encoder { .. })
             | CliError::Weights { .. }
             | CliError::Threads { .. }
             | CliError::Ending { .. }
@@ -107,7 +151,8 @@ impl CliError {
             | CliError::UnknownMemory { .. }
             | CliError::Stripes
             | CliError::Vram { .. }
-            | CliError::Frames { .. } => 2,
+            | CliError::Config(_)
+            | CliError::FilesAndFolder => 2,
             CliError::Engine(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => {
                 match source {
                     EngineError::Compute(
@@ -115,12 +160,21 @@ impl CliError {
                     )
                     | EngineError::Plan(PlanError::Budget { .. }) => 4,
                     EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
-                    EngineError::Compute(ComputeError::Cancelled) => 130,
+                    EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
                     EngineError::Compute(_) | EngineError::Spill { .. } => 5,
                     _ => 3,
                 }
             }
-            CliError::Floor { .. } | CliError::Unhealthy { .. } | CliError::Unusable { .. } => 6,
+            CliError::Floor { .. }
+            | CliError::TooFar { .. }
+            | CliError::Unhealthy { .. }
+            | CliError::Unusable { .. }
+            | CliError::NotVerified { .. } => 6,
+            CliError::Handler { .. }
+            | CliError::Media(MediaError::NoTool { .. } | MediaError::OldTool { .. }) => 5,
+            CliError::Media(MediaError::Verify { .. }) => 6,
+            CliError::Media(MediaError::Cancelled) => INTERRUPTED,
+            CliError::Interrupted => INTERRUPTED,
             _ => 3,
         }
     }

@@ -111,7 +111,7 @@ enum ModeWord {
 }
 
 /// Code, threads and the small things of a process.
-const PROCESS: u64 = 64 << 20;
+pub(crate) const PROCESS: u64 = 64 << 20;
 
 impl MemoryArgs {
     pub(crate) fn wish(&self) -> Result<Wish, CliError> {
@@ -178,6 +178,18 @@ fn machine() -> (Option<u64>, Option<u64>) {
 /// Highest resident memory of this process so far.
 pub(crate) fn resident() -> Option<u64> {
     kernel_field("/proc/self/status", "VmHWM:")
+}
+
+/// Resident memory of this process now.
+pub(crate) fn resident_now() -> Option<u64> {
+    kernel_field("/proc/self/status", "VmRSS:")
+}
+
+/// What the processor calls itself.
+pub(crate) fn cpu_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("model name"))?;
+    Some(line.trim_start_matches([' ', '\t', ':']).trim().to_owned())
 }
 
 #[cfg(test)]

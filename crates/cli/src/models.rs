@@ -1,5 +1,9 @@
 //! `remaster models`: what a file is and whether it is sound.
 
+mod list;
+mod search;
+mod verify;
+
 use std::collections::BTreeMap;
 
 use remaster_model::vae;
@@ -9,6 +13,9 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::error::CliError;
 use crate::output::Output;
+
+pub(crate) use list::{ListArgs, run as list};
+pub(crate) use verify::{VerifyArgs, run as verify};
 
 #[derive(Serialize)]
 struct Report {

@@ -1,25 +1,33 @@
 //! The only place that prints. A reader that went away (`| head`) is no failure of ours, so what cannot
 //! be written is dropped: `println!` would panic.
 
-use std::cell::Cell;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::error::CliError;
 
 /// Where results and words go. With `--json` stdout gets exactly one document, whatever happens.
 pub(crate) struct Output {
     json: bool,
-    answered: Cell<bool>,
+    answered: Arc<AtomicBool>,
+    screen: Screen,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Output { json, answered: Cell::new(false) }
+        Output { json, answered: Arc::default(), screen: Screen::new(std::io::stderr()) }
+    }
+
+    /// What is on stderr; progress is drawn there.
+    pub(crate) fn screen(&self) -> Screen {
+        self.screen.clone()
     }
 
     /// The result of a command: a JSON document, or `text`.
@@ -29,13 +37,19 @@ impl Output {
         } else {
             text()
         };
-        self.answered.set(true);
+        self.answered.store(true, Ordering::SeqCst);
         stdout(text.trim_end());
+    }
+
+    /// A result that is a file for another program, byte by byte.
+    pub(crate) fn raw(&self, bytes: &[u8]) {
+        self.answered.store(true, Ordering::SeqCst);
+        let _ = std::io::stdout().write_all(bytes);
     }
 
     /// A line for people; not part of the result.
     pub(crate) fn say(&self, line: impl Display) {
-        stderr(line);
+        self.screen.line("message", line);
     }
 
     /// An error with all its causes. A command that found something wrong has given its result already;
@@ -51,9 +65,114 @@ impl Output {
             }
             cause = inner.source();
         }
-        stderr(format_args!("error: {message}"));
-        if self.json && !self.answered.get() {
+        self.screen.line("error", &message);
+        if self.json && !self.answered.swap(true, Ordering::SeqCst) {
             stdout(failure(&message, error.exit_code()));
+        }
+    }
+
+    /// Says [`Output::failed`] from another thread, when the one at work does not answer. Waits for nobody:
+    /// that one may be stuck while it prints.
+    pub(crate) fn farewell(&self, error: &CliError) -> impl Fn() + Send + Sync + 'static {
+        let (json, answered, screen) = (self.json, self.answered.clone(), self.screen.clone());
+        let (message, code) = (error.to_string(), error.exit_code());
+        move || {
+            screen.line_at_once("error", &message);
+            if json && !answered.swap(true, Ordering::SeqCst) {
+                stdout(failure(&message, code));
+            }
+        }
+    }
+}
+
+/// stderr, shared by lines for people and the bar below them.
+#[derive(Clone)]
+pub(crate) struct Screen(Arc<Mutex<Lines>>);
+
+struct Lines {
+    to: Box<dyn Write + Send>,
+    /// The bar as it was drawn last, and how many columns it takes.
+    bar: Option<(String, usize)>,
+    json: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(to: impl Write + Send + 'static) -> Self {
+        Screen(Arc::new(Mutex::new(Lines { to: Box::new(to), bar: None, json: false })))
+    }
+
+    /// From now on every line is a JSON object with a field `event`.
+    pub(crate) fn json_lines(&self) {
+        self.lock().json = true;
+    }
+
+    /// A line above the bar. `kind` is one of `message`, `warning`, `error`.
+    pub(crate) fn line(&self, kind: &'static str, text: impl Display) {
+        self.lock().say(kind, text);
+    }
+
+    /// The same as the last line of all, unless somebody else is writing.
+    fn line_at_once(&self, kind: &'static str, text: &str) {
+        if let Ok(mut lines) = self.0.try_lock() {
+            lines.wipe();
+            lines.bar = None;
+            lines.say(kind, text);
+        }
+    }
+
+    /// A JSON object as a line of its own.
+    pub(crate) fn event(&self, value: &impl Serialize) {
+        if let Ok(text) = serde_json::to_string(value) {
+            self.lock().put(&text);
+        }
+    }
+
+    /// Draws `text`, which takes `columns`, over the bar that is there.
+    pub(crate) fn bar(&self, text: String, columns: usize) {
+        let mut lines = self.lock();
+        // Blanks instead of an escape sequence: they work on every terminal.
+        let before = lines.bar.as_ref().map_or(0, |(_, columns)| *columns);
+        let rest = before.saturating_sub(columns);
+        let _ = write!(lines.to, "\r{text}{:rest$}{:\x08<rest$}", "", "");
+        let _ = lines.to.flush();
+        lines.bar = Some((text, columns));
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        let mut lines = self.lock();
+        lines.wipe();
+        lines.bar = None;
+        let _ = lines.to.flush();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    fn say(&mut self, kind: &'static str, text: impl Display) {
+        let text = match (self.json, kind) {
+            (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
+            (false, "message") => text.to_string(),
+            (false, _) => format!("{kind}: {text}"),
+        };
+        self.put(&text);
+    }
+
+    fn put(&mut self, text: &str) {
+        self.wipe();
+        let _ = writeln!(self.to, "{text}");
+        if let Some((bar, _)) = &self.bar {
+            let _ = write!(self.to, "\r{bar}");
+            let _ = self.to.flush();
+        }
+    }
+
+    fn wipe(&mut self) {
+        if let Some((_, columns)) = self.bar {
+            let _ = write!(self.to, "\r{:columns$}\r", "");
         }
     }
 }
@@ -72,13 +191,90 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn failure(message: &str, exit_code: u8) -> String {
-    format!("{:#}", serde_json::json!({ "error": message, "exit_code": exit_code }))
+    format!("{:#}", json!({ "error": message, "exit_code": exit_code }))
 }
 
 fn stdout(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-fn stderr(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+/// A screen for tests.
+#[cfg(test)]
+pub(crate) mod paper {
+    use super::*;
+
+    /// Keeps what was written.
+    #[derive(Clone, Default)]
+    pub(crate) struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Paper {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+
+        /// What a terminal that knows only carriage return, backspace and newline would show.
+        pub(crate) fn shown(&self) -> Vec<String> {
+            let (mut lines, mut at) = (vec![Vec::new()], 0);
+            for c in self.text().chars() {
+                let line: &mut Vec<char> = lines.last_mut().unwrap();
+                match c {
+                    '\r' => at = 0,
+                    '\x08' => at -= 1,
+                    '\n' => {
+                        lines.push(Vec::new());
+                        at = 0;
+                    }
+                    c => {
+                        match line.get_mut(at) {
+                            Some(place) => *place = c,
+                            None => line.push(c),
+                        }
+                        at += 1;
+                    }
+                }
+            }
+            lines.into_iter().map(|l| l.into_iter().collect::<String>().trim_end().to_owned()).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paper::Paper;
+    use super::*;
+
+    #[test]
+    fn lines_stand_above_the_bar_and_a_shorter_bar_leaves_no_rest() {
+        let paper = Paper::default();
+        let screen = Screen::new(paper.clone());
+        screen.bar("encode 10/65".into(), 12);
+        screen.line("message", "hello");
+        screen.line("warning", "mind the gap");
+        screen.bar("decode".into(), 6);
+        assert_eq!(paper.shown(), ["hello", "warning: mind the gap", "decode"]);
+        screen.clear();
+        assert_eq!(paper.shown(), ["hello", "warning: mind the gap", ""]);
+    }
+
+    #[test]
+    fn with_json_lines_every_line_is_an_object() {
+        let paper = Paper::default();
+        let screen = Screen::new(paper.clone());
+        screen.json_lines();
+        screen.line("error", "no \"frames\"\nat all");
+        let line = &paper.shown()[0];
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&json["event"], &json["text"]), (&json!("error"), &json!("no \"frames\"\nat all")));
+    }
 }

@@ -1,13 +1,12 @@
-//! Frames and latents in files: recognised by content when read, by ending when written.
+//! Frames and latents as plain tensors in safetensors files.
 
-use std::io::Read;
 use std::path::Path;
 
 use remaster_compute::HostTensor;
-use remaster_weights::{CheckpointError, NamedTensor, TensorFileError, read_tensors, write_tensors};
+use remaster_weights::{NamedTensor, read_tensors, write_tensors};
 
 use crate::error::CliError;
-use crate::still;
+use crate::media::has_ending;
 
 /// Name of frames in a file: `[1, 3, T, H, W]` in [-1, 1].
 pub(crate) const FRAMES: &str = "x";
@@ -16,22 +15,7 @@ pub(crate) const LATENT: &str = "latent";
 
 /// Frames or latents with `channels` channels.
 pub(crate) fn read(path: &Path, name: &str, channels: usize) -> Result<HostTensor, CliError> {
-    let failed = |source| CliError::Read { path: path.to_owned(), source };
-    let mut start = [0; 8];
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let is_png = file.read(&mut start).map_err(failed)? == 8 && start == still::SIGNATURE;
-    if name == FRAMES && is_png {
-        return still::read(path);
-    }
-    let tensors = read_tensors(path).map_err(|source| match source {
-        TensorFileError::Checkpoint(CheckpointError::NotSafetensors { .. }) if name == FRAMES => {
-            CliError::Picture {
-                path: path.to_owned(),
-                reason: "it is neither a PNG nor a safetensors file".into(),
-            }
-        }
-        source => CliError::Input { path: path.to_owned(), source },
-    })?;
+    let tensors = read_tensors(path).map_err(|source| CliError::Input { path: path.to_owned(), source })?;
     let found = tensors.iter().find(|t| t.name == name).and_then(|t| match t.shape[..] {
         [1, c, t_, h, w] | [c, t_, h, w] if c == channels => Some((t, [c, t_, h, w])),
         _ => None,
@@ -49,32 +33,29 @@ pub(crate) fn read(path: &Path, name: &str, channels: usize) -> Result<HostTenso
 }
 
 /// Refuses a name that nothing can be written to, before the work is done that would be lost.
-pub(crate) fn check_output(path: &Path, name: &str) -> Result<(), CliError> {
-    let allowed = if name == FRAMES { ".safetensors or .png" } else { ".safetensors" };
-    match has_ending(path, "safetensors") || (name == FRAMES && is_still(path)) {
+pub(crate) fn check_output(path: &Path) -> Result<(), CliError> {
+    match has_ending(path, "safetensors") {
         true => Ok(()),
-        false => Err(CliError::Ending { path: path.to_owned(), allowed }),
+        false => Err(CliError::Ending { path: path.to_owned(), allowed: ".safetensors" }),
     }
 }
 
-/// Refuses several frames for a still, for the same reason.
-pub(crate) fn check_frames(path: &Path, frames: usize) -> Result<(), CliError> {
-    if is_still(path) && frames != 1 { Err(CliError::Frames { frames }) } else { Ok(()) }
+/// Removes what a write to `path` by this process may have left when it was cut off.
+pub(crate) fn remove_parts(path: &Path) {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let start =
+        format!(".{}.{}.", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&start) && name.ends_with(".part") {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
-fn is_still(path: &Path) -> bool {
-    has_ending(path, "png")
-}
-
-fn has_ending(path: &Path, ending: &str) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending))
-}
-
-/// Writes frames or latents; `.png` for a single frame, safetensors otherwise.
+/// Writes frames or latents.
 pub(crate) fn write(path: &Path, name: &str, tensor: &HostTensor) -> Result<(), CliError> {
-    if is_still(path) {
-        return still::write(path, tensor);
-    }
     let s = tensor.shape;
     let named = NamedTensor {
         name: name.to_owned(),

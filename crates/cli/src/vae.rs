@@ -1,9 +1,9 @@
-//! `remaster vae`: the network alone, on tensors and stills.
+//! `remaster vae` on plain tensors; `video` has the rest.
 
 use std::path::Path;
 use std::time::Instant;
 
-use remaster_compute::{Backend, HostTensor};
+use remaster_compute::{Backend, CancelToken, HostTensor};
 use remaster_engine::{Event, Memory, Task};
 use remaster_model::Params;
 use remaster_model::vae::{Gaussian, VaeConfig};
@@ -13,9 +13,13 @@ use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::memory;
 use crate::output::Output;
 use crate::plan;
+use crate::progress::{About, Progress, Summary};
 use crate::tensors::{self, FRAMES, LATENT};
+use crate::video;
 
 /// What one half of the network took.
 #[derive(Debug, Serialize)]
@@ -50,16 +54,24 @@ struct Report {
     /// Round trip only: dB against the input, for values in [-1, 1]; absent if equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     psnr: Option<f64>,
+    summary: Summary,
 }
 
-pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
+pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let (VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args)) = command;
-    let written = if matches!(command, VaeCommand::Encode(_)) { LATENT } else { FRAMES };
-    tensors::check_output(&args.output, written)?;
+    if video::takes(command) {
+        return video::run(command, out, interrupt);
+    }
+    args.media.refuse("tensors")?;
+    tensors::check_output(&args.output)?;
     if args.output.exists() && !args.yes {
         return Err(CliError::Exists { path: args.output.clone() });
     }
-    let mut network = Network::open(args, out)?;
+    let cancel = interrupt.watch()?;
+    let output = args.output.clone();
+    let _half = interrupt.pending(move || tensors::remove_parts(&output));
+    let mut progress = Progress::new(args.progress.mode, out.screen());
+    let mut network = Network::open(args, out, cancel, &mut progress)?;
     let latent = network.config.latent;
     let mut phases = Vec::new();
     let (clip, psnr) = match command {
@@ -79,23 +91,33 @@ pub(crate) fn run(command: &VaeCommand, out: &Output) -> Result<(), CliError> {
         VaeCommand::Roundtrip(_) => {
             let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
             let clip = frames_of(&args.input, &x)?;
-            tensors::check_frames(&args.output, clip.frames())?;
+            for phase in ["load", "encode", "decode"] {
+                network.progress.phase(phase, Some(if phase == "load" { 0 } else { clip.frames() }));
+            }
             let z = network.encode(x.clone(), &mut phases)?;
             let y = network.decode(z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
             (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
     };
+    let backend = network.backend;
+    progress.about(About {
+        device: format!("{}, {}", backend.numerics(), args.device.dtype.name()),
+        model: args.weights.clone(),
+        input: format!("{}, {} x {} x {}", args.input.display(), clip.frames(), clip.height(), clip.width()),
+        output: args.output.display().to_string(),
+    });
     let report = Report {
         input: args.input.display().to_string(),
         output: args.output.display().to_string(),
-        backend: network.backend.name(),
+        backend: backend.name(),
         dtype: args.device.dtype.name(),
         frames: clip.frames(),
         height: clip.height(),
         width: clip.width(),
         phases,
         psnr,
+        summary: progress.finish(),
     };
     out.result(&report, || describe(&report));
     Ok(())
@@ -108,24 +130,9 @@ fn frames_of(path: &Path, x: &HostTensor) -> Result<Clip, CliError> {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!(
-        "{} x {} x {} ({}, {}) -> {}\n",
-        report.frames, report.height, report.width, report.backend, report.dtype, report.output
-    );
-    for p in &report.phases {
-        let rate = 2.0 * (p.macs + p.attention_macs) as f64 / p.seconds / 1e9;
-        text += &format!(
-            "{:8} {:8.2} s  {:7.2} fps  {:7.1} GFLOP/s  peak {:7.1} MiB (planned {:.1})\n",
-            p.phase,
-            p.seconds,
-            report.frames as f64 / p.seconds,
-            rate,
-            p.peak_bytes as f64 / 1048576.0,
-            p.planned_bytes as f64 / 1048576.0,
-        );
-    }
+    let mut text = report.summary.to_string();
     if let Some(psnr) = report.psnr {
-        text += &format!("psnr     {psnr:8.2} dB against the input\n");
+        text += &format!("psnr     {psnr:.2} dB against the input\n");
     }
     text
 }
@@ -136,10 +143,17 @@ struct Network<'a> {
     backend: Backend,
     args: &'a VaeArgs,
     out: &'a Output,
+    cancel: CancelToken,
+    progress: &'a mut Progress,
 }
 
 impl<'a> Network<'a> {
-    fn open(args: &'a VaeArgs, out: &'a Output) -> Result<Self, CliError> {
+    fn open(
+        args: &'a VaeArgs,
+        out: &'a Output,
+        cancel: CancelToken,
+        progress: &'a mut Progress,
+    ) -> Result<Self, CliError> {
         let backend = args.device.backend()?;
         if args.vram.is_some() {
             return Err(CliError::Vram { backend: backend.name() });
@@ -153,7 +167,7 @@ impl<'a> Network<'a> {
                 (config, Box::new(params))
             }
         };
-        Ok(Network { config, params, backend, args, out })
+        Ok(Network { config, params, backend, args, out, cancel, progress })
     }
 
     fn encode(&mut self, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
@@ -165,7 +179,6 @@ impl<'a> Network<'a> {
     fn decode(&mut self, z: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
         let size = |source| CliError::Size { path: self.args.input.clone(), source };
         let clip = Clip::of_latents(z.shape.t, z.shape.h, z.shape.w).map_err(size)?;
-        tensors::check_frames(&self.args.output, clip.frames())?;
         self.half(Direction::Decode, clip, z, phases)
     }
 
@@ -180,19 +193,28 @@ impl<'a> Network<'a> {
         let build = self.args.device.build();
         let mut task = Task::new(&self.config, self.params.as_mut(), direction, clip, self.backend, build);
         task.settings.spill = self.args.memory.folder();
+        task.settings.cancel = self.cancel.clone();
         // The whole clip is read before and kept until it is written.
         let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
         let budget = self.args.memory.shared(2 * frames)?;
         let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
         self.out.say(plan::describe(&plan, false).trim_end());
+        let phase = direction.name();
+        self.progress.plan(plan.peaks.device + plan.peaks.host + memory::PROCESS + 2 * frames, &[]);
+        self.progress.phase("load", Some(0));
+        self.progress.phase(phase, Some(clip.frames()));
+        self.progress.enter("load");
 
         let started = Instant::now();
         let mut loaded = started;
+        let progress = &mut self.progress;
         let (mut source, mut sink) = (Memory::source(input), Memory::sink());
         let summary = task.run(&plan, &mut source, &mut sink, &mut |event| {
             if let Event::Loaded = event {
                 loaded = Instant::now();
+                progress.advance("load", 0, loaded - started);
             }
+            progress.event(phase, &event);
         })?;
         phases.push(Phase {
             phase: direction.name(),

@@ -61,6 +61,7 @@ impl Desk {
         let out = Command::new(env!("CARGO_BIN_EXE_remaster"))
             .args(line.split_whitespace())
             .current_dir(self.0.path())
+            .env("XDG_CONFIG_HOME", self.0.path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -146,7 +147,7 @@ mod words {
     fn help_goes_to_stdout_and_names_the_exit_codes() {
         let run = Desk::new().run("--help");
         run.succeeds();
-        assert!(run.stdout.contains("Exit codes: 0 done, 2 wrong usage, 3 bad input"), "{}", run.stdout);
+        assert!(run.stdout.contains("Exit codes:\n  0    done\n  2    wrong usage"), "{}", run.stdout);
         for line in ["doctor --help", "vae roundtrip --help", "models inspect --help"] {
             let run = Desk::new().run(line);
             run.succeeds();
@@ -301,38 +302,21 @@ mod run_vae {
     const TINY: &str = "--weights formula:tiny";
 
     #[test]
-    fn a_still_goes_through_to_png_and_to_safetensors() {
+    fn a_still_of_any_size_goes_through_and_keeps_its_size_and_depth() {
         let desk = Desk::new();
-        desk.picture("in.png", 24, 16, png::ColorType::Rgb);
+        desk.picture("in.png", 23, 17, png::ColorType::Rgb);
         let run = desk.run(&format!("vae roundtrip in.png -o out.png {TINY} --json"));
         run.succeeds();
         let json = run.json();
-        assert_eq!([&json["frames"], &json["height"], &json["width"]], [1, 16, 24]);
-        assert_eq!(json["phases"][0]["phase"], "encode");
-        assert_eq!(json["phases"][1]["phase"], "decode");
-        for phase in json["phases"].as_array().unwrap() {
-            assert_eq!(phase["peak_bytes"], phase["planned_bytes"], "the plan holds to the byte");
-        }
-        assert!(json["psnr"].as_f64().unwrap() > 0.0);
-
-        desk.run(&format!("vae roundtrip in.png -o out.safetensors {TINY}")).succeeds();
-        let x = &read_tensors(&desk.path("out.safetensors")).unwrap()[0];
-        assert_eq!((x.name.as_str(), &x.shape[..]), ("x", &[1, 3, 1, 16, 24][..]));
-
-        // The PNG holds the same frame in 16 bits.
+        assert_eq!(json["frames"], 1);
+        assert_eq!(json["geometry"]["shown"], serde_json::json!([23, 17]));
+        assert_eq!(json["geometry"]["padded"], serde_json::json!([32, 32]));
+        assert_eq!(json["summary"]["phases"][0]["phase"], "encode");
         let file = std::io::BufReader::new(fs::File::open(desk.path("out.png")).unwrap());
-        let mut reader = png::Decoder::new(file).read_info().unwrap();
-        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
-        let info = reader.next_frame(&mut bytes).unwrap();
-        assert_eq!((info.width, info.height, info.bit_depth), (24, 16, png::BitDepth::Sixteen));
-        for (pixel, levels) in bytes.chunks_exact(6).enumerate() {
-            for colour in 0..3 {
-                let level = u16::from_be_bytes([levels[2 * colour], levels[2 * colour + 1]]);
-                let value = x.data[colour * 16 * 24 + pixel].clamp(-1.0, 1.0);
-                assert!((f32::from(level) / 65535.0 * 2.0 - 1.0 - value).abs() < 2e-5);
-            }
-        }
-        assert_eq!(desk.names(), ["in.png", "out.png", "out.safetensors"]);
+        let reader = png::Decoder::new(file).read_info().unwrap();
+        let info = reader.info();
+        assert_eq!((info.width, info.height, info.bit_depth), (23, 17, png::BitDepth::Eight));
+        assert_eq!(desk.names(), ["in.png", "out.png"]);
     }
 
     #[test]
@@ -390,20 +374,13 @@ mod run_vae {
     #[test]
     fn wrong_sizes_are_named_with_sizes_that_would_do() {
         let desk = Desk::new();
-        desk.picture("wide.png", 30, 16, png::ColorType::Rgb);
         desk.frames("six.safetensors", 6, 16, 16);
         desk.frames("clip.safetensors", 5, 16, 16);
-        for (input, flags, words) in [
-            ("wide.png", "", ["30 pixels", "pad it to 32"]),
-            ("six.safetensors", "", ["6 frames", "use 5 or 9"]),
-        ] {
-            let run = desk.run(&format!("vae encode {input} -o out.safetensors {TINY} --json {flags}"));
-            run.fails(3, &words);
-            run.fails(3, &[input]);
-            let json = run.json();
-            assert_eq!(json["exit_code"], 3);
-            assert!(json["error"].as_str().unwrap().contains(words[0]));
-        }
+        let run = desk.run(&format!("vae encode six.safetensors -o out.safetensors {TINY} --json"));
+        run.fails(3, &["six.safetensors", "6 frames", "use 5 or 9"]);
+        let json = run.json();
+        assert_eq!(json["exit_code"], 3);
+        assert!(json["error"].as_str().unwrap().contains("6 frames"));
         for (flags, words) in [
             ("--slice 6", ["6 frames", "use 8"]),
             ("--mode blend --tile 64 --overlap 64", ["tile of 64", "overlap"]),
@@ -414,7 +391,7 @@ mod run_vae {
             desk.run(&format!("vae encode clip.safetensors -o out.safetensors {TINY} {flags}"))
                 .fails(2, &words);
         }
-        assert_eq!(desk.names(), ["clip.safetensors", "six.safetensors", "wide.png"]);
+        assert_eq!(desk.names(), ["clip.safetensors", "six.safetensors"]);
     }
 
     #[test]
@@ -465,28 +442,25 @@ mod run_vae {
         desk.put("empty.png", "");
         desk.put("page.png", "<!DOCTYPE html><html><body>404</body></html>");
         desk.put("photo.jpg", [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F', 0, 1]);
-        desk.picture("alpha.png", 16, 16, png::ColorType::Rgba);
         desk.tensors(
             "other.safetensors",
             &[NamedTensor { name: "y".into(), shape: vec![2], data: vec![0.0; 2] }],
         );
+        fs::create_dir(desk.path("nothing")).unwrap();
         let before = desk.names();
         for (input, words) in [
-            ("nowhere.png", ["nowhere.png", "cannot read"]),
-            ("empty.png", ["empty.png", "empty"]),
-            ("page.png", ["page.png", "web page"]),
-            ("cut.png", ["cut.png", "end of file"]),
-            ("head.png", ["head.png", "not a picture"]),
-            ("photo.jpg", ["photo.jpg", "neither a PNG nor a safetensors"]),
-            ("alpha.png", ["alpha.png", "flatten the alpha"]),
+            ("nowhere.png", ["nowhere.png", "cannot"]),
+            ("empty.png", ["empty.png", "get it again"]),
+            ("page.png", ["page.png", "get it again"]),
+            ("cut.png", ["cut.png", "get it again"]),
+            ("head.png", ["head.png", "get it again"]),
+            ("photo.jpg", ["photo.jpg", "cannot be read as video"]),
             ("other.safetensors", ["no tensor `x`", "it has `y` [2]"]),
-            (".", [".", "cannot read"]),
+            ("nothing", ["nothing", "without a PNG"]),
         ] {
-            for (command, out) in [("encode", "out.safetensors"), ("roundtrip", "out.png")] {
-                let run = desk.run(&format!("vae {command} {input} -o {out} {TINY} --json"));
-                run.fails(3, &words);
-                assert_eq!(run.json()["exit_code"], 3);
-            }
+            let run = desk.run(&format!("vae encode {input} -o out.safetensors {TINY} --json"));
+            run.fails(3, &words);
+            assert_eq!(run.json()["exit_code"], 3);
         }
         assert_eq!(desk.names(), before);
     }
@@ -500,8 +474,7 @@ mod run_vae {
         let crc = crc32(&bytes[12..29]);
         bytes[29..33].copy_from_slice(&crc.to_be_bytes());
         desk.put("bomb.png", bytes);
-        desk.run(&format!("vae encode bomb.png -o out.safetensors {TINY}"))
-            .fails(3, &["claims 2048 x 2147483640"]);
+        desk.run(&format!("vae encode bomb.png -o out.safetensors {TINY}")).fails(3, &["2048 x 2147483640"]);
     }
 
     /// As PNG wants it; bit by bit, for seventeen bytes.
@@ -540,14 +513,14 @@ mod run_vae {
         let before = desk.names();
         for (line, words) in [
             ("encode in.png -o z.png", ["z.png", "ends in .safetensors"]),
-            ("roundtrip in.png -o out.mp4", ["out.mp4", ".safetensors or .png"]),
-            ("roundtrip clip.safetensors -o out.png", ["5 frames", ".safetensors"]),
-            ("decode z.safetensors -o out.png", ["5 frames", ".safetensors"]),
+            ("roundtrip clip.safetensors -o out.png", ["out.png", "ends in .safetensors"]),
+            ("decode z.safetensors -o out.png", ["out.png", "ends in .safetensors"]),
+            ("roundtrip clip.safetensors -o out.safetensors --lossless", ["--lossless", "tensors"]),
         ] {
             desk.run(&format!("vae {line} {TINY}")).fails(2, &words);
         }
-        for out in ["nowhere/out.png", "nowhere/out.safetensors"] {
-            desk.run(&format!("vae roundtrip in.png -o {out} {TINY}")).fails(3, &["cannot write", out]);
+        for (from, out) in [("in.png", "nowhere/out.png"), ("clip.safetensors", "nowhere/out.safetensors")] {
+            desk.run(&format!("vae roundtrip {from} -o {out} {TINY}")).fails(3, &["cannot write", out]);
         }
         assert_eq!(desk.names(), before);
     }

@@ -26,12 +26,15 @@ pub(crate) struct Course {
     pub(crate) ramp: [usize; 2],
     /// Of shared-statistics mode.
     pub(crate) bands: Option<Bands>,
+    /// The source knows when it is over.
+    pub(crate) open_ended: bool,
 }
 
 /// Frames in and results out. A meter has nothing to do.
 pub(crate) trait Traffic {
-    /// A slice of `frames` input frames begins.
-    fn begin(&mut self, frames: usize) -> Result<(), EngineError>;
+    /// A slice of `frames` input frames begins. Returns how many there are, and whether they are the last:
+    /// only the source of an open-ended clip knows.
+    fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError>;
     /// Writes the frames of a tile into its tensor.
     fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError>;
     /// Gets the result of tile number `i`.
@@ -44,8 +47,12 @@ impl Course {
     /// How `job` goes when it is cut like `how`; `channels` are those of frames and of latents, into the
     /// half and out of it.
     pub(crate) fn new(job: &Job, how: &Candidate, dtype: DType, channels: [usize; 2]) -> Self {
-        let frames = Shape::new(job.clip.frames(), job.clip.height(), job.clip.width(), 0);
-        let (t, h, w) = job.clip.latent();
+        let (mut t, h, w) = job.clip.latent();
+        if job.open_ended {
+            // Long enough for a first, a steady and a last slice: what those take is what any clip takes.
+            t = t.max(job.start + 2 + 3 * (how.slice / TIME));
+        }
+        let frames = Shape::new((t - 1) * TIME + 1, job.clip.height(), job.clip.width(), 0);
         let latents = Shape::new(t, h, w, 0);
         let (input, output, scale) = match job.direction {
             Direction::Encode => (frames, latents, [SPACE, 1]),
@@ -70,6 +77,7 @@ impl Course {
             scale,
             ramp,
             bands,
+            open_ended: job.open_ended,
         }
     }
 
@@ -100,6 +108,25 @@ impl Course {
         let (rest, length) = (total.saturating_sub(seen), self.slice / TIME * unit);
         let length = if length == 0 { rest.max(1) } else { length };
         Ok((0..rest).step_by(length).map(|start| length.min(rest - start)).collect())
+    }
+
+    /// Input frames of the next slice, and about how many slices are left with it; `None` at the end.
+    pub(crate) fn next(&self, seen: usize) -> Option<(usize, usize)> {
+        let unit = if self.scale[0] == 1 { 1 } else { TIME };
+        let (left, step) = (self.input.t.saturating_sub(seen), self.slice / TIME * unit);
+        let length = match (step, seen) {
+            (0, _) => left,
+            (step, 0) => 1 + step,
+            (step, _) => step,
+        };
+        let length = if self.open_ended { length } else { length.min(left) };
+        let after = left.saturating_sub(length);
+        (length > 0).then(|| (length, 1 + if step == 0 { 0 } else { after.div_ceil(step) }))
+    }
+
+    /// Whether a clip may end behind this many input frames.
+    pub(crate) fn may_end(&self, seen: usize) -> bool {
+        seen > 0 && (self.scale[0] == 1 || seen % TIME == 1)
     }
 
     /// Output frames made of input frames `seen..seen + frames`.
@@ -142,7 +169,8 @@ impl Course {
         f32s(Shape { t: longest, ..self.input }) + result + cut
     }
 
-    /// One slice of `frames` frames through the network; `states` has as many as `states()` says.
+    /// One slice of `frames` frames through the network; `states` has as many as `states()` says. Returns
+    /// how many frames there were, and whether they were the last.
     pub(crate) fn slice(
         &self,
         ops: &mut Staged,
@@ -151,8 +179,11 @@ impl Course {
         frames: usize,
         last: bool,
         traffic: &mut dyn Traffic,
-    ) -> Result<(), EngineError> {
-        traffic.begin(frames)?;
+    ) -> Result<(usize, bool), EngineError> {
+        let (frames, last) = traffic.begin(frames, last)?;
+        if frames == 0 {
+            return Ok((frames, last));
+        }
         if last {
             states.iter_mut().for_each(State::finish);
         }
@@ -167,6 +198,7 @@ impl Course {
             traffic.take(ops, i, tile, y)?;
             ops.wait()?;
         }
-        traffic.end(ops)
+        traffic.end(ops)?;
+        Ok((frames, last))
     }
 }

@@ -7,12 +7,12 @@ use thiserror::Error;
 /// Why frames could not be read.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct SourceError(pub String);
+pub struct SourceError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Why a result could not be written.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct SinkError(pub String);
+pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Gives frames (for a decoder: latents) in order.
 pub trait Source {
@@ -23,7 +23,7 @@ pub trait Source {
 /// Takes results in order.
 pub trait Sink {
     /// The next frames. `first` counts from the start of the clip.
-    fn write(&mut self, first: usize, frames: &HostTensor) -> Result<(), SinkError>;
+    fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), SinkError>;
 
     /// Everything was written.
     fn finish(&mut self) -> Result<(), SinkError> {
@@ -64,7 +64,10 @@ impl Source for Memory {
         let values = self.clip.frames(self.position..self.position + frames);
         match out.get_mut(..values.len()) {
             Some(out) => out.copy_from_slice(values),
-            None => return Err(SourceError(format!("frames of {} asked for as {shape}", self.clip.shape))),
+            None => {
+                let reason = format!("frames of {} asked for as {shape}", self.clip.shape);
+                return Err(SourceError(reason.into()));
+            }
         }
         self.position += frames;
         Ok(frames)
@@ -72,7 +75,7 @@ impl Source for Memory {
 }
 
 impl Sink for Memory {
-    fn write(&mut self, _first: usize, frames: &HostTensor) -> Result<(), SinkError> {
+    fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
         self.clip.shape = Shape { t: self.clip.shape.t + frames.shape.t, ..frames.shape };
         self.clip.data.extend_from_slice(&frames.data);
         Ok(())

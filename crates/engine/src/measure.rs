@@ -16,8 +16,8 @@ use crate::spill::QUEUE;
 struct Nothing;
 
 impl Traffic for Nothing {
-    fn begin(&mut self, _: usize) -> Result<(), EngineError> {
-        Ok(())
+    fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
+        Ok((frames, last))
     }
     fn fill(&mut self, _: &mut dyn Ops, _: &Tile, _: &Tensor) -> Result<(), EngineError> {
         Ok(())

@@ -44,6 +44,8 @@ pub struct Session<'a> {
     /// Input frames that went through.
     seen: usize,
     slice: usize,
+    /// The source of an open-ended clip came to its end.
+    over: bool,
 }
 
 impl Drop for Session<'_> {
@@ -83,7 +85,8 @@ impl<'a> Session<'a> {
         let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
         let tails = tails(half, &course, plan.job.start)?;
-        let mut session = Session { plan, half, course, ops, tails, states: Vec::new(), seen: 0, slice: 0 };
+        let mut session =
+            Session { plan, half, course, ops, tails, states: Vec::new(), seen: 0, slice: 0, over: false };
         session.reserve(plan.job.start)?;
         load(&mut session.ops, half)?;
         Ok(session)
@@ -101,7 +104,12 @@ impl<'a> Session<'a> {
 
     /// Whether the whole clip went through.
     pub fn is_done(&self) -> bool {
-        self.seen >= self.course.input.t
+        self.over || (!self.course.open_ended && self.seen >= self.course.input.t)
+    }
+
+    /// Input frames that the next slice takes; 0 at the end.
+    pub fn wants(&self) -> usize {
+        if self.is_done() { 0 } else { self.course.next(self.seen).map_or(0, |(frames, _)| frames) }
     }
 
     /// Input frames that went through.
@@ -121,15 +129,9 @@ impl<'a> Session<'a> {
                 format!("the plan starts at frame {}, but nothing was restored", self.plan.job.start);
             return Err(EngineError::State { reason });
         }
-        let lengths = self.course.lengths(self.seen)?;
-        let Some(frames) = lengths.first().copied() else { return Ok(()) };
-        events(Event::SliceStarted {
-            slice: self.slice,
-            of: self.slice + lengths.len(),
-            done: self.seen,
-            frames,
-        });
-        let made = self.course.made(self.seen, frames);
+        let Some((frames, left)) = self.course.next(self.seen).filter(|_| !self.over) else { return Ok(()) };
+        let of = self.slice + left;
+        events(Event::SliceStarted { slice: self.slice, of, done: self.seen, frames });
         let mut live = Live {
             course: &self.course,
             source,
@@ -137,14 +139,16 @@ impl<'a> Session<'a> {
             events,
             seen: self.seen,
             written: self.written(),
-            made,
+            made: 0,
             input: Vec::new(),
             part: Vec::new(),
             result: Made::Nothing,
         };
-        let last = lengths.len() == 1;
-        self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
+        let last = left == 1 && !self.course.open_ended;
+        let (frames, last) =
+            self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
         self.seen += frames;
+        self.over = last;
         let device_peak = self.ops.arena().peak();
         events(Event::SliceDone { slice: self.slice, written: self.written(), device_peak });
         self.slice += 1;
@@ -181,7 +185,7 @@ impl<'a> Session<'a> {
     /// Back to the start of the clip, or of another one of the same size.
     pub fn rewind(&mut self) -> Result<(), EngineError> {
         self.states.clear();
-        (self.seen, self.slice) = (0, 0);
+        (self.seen, self.slice, self.over) = (0, 0, false);
         self.reserve(0)
     }
 
@@ -232,15 +236,18 @@ enum Made {
 }
 
 impl Traffic for Live<'_, '_> {
-    fn begin(&mut self, frames: usize) -> Result<(), EngineError> {
+    fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
         let shape = Shape { t: frames, ..self.course.input };
         self.input.resize(shape.len(), 0.0);
         let failed = |source| EngineError::Source { frame: self.seen, source };
         let got = self.source.read(shape, &mut self.input).map_err(failed)?;
-        match got < frames {
-            true => Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t }),
-            false => Ok(()),
+        let over = got < frames;
+        if over && !(self.course.open_ended && self.course.may_end(self.seen + got)) {
+            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
         }
+        self.input.truncate(got * shape.len() / frames.max(1));
+        self.made = self.course.made(self.seen, got);
+        Ok((got, last || over))
     }
 
     fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError> {
@@ -289,7 +296,7 @@ impl Traffic for Live<'_, '_> {
             Made::Nothing => return Ok(()),
         };
         self.sink
-            .write(self.written, &frames)
+            .write(self.written, frames)
             .map_err(|source| EngineError::Sink { frame: self.written, source })
     }
 }

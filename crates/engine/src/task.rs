@@ -56,6 +56,7 @@ impl Task {
             direction,
             clip,
             start: 0,
+            open_ended: false,
             dtype: build.dtype.name().into(),
             collapse: build.collapse,
             numerics: backend.numerics(),

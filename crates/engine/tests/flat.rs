@@ -25,7 +25,7 @@ impl Source for Noise {
 struct Count(usize);
 
 impl Sink for Count {
-    fn write(&mut self, first: usize, frames: &HostTensor) -> Result<(), SinkError> {
+    fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), SinkError> {
         assert_eq!(first, self.0);
         self.0 += frames.shape.t;
         Ok(())

@@ -7,8 +7,9 @@ use common::{clip, way};
 use remaster_compute::{Backend, DType, HostTensor};
 use remaster_engine::{Event, Memory, Task};
 use remaster_model::Build;
+use remaster_model::vae::NullVae;
 use remaster_plan::{Candidate, Direction, Mode, Tiling};
-use remaster_testkit::{NullVae, Rng};
+use remaster_testkit::Rng;
 
 fn through(which: NullVae, clip: remaster_plan::Clip, how: Candidate, input: HostTensor) -> HostTensor {
     let direction = if which == NullVae::Encoder { Direction::Encode } else { Direction::Decode };

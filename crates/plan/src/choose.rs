@@ -52,12 +52,15 @@ pub fn candidates(
         Some(n) if !n.is_multiple_of(TIME) => {
             return Err(PlanError::Slice { frames: n, nearest: n.next_multiple_of(TIME) });
         }
+        Some(0) if job.open_ended => return Err(PlanError::OpenEnded),
         Some(n) => vec![n],
+        None if job.open_ended => SLICES.to_vec(),
         // A clip of one slice has no state.
         None if job.clip.frames() <= SLICES[0] + 1 => [0].into_iter().chain(SLICES).collect(),
         None => SLICES.to_vec(),
     };
-    let lengths: Vec<usize> = lengths.into_iter().filter(|n| *n == 0 || job.clip.frames() > n + 1).collect();
+    let whole_clip = |n: usize| n != 0 && job.clip.frames() <= n + 1 && !job.open_ended;
+    let lengths: Vec<usize> = lengths.into_iter().filter(|n| !whole_clip(*n)).collect();
     let lengths = if lengths.is_empty() { vec![0] } else { lengths };
     let mut list = Vec::new();
     if let None | Some(WishedMode::Whole) = wish.mode {
@@ -197,6 +200,7 @@ mod tests {
             direction: Direction::Decode,
             clip: Clip::new(frames, 480, 864).unwrap(),
             start: 0,
+            open_ended: false,
             dtype: "bf16".into(),
             collapse: true,
             numerics: "test".into(),

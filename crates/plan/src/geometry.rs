@@ -52,6 +52,9 @@ pub enum PlanError {
         /// The smallest budget that would do.
         smallest: String,
     },
+    /// One piece of unknown length.
+    #[error("a clip of unknown length cannot run in one piece; use --slice 16 or leave it out")]
+    OpenEnded,
     /// A slice that is not a multiple of 4 frames.
     #[error("a slice of {frames} frames is not a multiple of 4; use {nearest}")]
     Slice {

@@ -39,6 +39,9 @@ pub struct Job {
     /// Input frames (for a decoder: latents) that went through before: the run goes on from a saved state.
     #[serde(default)]
     pub start: usize,
+    /// `clip` says only about how many frames there are; the source knows when it is over.
+    #[serde(default)]
+    pub open_ended: bool,
     /// Storage of weights and activations: `f32`, `bf16` or `f16`.
     pub dtype: String,
     /// Whether upsamplers are folded.

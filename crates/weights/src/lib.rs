@@ -5,6 +5,7 @@
 //! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
 //! * [`open_vae`]: all of that for the video VAE, and the values as [`CheckpointParams`];
 //! * [`FormulaParams`]: weights that are a pure function of their name, for tests and benchmarks;
+//! * [`published`]: which of the public files one is, by its hash;
 //! * [`read_tensors`], [`write_tensors`]: f32 tensors in and out of files.
 //!
 //! A file is judged by its content, never by its name. Nothing here uses the network.
@@ -35,6 +36,7 @@ mod identify;
 mod load;
 mod names;
 mod near;
+mod published;
 mod report;
 mod sniff;
 mod stored;
@@ -45,11 +47,12 @@ pub use error::{CheckpointError, LoadError, ReadError, TensorFault};
 pub use formula::{
     Checksum, FormulaError, FormulaParams, checksum, fill_formula, fill_uniform, formula_value, uniform,
 };
-pub use hash::sha256_hex;
+pub use hash::{sha256_hex, sha256_in_pieces};
 pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
 pub use identify::{Identity, Kind, VaeDoubt, identify};
 pub use load::{CheckpointParams, open_vae};
 pub use names::{RULES, Rule, Stored};
+pub use published::{PUBLISHED, Published, published};
 pub use report::{Applied, LoadReport, Missing, WrongDtype, WrongShape, check};
 pub use stored::StoredDtype;
 pub use tensorfile::{NamedTensor, TensorFileError, parse_tensors, read_tensors, write_tensors};

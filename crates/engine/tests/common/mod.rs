@@ -96,7 +96,7 @@ impl Source for Broken {
 }
 
 impl Sink for Broken {
-    fn write(&mut self, first: usize, frames: &HostTensor) -> Result<(), remaster_engine::SinkError> {
+    fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), remaster_engine::SinkError> {
         if self.after == 0 {
             return Err(remaster_engine::SinkError("no space left on device".into()));
         }

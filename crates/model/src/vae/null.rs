@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use super::{Act, Half, Module, Pass};
 use remaster_compute::{ComputeError, HostTensor, Shape, Weight};
-use remaster_model::vae::{Act, Half, Module, Pass};
 
 /// Frames of a latent, and pixels of a cell each way.
 const TIME: usize = 4;

@@ -1,0 +1,396 @@
+//! Video as people name it: which file, how to read it, what to write. And `remaster probe`.
+
+use std::ffi::OsStr;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use remaster_compute::CancelToken;
+use remaster_media::{
+    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, PictureInfo, PictureWriter, Pictures,
+    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
+};
+use remaster_pipeline::Resize;
+
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+
+/// How video is read and written.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Video")]
+pub(crate) struct MediaArgs {
+    /// Size of the result: pixels of the short side (720), a factor (2x), or WIDTHxHEIGHT.
+    #[arg(long, value_name = "N|Nx|WxH", value_parser = resolution)]
+    pub(crate) resolution: Option<Resize>,
+    /// Frames per second of a folder of pictures, like 25 or 24000/1001.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    fps: Option<Rate>,
+    /// Read and write OpenEXR pictures: their scene light goes through the sRGB curve, and back.
+    #[arg(long)]
+    exr: bool,
+    /// Make frames of the fields of interlaced video.
+    #[arg(long)]
+    deinterlace: bool,
+    /// What to do with PQ and HLG: refuse, or keep the signal as it is.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
+    hdr: HdrWord,
+    /// What to do with files that the decoder complains about: refuse, or keep what it could make of them.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
+    damaged: HdrWord,
+    /// Video encoder of ffmpeg with its options, like 'libx265 -crf 16' [default: by file name and depth].
+    #[arg(long, value_name = "ENCODER ...")]
+    video: Option<String>,
+    /// Samples of the output, like yuv420p10le [default: those of the input, as far as the encoder takes them].
+    #[arg(long, value_name = "FORMAT", alias = "pix-fmt")]
+    pixel_format: Option<String>,
+    /// Write FFV1, which loses nothing; needs .mkv.
+    #[arg(long, conflicts_with = "video")]
+    lossless: bool,
+    /// Sound of the output: copy, or none.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "copy")]
+    audio: AudioWord,
+    /// Where ffmpeg is; ffprobe must lie beside it [default: where the system finds it].
+    #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
+    ffmpeg: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum HdrWord {
+    Refuse,
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AudioWord {
+    Copy,
+    None,
+}
+
+/// Frames per second.
+#[derive(Clone, Copy, Debug)]
+struct Rate(TimeBase);
+
+fn rate(word: &str) -> Result<Rate, String> {
+    let wrong = || format!("`{word}` is no frame rate; write 25, 23.976 or 24000/1001");
+    let (num, den) = match word.split_once('/') {
+        Some((num, den)) => (num.parse().map_err(|_| wrong())?, den.parse().map_err(|_| wrong())?),
+        None => match word {
+            "23.976" | "23.98" => (24000, 1001),
+            "29.97" => (30000, 1001),
+            "59.94" => (60000, 1001),
+            _ => {
+                let value: f64 = word.parse().map_err(|_| wrong())?;
+                ((value * 1000.0).round() as u64, 1000)
+            }
+        },
+    };
+    if !(1..=1_000_000).contains(&num) || !(1..=1_000_000).contains(&den) {
+        return Err(wrong());
+    }
+    Ok(Rate(TimeBase { num, den }))
+}
+
+/// The largest side that can be asked for.
+const LARGEST: usize = 16384;
+
+fn resolution(word: &str) -> Result<Resize, String> {
+    let wrong = || format!("`{word}` is no size; write 1080 (short side), 2x, 1920x1080, 720p, 1080p or 4k");
+    let side = |text: &str| {
+        let n: usize = text.parse().map_err(|_| wrong())?;
+        if (16..=LARGEST).contains(&n) {
+            Ok(n)
+        } else {
+            Err(format!("{n} is not from 16 to {LARGEST} pixels"))
+        }
+    };
+    let lower = word.to_ascii_lowercase();
+    if lower == "4k" {
+        return Ok(Resize::Short(2160));
+    }
+    if let Some(lines) = lower.strip_suffix('p') {
+        return Ok(Resize::Short(side(lines)?));
+    }
+    if let Some(factor) = lower.strip_suffix('x') {
+        let factor: f64 = factor.parse().map_err(|_| wrong())?;
+        return if (0.1..=16.0).contains(&factor) {
+            Ok(Resize::Times((factor * 100.0).round() as usize))
+        } else {
+            Err(format!("{factor} is not from 0.1 to 16"))
+        };
+    }
+    match lower.split_once('x') {
+        Some((width, height)) => Ok(Resize::Exactly([side(width)?, side(height)?])),
+        None => Ok(Resize::Short(side(&lower)?)),
+    }
+}
+
+/// Whether a path stands for stdin or stdout.
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
+}
+
+/// A clip that was opened.
+pub(crate) struct Opened {
+    pub(crate) source: Box<dyn FrameSource>,
+    /// What ffprobe found, for files.
+    pub(crate) probe: Option<Probe>,
+    /// Of pictures.
+    pub(crate) info: Option<PictureInfo>,
+    /// Words for people.
+    pub(crate) notes: Vec<String>,
+    /// The number of frames is no guess.
+    pub(crate) counted: bool,
+}
+
+impl MediaArgs {
+    /// An error if a flag was given that cannot matter for `what`.
+    pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
+        let flags = [
+            ("--resolution", self.resolution.is_some()),
+            ("--fps", self.fps.is_some()),
+            ("--exr", self.exr),
+            ("--deinterlace", self.deinterlace),
+            ("--hdr", self.hdr == HdrWord::Keep),
+            ("--damaged", self.damaged == HdrWord::Keep),
+        ];
+        let given = flags.iter().find(|(_, given)| *given);
+        self.refuse_output(what)?;
+        given.map_or(Ok(()), |(flag, _)| Err(CliError::NoEffect { flag, what }))
+    }
+
+    /// Comparing reads and writes no video.
+    pub(crate) fn refuse_for_compare(&self) -> Result<(), CliError> {
+        self.refuse_output("a comparison")?;
+        match self.resolution {
+            Some(_) => Err(CliError::NoEffect { flag: "--resolution", what: "a comparison" }),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for flags of the output.
+    pub(crate) fn refuse_output(&self, what: &'static str) -> Result<(), CliError> {
+        let flags = [
+            ("--video", self.video.is_some()),
+            ("--pixel-format", self.pixel_format.is_some()),
+            ("--lossless", self.lossless),
+            ("--audio", self.audio == AudioWord::None),
+        ];
+        let given = flags.iter().find(|(_, given)| *given);
+        given.map_or(Ok(()), |(flag, _)| Err(CliError::NoEffect { flag, what }))
+    }
+
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            exr: self.exr,
+            deinterlace: self.deinterlace,
+            keep_hdr: self.hdr == HdrWord::Keep,
+            keep_damaged: self.damaged == HdrWord::Keep,
+        }
+    }
+
+    pub(crate) fn tools(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
+        Ok(Tools::find(self.ffmpeg.as_deref(), stop(cancel))?)
+    }
+
+    /// Opens whatever `path` names.
+    pub(crate) fn open(&self, path: &Path, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
+        let options = self.read_options();
+        let stop = stop(tools.cancel);
+        let picture = path.is_dir() || has_ending(path, "png") || has_ending(path, "exr");
+        if has_ending(path, "exr") && !self.exr {
+            return Err(CliError::Exr { path: path.to_owned() });
+        }
+        if !picture && self.exr {
+            return Err(CliError::NoEffect { flag: "--exr", what: "video" });
+        }
+        if !picture && self.fps.is_some() {
+            return Err(CliError::NoEffect { flag: "--fps", what: "a video, which has its own clock" });
+        }
+        if is_pipe(path) || has_ending(path, "y4m") {
+            let input: Box<dyn std::io::Read + Send> = if is_pipe(path) {
+                Box::new(std::io::stdin())
+            } else {
+                let failed = |source| MediaError::Open { path: path.to_owned(), source };
+                Box::new(std::fs::File::open(path).map_err(failed)?)
+            };
+            let reader =
+                Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), options, stop)?;
+            let notes = reader.format().colour.guesses().into_iter().collect();
+            return Ok(Opened { source: Box::new(reader), probe: None, info: None, notes, counted: false });
+        }
+        if picture {
+            let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
+            let mut notes = Vec::new();
+            if path.is_dir() && self.fps.is_none() {
+                notes.push(
+                    "pictures have no clock: 25 frames per second are taken; --fps says another".into(),
+                );
+            }
+            let pictures = Pictures::open(path, rate, options, stop)?;
+            let info = Some(pictures.info().clone());
+            return Ok(Opened { source: Box::new(pictures), probe: None, info, notes, counted: true });
+        }
+        let tools = tools.get()?;
+        let probe = look(tools, path)?;
+        let source = Decoder::open(tools, &probe, options)?;
+        let notes = probe.video.notes.clone();
+        Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, counted: false })
+    }
+
+    /// Makes whatever `path` names. Notes are for people.
+    pub(crate) fn create(
+        &self,
+        path: &Path,
+        format: &Format,
+        from: Option<&Probe>,
+        info: Option<&PictureInfo>,
+        overwrite: bool,
+        tools: &mut Lazy<'_>,
+    ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
+        let pictures = has_ending(path, "png")
+            || has_ending(path, "exr")
+            || path.extension().is_none() && !is_pipe(path);
+        if is_pipe(path) || has_ending(path, "y4m") {
+            self.refuse_output("y4m, which has samples and nothing else")?;
+            let place = (!is_pipe(path)).then(|| (path.to_owned(), overwrite));
+            let notes = left_behind(from, "y4m");
+            return Ok((Box::new(Y4mWriter::create(place, format)?), notes));
+        }
+        if pictures {
+            self.refuse_output("pictures")?;
+            let writer = PictureWriter::create(path, format, info, overwrite)?;
+            return Ok((Box::new(writer), left_behind(from, "pictures")));
+        }
+        let options = WriteOptions {
+            video: self.video.clone(),
+            pixel_format: self.pixel_format.clone(),
+            lossless: self.lossless,
+            no_audio: self.audio == AudioWord::None,
+            overwrite,
+        };
+        let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
+        let notes = encoder.notes().to_vec();
+        Ok((Box::new(encoder), notes))
+    }
+}
+
+fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {
+    let streams = from.map_or(0, |p| p.others.len());
+    if streams == 0 {
+        Vec::new()
+    } else {
+        vec![format!("{streams} other streams stay behind: {what} hold none")]
+    }
+}
+
+/// ffmpeg is looked for when it is needed: pictures and pipes work without it.
+pub(crate) struct Lazy<'a> {
+    args: &'a MediaArgs,
+    cancel: &'a CancelToken,
+    found: Option<Tools>,
+    interrupt: &'a Interrupt,
+    pending: Vec<crate::interrupt::Pending>,
+}
+
+impl<'a> Lazy<'a> {
+    pub(crate) fn new(args: &'a MediaArgs, cancel: &'a CancelToken, interrupt: &'a Interrupt) -> Self {
+        Lazy { args, cancel, found: None, interrupt, pending: Vec::new() }
+    }
+
+    pub(crate) fn get(&mut self) -> Result<&Tools, CliError> {
+        if self.found.is_none() {
+            let tools = self.args.tools(self.cancel)?;
+            let children = tools.clone();
+            self.pending.push(self.interrupt.pending(move || children.kill_all()));
+            self.found = Some(tools);
+        }
+        self.found.as_ref().ok_or(CliError::Interrupted)
+    }
+}
+
+fn stop(cancel: &CancelToken) -> Stop {
+    let cancel = cancel.clone();
+    Stop::when(move || cancel.is_cancelled())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// A video file.
+    pub(crate) input: PathBuf,
+    /// Where ffmpeg is [default: where the system finds it].
+    #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
+    ffmpeg: Option<PathBuf>,
+}
+
+pub(crate) fn probe(args: &ProbeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let cancel = interrupt.watch()?;
+    let tools = Tools::find(args.ffmpeg.as_deref(), stop(&cancel))?;
+    let probe = look(&tools, &args.input)?;
+    out.result(&probe, || describe(&probe));
+    Ok(())
+}
+
+fn describe(probe: &Probe) -> String {
+    let v = &probe.video;
+    let mut text = format!("{}\n", probe.path.display());
+    let mut line = |what: &str, value: String| text += &format!("  {what:10} {value}\n");
+    line("container", probe.format.clone());
+    if let Some(duration) = probe.duration {
+        line("duration", format!("{duration:.3} s"));
+    }
+    let rate = v.rate.map_or("unknown rate".into(), |r| format!("{:.3} fps", r.num as f64 / r.den as f64));
+    let frames = v.frames.map_or("unknown".into(), |n| format!("about {n}"));
+    line("video", format!("{} {} x {}, {rate}, {frames} frames", v.codec, v.width, v.height));
+    let alpha = if v.alpha { ", alpha" } else { "" };
+    line("samples", format!("{}, {} bit{alpha}", v.pixel_format, v.depth));
+    if v.sample_aspect != [1, 1] {
+        line("pixels", format!("{}:{} wide", v.sample_aspect[0], v.sample_aspect[1]));
+    }
+    let c = &v.colour;
+    let tag = |t: &remaster_media::Tag| format!("{}{}", t.value, if t.guessed { " (guessed)" } else { "" });
+    line("colour", format!("matrix {}, range {}", tag(&c.matrix), tag(&c.range)));
+    line("", format!("primaries {}, transfer {}", tag(&c.primaries), tag(&c.transfer)));
+    if let Some(fields) = &v.fields {
+        line("fields", format!("interlaced, {fields}: needs --deinterlace"));
+    }
+    if c.is_hdr() {
+        line("hdr", format!("{}: needs --hdr keep", c.transfer.value));
+    }
+    for s in &probe.others {
+        let language = s.language.as_ref().map_or(String::new(), |l| format!(" ({l})"));
+        let cover = if s.cover { ", cover picture" } else { "" };
+        line(&s.kind, format!("{}{language}{cover}", s.codec));
+    }
+    if probe.chapters > 0 {
+        line("chapters", probe.chapters.to_string());
+    }
+    for note in v.notes.iter().filter(|n| !n.starts_with("untagged")) {
+        line("note", note.clone());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_rates_as_people_write_them() {
+        assert_eq!(resolution("720"), Ok(Resize::Short(720)));
+        assert_eq!(resolution("1080p"), Ok(Resize::Short(1080)));
+        assert_eq!(resolution("4K"), Ok(Resize::Short(2160)));
+        assert_eq!(resolution("1.5x"), Ok(Resize::Times(150)));
+        assert_eq!(resolution("640x360"), Ok(Resize::Exactly([640, 360])));
+        for word in ["", "x", "0", "99999", "17x", "axb", "640x", "-5"] {
+            assert!(resolution(word).is_err(), "{word}");
+        }
+        assert_eq!(rate("25").unwrap().0, TimeBase { num: 25000, den: 1000 });
+        assert_eq!(rate("23.976").unwrap().0, TimeBase { num: 24000, den: 1001 });
+        assert!(rate("0").is_err() && rate("-3").is_err() && rate("1/0").is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! `remaster models list`: every model file that would be found, and what it is by content.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use remaster_model::vae;
+use remaster_plan::bytes;
+use remaster_weights::{Checkpoint, Kind, LoadReport, check};
+use serde::Serialize;
+
+use super::search::{self, Found, ModelDirArgs, Place, Surroundings};
+use super::word;
+use crate::error::CliError;
+use crate::output::Output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    dirs: ModelDirArgs,
+    /// Also list readable files that are none of these networks.
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Folders in the order in which they are searched.
+    searched: Vec<Searched>,
+    files: Vec<Entry>,
+    /// Readable files of other networks that are not listed.
+    others: usize,
+}
+
+#[derive(Serialize)]
+struct Searched {
+    why: &'static str,
+    folder: String,
+    exists: bool,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    file: String,
+    /// Why its folder was searched.
+    place: &'static str,
+    bytes: u64,
+    /// As in `models inspect`; absent if the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    precision: Option<String>,
+    /// This version can run it.
+    usable: bool,
+    /// Why not, or why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) fn run(args: &ListArgs, out: &Output) -> Result<(), CliError> {
+    let places = search::places(args.dirs.model_dir.as_deref(), &Surroundings::read());
+    let found = search::find(&places)?;
+    let is_other = |f: &Found| matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown);
+    let others = if args.all { 0 } else { found.iter().filter(|f| is_other(f)).count() };
+    let files: Vec<Entry> =
+        found.iter().filter(|f| args.all || !is_other(f)).map(|f| entry(f, &places)).collect();
+    let searched = places.iter().map(|p| Searched {
+        why: p.why,
+        folder: p.folder.display().to_string(),
+        exists: p.folder.is_dir(),
+    });
+    let report = Report { searched: searched.collect(), files, others };
+    if report.files.is_empty() {
+        out.say("no model files; looked in");
+        for place in &report.searched {
+            let missing = if place.exists { "" } else { ", which does not exist" };
+            out.say(format_args!("  {} ({}){missing}", place.folder, place.why));
+        }
+        out.say("put `ema_vae_fp16.safetensors` into one of them, or name a folder with --model-dir");
+    }
+    if report.others > 0 {
+        out.say(format_args!("{} files of other networks are not listed; --all shows them", report.others));
+    }
+    out.result(&report, || describe(&report));
+    Ok(())
+}
+
+fn entry(found: &Found, places: &[Place]) -> Entry {
+    let (kind, precision, reason) = match &found.content {
+        Err(error) => (None, None, Some(error.to_string())),
+        Ok((checkpoint, identity)) => {
+            let reason = match &identity.kind {
+                Kind::Vae { .. } => fit(checkpoint, &identity.kind)
+                    .filter(|fit| !fit.is_complete())
+                    .map(|fit| fit.to_string().replace("\n ", ";")),
+                Kind::UnclearVae { doubt } => Some(doubt.to_string()),
+                Kind::Dit3b | Kind::Dit7b => Some("this version runs only the VAE".to_owned()),
+                Kind::Unknown => Some("not a network of SeedVR2".to_owned()),
+            };
+            (Some(word(&identity.kind)), Some(precision(checkpoint)), reason)
+        }
+    };
+    Entry {
+        file: found.path.display().to_string(),
+        place: places.get(found.place).map_or("", |p| p.why),
+        bytes: found.bytes,
+        kind,
+        precision,
+        usable: reason.is_none(),
+        reason,
+    }
+}
+
+/// How a VAE fits its network; `None` for anything else.
+pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
+    match kind {
+        Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
+        _ => None,
+    }
+}
+
+/// Number formats, the one with the most bytes first: `F16`, or `F8_E4M3 + F16`.
+fn precision(checkpoint: &Checkpoint) -> String {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for tensor in checkpoint.tensors() {
+        *sizes.entry(tensor.dtype().to_string()).or_default() += tensor.bytes().len() as u64;
+    }
+    let mut sizes: Vec<(u64, String)> = sizes.into_iter().map(|(name, bytes)| (bytes, name)).collect();
+    sizes.sort_by(|a, b| b.cmp(a));
+    sizes.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" + ")
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = String::new();
+    for e in &report.files {
+        let (kind, precision) = (e.kind.unwrap_or("-"), e.precision.as_deref().unwrap_or("-"));
+        text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));
+        if let Some(reason) = &e.reason {
+            text += &format!("{:35}  {reason}\n", "");
+        }
+    }
+    text
+}
+
+/// A path on one line, whatever is in its name.
+pub(super) fn shown(path: impl AsRef<Path>) -> String {
+    let text = path.as_ref().display().to_string();
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

@@ -1,0 +1,394 @@
+//! `remaster vae` on video: plans both halves, runs the pipeline, says what it took.
+
+use std::path::Path;
+
+use remaster_compute::{Backend, CancelToken};
+use remaster_engine::Task;
+use remaster_media::{Format, remove_parts};
+use remaster_model::Params;
+use remaster_model::vae::{NullVae, VaeConfig};
+use remaster_pipeline::{Done, Event, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip};
+use remaster_plan::{Budget, Clip, Direction, Plan};
+use remaster_weights::{FormulaParams, open_vae};
+use serde::Serialize;
+
+use crate::args::{VaeArgs, VaeCommand};
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::media::{Lazy, has_ending, is_pipe};
+use crate::memory;
+use crate::output::Output;
+use crate::plan;
+use crate::progress::{About, Progress, Summary};
+
+/// Frames of a slice that are counted on before there is a plan.
+const SLICE: usize = 16;
+
+/// The encoder has a third of the work and of the memory; half if that is too little.
+const SHARES: [(u64, u64); 3] = [(1, 3), (1, 2), (2, 3)];
+
+#[derive(Debug, Serialize)]
+struct Report {
+    input: String,
+    output: String,
+    backend: &'static str,
+    dtype: &'static str,
+    /// Frames that were written.
+    frames: usize,
+    /// Sizes before, in and after the network.
+    geometry: Geometry,
+    /// What was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<Format>,
+    notes: Vec<String>,
+    plans: Vec<Plan>,
+    summary: Summary,
+}
+
+/// Whether a command is about video and pictures. Tensors in `.safetensors` files go another way.
+pub(crate) fn takes(command: &VaeCommand) -> bool {
+    match command {
+        VaeCommand::Encode(args) => !has_ending(&args.input, "safetensors"),
+        VaeCommand::Roundtrip(args) => {
+            !has_ending(&args.input, "safetensors") && !has_ending(&args.output, "safetensors")
+        }
+        VaeCommand::Decode(args) => !has_ending(&args.output, "safetensors") && is_latent_file(&args.input),
+    }
+}
+
+/// Other tensor files have their latents channel by channel, without a clip around them.
+fn is_latent_file(path: &Path) -> bool {
+    LatentFile::open(path).is_ok() || !has_ending(path, "safetensors")
+}
+
+pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let (VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args)) = command;
+    if !is_pipe(&args.output) && args.output.exists() && !args.yes {
+        return Err(CliError::Exists { path: args.output.clone() });
+    }
+    if matches!(command, VaeCommand::Encode(_)) && !has_ending(&args.output, "safetensors") {
+        return Err(CliError::Ending { path: args.output.clone(), allowed: ".safetensors" });
+    }
+    let cancel = interrupt.watch()?;
+    let output = args.output.clone();
+    let _half = interrupt.pending(move || remove_parts(&output));
+    let tools = Lazy::new(&args.media, &cancel, interrupt);
+    let mut progress = Progress::new(args.progress.mode, out.screen());
+    let backend = args.device.backend()?;
+    if args.vram.is_some() {
+        return Err(CliError::Vram { backend: backend.name() });
+    }
+    progress.about(About {
+        device: format!("{}, {}", backend.numerics(), args.device.dtype.name()),
+        model: args.weights.clone(),
+        input: args.input.display().to_string(),
+        output: args.output.display().to_string(),
+    });
+    let network = Network::open(args, backend, cancel.clone())?;
+    let run = Run { args, out, network, progress, tools };
+    match command {
+        VaeCommand::Roundtrip(_) => run.roundtrip(),
+        VaeCommand::Encode(_) => run.encode(),
+        VaeCommand::Decode(_) => run.decode(),
+    }
+}
+
+struct Run<'a> {
+    args: &'a VaeArgs,
+    out: &'a Output,
+    network: Network<'a>,
+    progress: Progress,
+    tools: Lazy<'a>,
+}
+
+impl Run<'_> {
+    fn roundtrip(mut self) -> Result<(), CliError> {
+        let (args, media) = (self.args, &self.args.media);
+        let opened = media.open(&args.input, &mut self.tools)?;
+        let mut notes = opened.notes;
+        let format = opened.source.format().clone();
+        let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
+        let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let budget = self.budget(&geometry)?;
+        let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
+            .map(|direction| self.network.task(direction, clip, open_ended));
+        let (mut plans, mut refused) = (None, None);
+        for (part, of) in SHARES {
+            let first = encoder
+                .as_mut()
+                .map_err(take)?
+                .planner()
+                .plan(&share(&budget, part, of), &args.memory.wish()?);
+            let first = match first {
+                Ok(plan) => plan,
+                Err(error) => {
+                    refused = Some(error);
+                    continue;
+                }
+            };
+            let rest = less(&budget, &first);
+            match decoder.as_mut().map_err(take)?.planner().plan(&rest, &args.memory.wish()?) {
+                Ok(second) => {
+                    plans = Some([first, second]);
+                    break;
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        let (encoder, decoder) = (encoder?, decoder?);
+        let Some(plans) = plans else {
+            return Err(refused.map_or(CliError::Interrupted, Into::into));
+        };
+        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
+        let (sink, more) = media.create(
+            &args.output,
+            &shown,
+            opened.probe.as_ref(),
+            opened.info.as_ref(),
+            args.yes,
+            &mut self.tools,
+        )?;
+        notes.extend(more);
+        self.announce(&plans, &geometry, &format, opened.counted, &notes);
+        let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
+        let clamp = !self.network.is_identity();
+        let progress = &mut self.progress;
+        let done =
+            roundtrip(opened.source, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
+        self.report(&done, geometry, Some(format), notes, plans.into())
+    }
+
+    fn encode(mut self) -> Result<(), CliError> {
+        let (args, media) = (self.args, &self.args.media);
+        media.refuse_output("latents")?;
+        let opened = media.open(&args.input, &mut self.tools)?;
+        let mut notes = opened.notes;
+        let format = opened.source.format().clone();
+        if format.layout.alpha {
+            notes.push("alpha does not go through the network: a latent file has none".into());
+        }
+        let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
+        let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let task = self.network.task(Direction::Encode, clip, open_ended)?;
+        let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
+        let plans = [plan];
+        self.announce(&plans, &geometry, &format, opened.counted, &notes);
+        let progress = &mut self.progress;
+        let half = Half { task: &task, plan: &plans[0] };
+        let channels = self.network.latent();
+        let done = encode(opened.source, &args.output, args.yes, geometry, half, channels, &mut |event| {
+            follow(progress, &event);
+        })?;
+        self.report(&done, geometry, Some(format), notes, plans.into())
+    }
+
+    fn decode(mut self) -> Result<(), CliError> {
+        let (args, media) = (self.args, &self.args.media);
+        if media.resolution.is_some() {
+            return Err(CliError::NoEffect { flag: "--resolution", what: "latents, which have their size" });
+        }
+        let file = LatentFile::open(&args.input)?;
+        let shape = file.shape();
+        if shape.c != self.network.latent() {
+            let (expected, found) = (self.network.latent(), shape.c);
+            let reason = format!("it has {found} channels, but this network takes {expected}");
+            return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
+        }
+        let size = |source| CliError::Size { path: args.input.clone(), source };
+        let clip = Clip::of_latents(shape.t, shape.h, shape.w).map_err(size)?;
+        let frames = file.timestamps().len();
+        let Some(format) = file.about().format(frames) else {
+            let reason = format!("samples like {} are not known", file.about().samples);
+            return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
+        };
+        let geometry = file.about().geometry;
+        let task = self.network.task(Direction::Decode, clip, false)?;
+        let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
+        let plans = [plan];
+        let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
+        self.announce(&plans, &geometry, &format, true, &notes);
+        let progress = &mut self.progress;
+        let half = Half { task: &task, plan: &plans[0] };
+        let clamp = !self.network.is_identity();
+        let done = decode(&file, sink, half, clamp, &mut |event| follow(progress, &event))?;
+        self.report(&done, geometry, None, notes, plans.into())
+    }
+
+    /// What the networks may use, beside frames on their way.
+    fn budget(&self, geometry: &Geometry) -> Result<Budget, CliError> {
+        self.args.memory.shared(held_bytes(geometry, SLICE))
+    }
+
+    fn announce(
+        &mut self,
+        plans: &[Plan],
+        geometry: &Geometry,
+        format: &Format,
+        counted: bool,
+        notes: &[String],
+    ) {
+        for note in notes {
+            self.out.say(format_args!("note: {note}"));
+        }
+        let mut work = Vec::new();
+        let mut planned = memory::PROCESS + held_bytes(geometry, SLICE);
+        for p in plans {
+            self.out.say(plan::describe(p, false).trim_end());
+            planned += p.peaks.device + p.peaks.host;
+            let macs = (p.work.macs + p.work.attention_macs) as f64 / p.job.clip.frames() as f64;
+            work.push((p.job.direction.name(), macs.max(1.0)));
+        }
+        self.progress.plan(planned, &work);
+        for (phase, _) in &work {
+            match (format.frames, counted) {
+                (Some(n), true) => self.progress.phase(phase, Some(n)),
+                (Some(n), false) => self.progress.phase_about(phase, n),
+                (None, _) => self.progress.phase(phase, None),
+            }
+        }
+        self.progress.phase("finish", Some(0));
+    }
+
+    fn report(
+        self,
+        done: &Done,
+        geometry: Geometry,
+        source: Option<Format>,
+        notes: Vec<String>,
+        plans: Vec<Plan>,
+    ) -> Result<(), CliError> {
+        let Run { args, out, mut progress, .. } = self;
+        progress.advance("finish", 0, done.finishing);
+        let report = Report {
+            input: args.input.display().to_string(),
+            output: args.output.display().to_string(),
+            backend: self.network.backend.name(),
+            dtype: args.device.dtype.name(),
+            frames: done.frames,
+            geometry,
+            source,
+            notes,
+            plans,
+            summary: progress.finish(),
+        };
+        // Where stdout carries the frames, the summary is for people only.
+        if is_pipe(&args.output) {
+            out.say(report.summary);
+        } else {
+            out.result(&report, || report.summary.to_string());
+        }
+        Ok(())
+    }
+}
+
+fn take(error: &mut CliError) -> CliError {
+    std::mem::replace(error, CliError::Interrupted)
+}
+
+/// Shows what happens.
+fn follow(progress: &mut Progress, event: &Event<'_>) {
+    match event {
+        Event::Loaded | Event::Tile { .. } => {}
+        Event::Advanced { phase, frames, busy, .. } => {
+            progress.enter(phase);
+            progress.advance(phase, *frames, *busy);
+        }
+        Event::Finishing => progress.enter("finish"),
+        Event::Warning(text) => progress.warn(text),
+    }
+}
+
+/// The clip to plan for, and whether only its source knows where it ends.
+fn clip(geometry: &Geometry, frames: Option<usize>, counted: bool) -> Result<(Clip, bool), CliError> {
+    let [width, height] = geometry.padded;
+    let frames = frames.unwrap_or(1).max(1);
+    let clip = Clip::new((frames - 1).next_multiple_of(4) + 1, height, width);
+    Ok((clip.map_err(|source| CliError::Sizes { source })?, !counted))
+}
+
+fn share(budget: &Budget, part: u64, of: u64) -> Budget {
+    match *budget {
+        Budget::Shared { ram, disk } => Budget::Shared { ram: ram / of * part, disk: disk / of * part },
+        Budget::Apart { vram, ram, disk } => {
+            Budget::Apart { vram: vram / of * part, ram: ram / of * part, disk: disk / of * part }
+        }
+    }
+}
+
+/// What is left when `plan` has taken its part.
+fn less(budget: &Budget, plan: &Plan) -> Budget {
+    let peaks = plan.peaks;
+    match *budget {
+        Budget::Shared { ram, disk } => Budget::Shared {
+            ram: ram.saturating_sub(peaks.device + peaks.host),
+            disk: disk.saturating_sub(peaks.disk),
+        },
+        Budget::Apart { vram, ram, disk } => Budget::Apart {
+            vram: vram.saturating_sub(peaks.device),
+            ram: ram.saturating_sub(peaks.host),
+            disk: disk.saturating_sub(peaks.disk),
+        },
+    }
+}
+
+/// The weights a person named.
+struct Network<'a> {
+    args: &'a VaeArgs,
+    backend: Backend,
+    cancel: CancelToken,
+    weights: Weights,
+}
+
+enum Weights {
+    Identity,
+    Formula(VaeConfig),
+    File(VaeConfig, std::cell::RefCell<Box<dyn Params>>),
+}
+
+impl<'a> Network<'a> {
+    fn open(args: &'a VaeArgs, backend: Backend, cancel: CancelToken) -> Result<Self, CliError> {
+        let weights = match args.weights.as_str() {
+            "identity" => Weights::Identity,
+            "formula:tiny" => Weights::Formula(VaeConfig::tiny()),
+            "formula:full" => Weights::Formula(VaeConfig::full()),
+            word if word.starts_with("formula:") => return Err(CliError::Weights { word: word.to_owned() }),
+            file => {
+                let (config, params, _) = open_vae(Path::new(file))?;
+                Weights::File(config, std::cell::RefCell::new(Box::new(params)))
+            }
+        };
+        Ok(Network { args, backend, cancel, weights })
+    }
+
+    fn is_identity(&self) -> bool {
+        matches!(self.weights, Weights::Identity)
+    }
+
+    /// Channels of a latent.
+    fn latent(&self) -> usize {
+        match &self.weights {
+            Weights::Identity => NullVae::Decoder.channels()[0],
+            Weights::Formula(config) | Weights::File(config, _) => config.latent,
+        }
+    }
+
+    fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Result<Task, CliError> {
+        let build = self.args.device.build();
+        let mut task = match &self.weights {
+            Weights::Identity => {
+                let half = if direction == Direction::Encode { NullVae::Encoder } else { NullVae::Decoder };
+                Task::with(Box::new(half), half.channels(), direction, clip, self.backend, build)
+            }
+            Weights::Formula(config) => {
+                Task::new(config, &mut FormulaParams, direction, clip, self.backend, build)
+            }
+            Weights::File(config, params) => {
+                Task::new(config, params.borrow_mut().as_mut(), direction, clip, self.backend, build)
+            }
+        };
+        task.job.open_ended = open_ended;
+        task.settings.spill = self.args.memory.folder();
+        task.settings.cancel = self.cancel.clone();
+        Ok(task)
+    }
+}

@@ -1,0 +1,58 @@
+//! Frames on their way: the two traits, and what both sides know about a clip.
+
+use remaster_picture::{Frame, Layout};
+use serde::Serialize;
+
+use crate::colour::Colour;
+use crate::error::MediaError;
+use crate::nut::TimeBase;
+use crate::probe::Hdr;
+
+/// What frames of a clip have in common.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Format {
+    /// Columns of a frame as it is shown.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// How samples were stored: depth, chroma and alpha are kept where the output can.
+    #[serde(skip)]
+    pub layout: Layout,
+    /// What the numbers mean.
+    pub colour: Colour,
+    /// Static metadata of HDR10.
+    pub hdr: Option<Hdr>,
+    /// Shape of a pixel, width by height.
+    pub sample_aspect: [u32; 2],
+    /// Unit of timestamps.
+    pub time_base: TimeBase,
+    /// Frames per second on average, if known.
+    pub rate: Option<TimeBase>,
+    /// About how many frames to expect. Only the end of the clip tells for sure.
+    pub frames: Option<usize>,
+}
+
+impl Format {
+    /// 3, or 4 with alpha.
+    pub fn channels(&self) -> usize {
+        if self.layout.alpha { 4 } else { 3 }
+    }
+}
+
+/// Gives frames in order.
+pub trait FrameSource: Send {
+    /// What the frames are.
+    fn format(&self) -> &Format;
+
+    /// The next frame goes into `frame`; its timestamp is returned, or `None` at the end.
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError>;
+}
+
+/// Takes frames in order. One that is dropped before `finish` leaves nothing behind.
+pub trait FrameSink: Send {
+    /// The next frame, to be shown at `pts`.
+    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError>;
+
+    /// All frames were written: completes the file, checks it and puts it into its place.
+    fn finish(self: Box<Self>) -> Result<(), MediaError>;
+}

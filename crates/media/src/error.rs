@@ -1,0 +1,220 @@
+//! What can go wrong between a file and its frames.
+
+use std::io;
+use std::path::PathBuf;
+
+use remaster_picture::PictureError;
+use thiserror::Error;
+
+/// Why a clip could not be read or written.
+#[derive(Debug, Error)]
+pub enum MediaError {
+    /// ffmpeg is not there.
+    #[error(
+        "cannot start {program}: {reason}; install ffmpeg 5.1 or newer, or say where it is with --ffmpeg"
+    )]
+    NoTool {
+        /// What was tried.
+        program: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// ffmpeg is too old.
+    #[error(
+        "{program} is version {found}, but 5.1 or newer is needed; install a newer one, or say where it is with --ffmpeg"
+    )]
+    OldTool {
+        /// What was asked.
+        program: String,
+        /// What it said.
+        found: String,
+    },
+    /// A file cannot be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path} cannot be read as video: {reason}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// Sound without a picture.
+    #[error("{path} has no video stream; it has {found}")]
+    NoVideo {
+        /// Which.
+        path: PathBuf,
+        /// What there is instead.
+        found: String,
+    },
+    /// A frame size that is not believed.
+    #[error(
+        "{path} claims frames of {width} x {height}; up to {limit} pixels each way, and {area} in all, are read"
+    )]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Columns.
+        width: u64,
+        /// Rows.
+        height: u64,
+        /// Most columns or rows.
+        limit: u64,
+        /// Most pixels.
+        area: u64,
+    },
+    /// Samples that are not understood.
+    #[error(
+        "{path} has {what}, which is not read; convert it first, for example with ffmpeg -pix_fmt yuv444p10le"
+    )]
+    Samples {
+        /// Which.
+        path: PathBuf,
+        /// Pixel format or matrix.
+        what: String,
+    },
+    /// Fields instead of frames.
+    #[error("{path} is interlaced ({order}); add --deinterlace to make frames of its fields first")]
+    Interlaced {
+        /// Which.
+        path: PathBuf,
+        /// Order of the fields.
+        order: String,
+    },
+    /// High dynamic range.
+    #[error(
+        "{path} is HDR ({transfer}), but the networks know standard range only; add --hdr keep to pass the signal through as it is, tags and all"
+    )]
+    Hdr {
+        /// Which.
+        path: PathBuf,
+        /// The transfer curve.
+        transfer: String,
+    },
+    /// Frames of several sizes.
+    #[error("{path} changes its picture size at frame {frame}; cut it there and run the parts")]
+    SizeChange {
+        /// Which.
+        path: PathBuf,
+        /// The first frame of another size.
+        frame: usize,
+    },
+    /// The decoder complained.
+    #[error("{path} is damaged near frame {frame}: {reason}; add --damaged keep to use what can be decoded")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// How far the decoder came.
+        frame: usize,
+        /// Its words.
+        reason: String,
+    },
+    /// Fewer frames than the file should have.
+    #[error(
+        "{path} ends after {got} frames, but its own header speaks of {stated}; add --damaged keep to use what is there"
+    )]
+    Truncated {
+        /// Which.
+        path: PathBuf,
+        /// Frames that came.
+        got: usize,
+        /// Frames that should have come.
+        stated: usize,
+    },
+    /// Not a single frame.
+    #[error("{path} has no frame that could be decoded")]
+    Empty {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A child took too long.
+    #[error("{what} gave no sign of life for {seconds} s and was stopped; the file may be built to do that")]
+    Stalled {
+        /// Which child.
+        what: &'static str,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// A child said too much.
+    #[error("{what} gave more than {limit} bytes of description; the file may be built to do that")]
+    TooMuch {
+        /// Which child.
+        what: &'static str,
+        /// How much is taken.
+        limit: usize,
+    },
+    /// A child failed.
+    #[error("{what} failed: {reason}")]
+    Child {
+        /// Which.
+        what: &'static str,
+        /// Its words.
+        reason: String,
+    },
+    /// A stream of bytes between us and a child, or from stdin, is not what it should be.
+    #[error("{what} is broken: {reason}")]
+    Broken {
+        /// Which stream.
+        what: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// Reading or writing failed.
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was done.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A picture of a sequence.
+    #[error("{path}: {source}")]
+    Picture {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: PictureError,
+    },
+    /// Samples could not be converted.
+    #[error(transparent)]
+    Convert(#[from] PictureError),
+    /// An output that cannot hold what the clip has.
+    #[error("{path} cannot hold {what}; {hint}")]
+    Container {
+        /// Which.
+        path: PathBuf,
+        /// What does not go in.
+        what: String,
+        /// What would.
+        hint: String,
+    },
+    /// An encoder that is not known.
+    #[error("this ffmpeg has no video encoder `{name}`; `ffmpeg -encoders` lists what it has")]
+    Encoder {
+        /// What was asked for.
+        name: String,
+    },
+    /// The finished file is not what was written.
+    #[error("the written file did not stand up to its check: {reason}; nothing was put at {path}")]
+    Verify {
+        /// Where it would have gone.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+    /// Stopped by the person.
+    #[error("stopped")]
+    Cancelled,
+}
+
+impl MediaError {
+    pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
+        MediaError::Broken { what, reason: reason.into() }
+    }
+}

@@ -1,0 +1,35 @@
+//! Video in and out for Remaster.
+//!
+//! * [`probe`]: what is in a file;
+//! * [`FrameSource`] and [`FrameSink`]: frames in order, with their timestamps;
+//! * [`Decoder`], [`Encoder`]: any file, through ffmpeg as a child process, watched and never left behind;
+//! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg.
+//!
+//! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
+//! that no default of another program changes a colour. Timestamps travel with the frames.
+
+mod child;
+mod clip;
+mod colour;
+mod decode;
+mod encode;
+mod error;
+mod nut;
+mod place;
+mod probe;
+mod sequence;
+mod target;
+mod y4m;
+
+pub use child::{Stop, Tools};
+pub use clip::{Format, FrameSink, FrameSource};
+pub use colour::{Colour, Said, Tag};
+pub use decode::{Decoder, ReadOptions};
+pub use encode::Encoder;
+pub use error::MediaError;
+pub use nut::TimeBase;
+pub use place::remove_parts;
+pub use probe::{Hdr, MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
+pub use sequence::{PictureInfo, PictureWriter, Pictures};
+pub use target::{Container, WriteOptions};
+pub use y4m::{Y4mReader, Y4mWriter};

@@ -1,0 +1,394 @@
+//! What an output file will be: encoder, samples, and which streams go along. Decided before the first frame.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use remaster_picture::{Kind, Layout};
+use serde::Serialize;
+
+use crate::child::Tools;
+use crate::clip::Format;
+use crate::colour::Colour;
+use crate::error::MediaError;
+use crate::nut::fourcc;
+use crate::probe::{Probe, Stream};
+
+/// What a person asked for.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Encoder and its options, like `libx265 -crf 16`.
+    pub video: Option<String>,
+    /// Samples, in ffmpeg's words.
+    pub pixel_format: Option<String>,
+    /// Lose nothing: FFV1.
+    pub lossless: bool,
+    /// Leave sound out.
+    pub no_audio: bool,
+    /// Replace a file that is there.
+    pub overwrite: bool,
+}
+
+/// Kinds of files that are written by ffmpeg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Container {
+    /// Takes everything.
+    Mkv,
+    /// For players.
+    Mp4,
+    /// For editors.
+    Mov,
+    /// For browsers.
+    Webm,
+    /// Whatever ffmpeg makes of the name.
+    Other,
+}
+
+impl Container {
+    fn of(path: &Path) -> Self {
+        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+        match ending.as_str() {
+            "mkv" => Container::Mkv,
+            "mp4" | "m4v" => Container::Mp4,
+            "mov" => Container::Mov,
+            "webm" => Container::Webm,
+            _ => Container::Other,
+        }
+    }
+}
+
+/// An output that was decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    /// Samples that go through the pipe and into the encoder.
+    pub(crate) layout: Layout,
+    /// What the encoder is told; packed RGB may be padded there.
+    pub(crate) pixel_format: String,
+    pub(crate) colour: Colour,
+    /// Arguments of the encoder.
+    pub(crate) encoder: Vec<String>,
+    /// Arguments for the streams that go along.
+    pub(crate) streams: Vec<String>,
+    /// Words for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Codecs that lose nothing: what comes in like that goes out like that.
+const LOSSLESS: [&str; 12] = [
+    "ffv1", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "rawvideo", "v210", "v410", "r210", "png", "qtrle",
+    "tiff",
+];
+
+pub(crate) fn decide(
+    tools: &Tools,
+    path: &Path,
+    format: &Format,
+    from: Option<&Probe>,
+    options: &WriteOptions,
+) -> Result<Target, MediaError> {
+    let container = Container::of(path);
+    let mut encoder = match (&options.video, options.lossless) {
+        (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
+        (None, true) => words(&["ffv1"]),
+        (None, false) => default_encoder(container, format, from),
+    };
+    let Some(name) = encoder.first().cloned() else {
+        return Err(MediaError::Encoder { name: String::new() });
+    };
+    let supported = pixel_formats(tools, &name)?;
+    let size = [format.width, format.height];
+    let (layout, pixel_format) = match &options.pixel_format {
+        Some(name) => {
+            let known = piped(name).ok_or_else(|| MediaError::Samples {
+                path: path.to_owned(),
+                what: format!("the pixel format {name}"),
+            })?;
+            (known, name.clone())
+        }
+        None => nearest(&format.layout, &supported, size, name == "ffv1"),
+    };
+    if format.layout.alpha && !layout.alpha {
+        return Err(MediaError::Container {
+            path: path.to_owned(),
+            what: format!("alpha with {name}"),
+            hint: "write .mkv (FFV1), .mov (ProRes 4444) or .webm (VP9)".into(),
+        });
+    }
+    let mut notes = Vec::new();
+    if let (Kind::Yuv { .. }, true) = (layout.kind, layout.kind != format.layout.kind) {
+        notes.push(format!("samples like {} become {}", format.layout, layout));
+    }
+    if layout.depth < format.layout.depth {
+        notes.push(format!("{} bits become {}: {name} takes no more", format.layout.depth, layout.depth));
+    }
+    let mut colour = format.colour.for_layout(&layout, [format.width, format.height]);
+    // Broadcasters and players take limited range for granted where a codec cannot say otherwise.
+    if matches!(name.as_str(), "prores_ks" | "prores" | "prores_aw" | "dnxhd") && colour.range.value == "pc" {
+        colour.range.value = "tv".into();
+    }
+    extra_options(&mut encoder, container, format, options);
+    let mut streams = Vec::new();
+    if let Some(probe) = from {
+        streams = copied(path, container, probe, options, &mut notes)?;
+    }
+    Ok(Target { layout, pixel_format, colour, encoder, streams, notes })
+}
+
+fn words(list: &[&str]) -> Vec<String> {
+    list.iter().map(|s| (*s).to_owned()).collect()
+}
+
+fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) -> Vec<String> {
+    let codec = from.map_or("", |p| p.video.codec.as_str());
+    let rgb = matches!(format.layout.kind, Kind::Gbr | Kind::Packed);
+    let alpha = format.layout.alpha;
+    match container {
+        Container::Webm => {
+            words(&["libvpx-vp9", "-crf", "18", "-b:v", "0", "-row-mt", "1", "-cpu-used", "2"])
+        }
+        Container::Mov if alpha => words(&["prores_ks", "-profile:v", "4444", "-alpha_bits", "16"]),
+        Container::Mov if codec == "prores" => words(&["prores_ks", "-profile:v", prores_profile(from)]),
+        Container::Mkv if alpha || rgb || LOSSLESS.contains(&codec) => words(&["ffv1"]),
+        _ if format.layout.depth > 8 || format.hdr.is_some() => {
+            words(&["libx265", "-crf", "14", "-preset", "medium"])
+        }
+        _ => words(&["libx264", "-crf", "12", "-preset", "medium"]),
+    }
+}
+
+fn prores_profile(from: Option<&Probe>) -> &'static str {
+    match from.and_then(|p| p.video.profile.as_deref()) {
+        Some("Proxy") => "proxy",
+        Some("LT") => "lt",
+        Some("Standard") => "standard",
+        Some("4444") => "4444",
+        Some("XQ" | "4444 XQ") => "4444xq",
+        _ => "hq",
+    }
+}
+
+/// What an encoder needs beyond what was asked for, to keep what the clip has.
+fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Format, options: &WriteOptions) {
+    let name = encoder.first().cloned().unwrap_or_default();
+    match name.as_str() {
+        "libx265" => {
+            // Otherwise it speaks to stderr, where only complaints are expected.
+            let mut params = vec!["log-level=error".to_owned()];
+            if let Some(hdr) = &format.hdr {
+                params.extend(["hdr10=1".into(), "repeat-headers=1".into()]);
+                params.extend(hdr.master_display.iter().map(|d| format!("master-display={d}")));
+                params.extend(hdr.light_level.iter().map(|[max, avg]| format!("max-cll={max},{avg}")));
+            }
+            match encoder.iter().position(|w| w == "-x265-params") {
+                Some(i) if i + 1 < encoder.len() => {
+                    encoder[i + 1] = format!("{}:{}", params.join(":"), encoder[i + 1]);
+                }
+                _ => encoder.extend(["-x265-params".into(), params.join(":")]),
+            }
+            if matches!(container, Container::Mp4 | Container::Mov) {
+                encoder.extend(words(&["-tag:v:0", "hvc1"]));
+            }
+        }
+        "ffv1" if options.video.is_none() => {
+            // Version 3 has checksums per slice; 16 slices decode on several cores.
+            encoder.extend(words(&["-level", "3", "-g", "1", "-slices", "16", "-slicecrc", "1"]));
+        }
+        "libvpx-vp9" if format.layout.alpha => encoder.extend(words(&["-auto-alt-ref", "0"])),
+        _ => {}
+    }
+}
+
+/// How samples of a pixel format go through the pipe; `None` if they cannot.
+fn piped(name: &str) -> Option<Layout> {
+    let name = match name {
+        "bgr0" | "rgb0" | "bgr24" => "rgb24",
+        "bgra" => "rgba",
+        other => other,
+    };
+    Layout::from_name(name).filter(|l| fourcc(l).is_some())
+}
+
+/// Pixel formats of an encoder, as ffmpeg lists them; empty if it takes any.
+fn pixel_formats(tools: &Tools, name: &str) -> Result<Vec<(Layout, String)>, MediaError> {
+    let unknown = || MediaError::Encoder { name: name.to_owned() };
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
+        return Err(unknown());
+    }
+    let question = format!("encoder={name}");
+    let args = ["-hide_banner", "-v", "error", "-h", &question].map(OsStr::new);
+    let (text, lines) = tools.ffmpeg(&args)?;
+    let text = String::from_utf8_lossy(&text);
+    if !lines.is_empty() || !text.contains(&format!("Encoder {name}")) {
+        return Err(unknown());
+    }
+    let list = text.lines().find_map(|l| l.trim().strip_prefix("Supported pixel formats:"));
+    let known = list.unwrap_or_default().split_whitespace().filter(|n| !n.starts_with("yuvj"));
+    Ok(known.filter_map(|n| Some((piped(n)?, n.to_owned()))).collect())
+}
+
+/// The samples among `supported` that keep most of `wanted`, and add least to it. Lossy encoders refuse chroma
+/// that is shared by pixels of an odd number.
+fn nearest(
+    wanted: &Layout,
+    supported: &[(Layout, String)],
+    size: [usize; 2],
+    any_size: bool,
+) -> (Layout, String) {
+    let chroma = |l: &Layout| match l.kind {
+        Kind::Gray => 4,
+        Kind::Yuv { across, down } => across + down,
+        Kind::Gbr | Kind::Packed => 0,
+    };
+    let rgb = |l: &Layout| matches!(l.kind, Kind::Gbr | Kind::Packed);
+    let cost = |l: &Layout| {
+        let lost_alpha = u32::from(wanted.alpha && !l.alpha) * 100_000;
+        let odd = |n: usize, shift: u32| !any_size && !n.is_multiple_of(1 << shift);
+        let uneven = match l.kind {
+            Kind::Yuv { across, down } => odd(size[0], across) || odd(size[1], down),
+            _ => false,
+        };
+        let lost_bits = wanted.depth.min(16).saturating_sub(l.depth.min(16)) * 1_000;
+        let lost_chroma = chroma(l).saturating_sub(chroma(wanted)) * 300;
+        let other_kind = u32::from(rgb(l) != rgb(wanted)) * 100 + u32::from(l.kind != wanted.kind);
+        let more_alpha = u32::from(l.alpha && !wanted.alpha) * 50;
+        let more = l.depth.abs_diff(wanted.depth) + 20 * chroma(wanted).saturating_sub(chroma(l));
+        lost_alpha + u32::from(uneven) * 50_000 + lost_bits + lost_chroma + other_kind + more_alpha + more
+    };
+    let fallback = if fourcc(wanted).is_some() { *wanted } else { deep(wanted) };
+    let best = supported.iter().min_by_key(|(l, _)| cost(l)).cloned();
+    best.unwrap_or_else(|| (fallback, fallback.name()))
+}
+
+/// 16 bits, for samples that the pipe has no name for.
+fn deep(wanted: &Layout) -> Layout {
+    Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha }
+}
+
+/// Which other streams go along, and how.
+fn copied(
+    path: &Path,
+    container: Container,
+    probe: &Probe,
+    options: &WriteOptions,
+    notes: &mut Vec<String>,
+) -> Result<Vec<String>, MediaError> {
+    let mut args: Vec<String> = Vec::new();
+    let (mut videos, mut subtitles) = (1, 0);
+    let refuse = |s: &Stream, hint: &str| MediaError::Container {
+        path: path.to_owned(),
+        what: format!("stream {} of the input ({} {})", s.index, s.kind, s.codec),
+        hint: hint.into(),
+    };
+    for s in &probe.others {
+        let map = ["-map".to_owned(), format!("1:{}", s.index)];
+        match s.kind.as_str() {
+            "audio" if options.no_audio => {}
+            "audio" => match (container, s.codec.as_str()) {
+                (Container::Webm, codec) if !matches!(codec, "opus" | "vorbis") => {
+                    return Err(refuse(
+                        s,
+                        "write .mkv, which takes any sound, or leave it out with --audio none",
+                    ));
+                }
+                (Container::Mp4, "vorbis" | "pcm_s16le" | "pcm_s24le" | "pcm_s16be" | "wmav2") => {
+                    return Err(refuse(s, "write .mkv or .mov, or leave it out with --audio none"));
+                }
+                _ => args.extend(map),
+            },
+            "subtitle" => {
+                let text =
+                    matches!(s.codec.as_str(), "subrip" | "ass" | "ssa" | "webvtt" | "mov_text" | "text");
+                let coder = match (container, s.codec.as_str()) {
+                    (Container::Mkv, "mov_text") => "srt",
+                    (Container::Mp4 | Container::Mov, "mov_text" | "dvd_subtitle") => "copy",
+                    (Container::Mp4 | Container::Mov, _) if text => "mov_text",
+                    (Container::Webm, "webvtt") => "copy",
+                    (Container::Webm, _) if text => "webvtt",
+                    (Container::Mp4 | Container::Mov | Container::Webm, _) => {
+                        return Err(refuse(s, "write .mkv, which takes any subtitles"));
+                    }
+                    _ => "copy",
+                };
+                if coder != "copy" {
+                    notes.push(format!("subtitles of stream {} become {coder}", s.index));
+                }
+                args.extend(map);
+                args.extend([format!("-c:s:{subtitles}"), coder.into()]);
+                subtitles += 1;
+            }
+            "attachment" if container == Container::Mkv => args.extend(map),
+            "attachment" => return Err(refuse(s, "write .mkv, which takes attachments")),
+            "video" if s.cover && container != Container::Webm => {
+                args.extend(map);
+                args.extend([format!("-c:v:{videos}"), "copy".into()]);
+                args.extend([format!("-disposition:v:{videos}"), "attached_pic".into()]);
+                videos += 1;
+            }
+            _ => notes.push(format!("stream {} ({} {}) is left out", s.index, s.kind, s.codec)),
+        }
+    }
+    args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
+    // Naming a stream here would switch off the copying of all other streams' tags.
+    for key in ["language", "title"] {
+        if let Some(value) = probe.video.tags.get(key) {
+            args.extend(["-metadata:s:v:0".to_owned(), format!("{key}={value}")]);
+        }
+    }
+    Ok(args)
+}
+
+/// Tags as options; for the input side too, so that no filter believes it has to convert.
+pub(crate) fn tags(colour: &Colour) -> Vec<OsString> {
+    // ffprobe says gbr to what ffmpeg wants to be told as rgb.
+    let rgb = "rgb".to_owned();
+    let matrix = if colour.matrix.value == "gbr" { &rgb } else { &colour.matrix.value };
+    let pairs = [
+        ("-color_range", &colour.range.value),
+        ("-colorspace", matrix),
+        ("-color_primaries", &colour.primaries.value),
+        ("-color_trc", &colour.transfer.value),
+        ("-chroma_sample_location", &colour.siting.value),
+    ];
+    pairs.iter().flat_map(|(flag, value)| [OsString::from(flag), OsString::from(value.as_str())]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pick(wanted: &str, supported: &[&str]) -> String {
+        let list: Vec<_> = supported.iter().filter_map(|n| Some((piped(n)?, (*n).to_owned()))).collect();
+        nearest(&Layout::from_name(wanted).unwrap(), &list, [720, 576], false).1
+    }
+
+    #[test]
+    fn samples_keep_alpha_depth_and_chroma_in_this_order() {
+        let x265 = [
+            "yuv420p",
+            "yuv422p",
+            "yuv444p",
+            "gbrp",
+            "yuv420p10le",
+            "yuv422p10le",
+            "yuv444p10le",
+            "gbrp10le",
+            "yuv420p12le",
+            "yuv444p12le",
+            "gray",
+        ];
+        assert_eq!(pick("yuv420p", &x265), "yuv420p");
+        assert_eq!(pick("yuv420p10le", &x265), "yuv420p10le");
+        assert_eq!(pick("yuv411p", &x265), "yuv420p");
+        assert_eq!(pick("yuv422p12le", &x265), "yuv444p12le");
+        assert_eq!(pick("rgb48le", &["yuv420p", "yuv444p10le", "yuv444p"]), "yuv444p10le");
+        assert_eq!(pick("rgb24", &["gbrp", "yuv444p"]), "gbrp");
+        assert_eq!(pick("yuva420p", &["yuv420p", "yuva420p", "yuva444p"]), "yuva420p");
+        assert_eq!(pick("yuva444p12le", &["yuv422p10le", "yuv444p10le", "yuva444p10le"]), "yuva444p10le");
+        assert_eq!(pick("gray", &["yuv420p", "gray", "gray10le"]), "gray");
+        assert_eq!(pick("yuv422p10le", &[]), "yuv422p10le");
+        let list: Vec<_> = x265.iter().filter_map(|n| Some((piped(n)?, (*n).to_owned()))).collect();
+        let odd = |size| nearest(&Layout::from_name("yuv420p").unwrap(), &list, size, false).1;
+        assert_eq!(pick("rgb24", &["bgr0", "gbrp9le"]), "bgr0");
+        assert_eq!([odd([720, 405]), odd([321, 180])], ["yuv422p", "yuv444p"]);
+    }
+}

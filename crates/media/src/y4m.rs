@@ -1,0 +1,280 @@
+//! YUV4MPEG2, the raw video of pipes: read and written without ffmpeg.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use remaster_picture::{Coding, Frame, Kind, Layout};
+use tempfile::TempPath;
+
+use crate::child::Stop;
+use crate::clip::{Format, FrameSink, FrameSource};
+use crate::colour::{Colour, Said};
+use crate::decode::{ReadOptions, shape};
+use crate::error::MediaError;
+use crate::nut::TimeBase;
+use crate::place;
+use crate::probe::{MAX_AREA, MAX_SIDE};
+
+const MAGIC: &str = "YUV4MPEG2";
+
+/// Headers are some dozen bytes; comments in them may be longer.
+const MAX_LINE: u64 = 4096;
+
+fn broken(reason: impl Into<String>) -> MediaError {
+    MediaError::broken("the y4m stream", reason)
+}
+
+/// Reads frames from a file or from stdin.
+pub struct Y4mReader<R> {
+    input: R,
+    format: Format,
+    coding: Coding,
+    bytes: Vec<u8>,
+    frames: i64,
+    stop: Stop,
+}
+
+/// What `C` says: samples, and where chroma lies.
+fn samples(tag: &str) -> Option<(Layout, &'static str)> {
+    let siting = if tag == "420jpeg" || tag.is_empty() { "center" } else { "left" };
+    let siting = if tag == "420paldv" { "topleft" } else { siting };
+    let (kind, depth) = match tag {
+        "" | "420" | "420jpeg" | "420mpeg2" | "420paldv" => ("yuv420p", ""),
+        "422" => ("yuv422p", ""),
+        "444" => ("yuv444p", ""),
+        "411" => ("yuv411p", ""),
+        "440" => ("yuv440p", ""),
+        "444alpha" => ("yuva444p", ""),
+        "mono" => ("gray", ""),
+        _ => match (tag.strip_prefix("mono"), tag.split_once('p')) {
+            (Some(depth), _) => ("gray", depth),
+            (None, Some(("420", depth))) => ("yuv420p", depth),
+            (None, Some(("422", depth))) => ("yuv422p", depth),
+            (None, Some(("444", depth))) => ("yuv444p", depth),
+            _ => return None,
+        },
+    };
+    let name = if depth.is_empty() { kind.to_owned() } else { format!("{kind}{depth}le") };
+    Some((Layout::from_name(&name)?, siting))
+}
+
+/// The word for samples; `None` if there is none.
+fn word(layout: &Layout, siting: &str) -> Option<String> {
+    let stem = match (layout.kind, layout.alpha, layout.depth) {
+        (Kind::Gray, false, 8) => return Some("mono".into()),
+        (Kind::Gray, false, d) => return Some(format!("mono{d}")),
+        (Kind::Yuv { across: 1, down: 1 }, false, 8) => {
+            return Some(match siting {
+                "center" => "420jpeg".into(),
+                "topleft" => "420paldv".into(),
+                _ => "420mpeg2".into(),
+            });
+        }
+        (Kind::Yuv { across: 0, down: 0 }, true, 8) => return Some("444alpha".into()),
+        (Kind::Yuv { across: 2, down: 0 }, false, 8) => return Some("411".into()),
+        (Kind::Yuv { across: 1, down: 1 }, false, _) => "420",
+        (Kind::Yuv { across: 1, down: 0 }, false, _) => "422",
+        (Kind::Yuv { across: 0, down: 0 }, false, _) => "444",
+        _ => return None,
+    };
+    Some(if layout.depth == 8 { stem.into() } else { format!("{stem}p{}", layout.depth) })
+}
+
+impl<R: BufRead + Send> Y4mReader<R> {
+    /// Reads the header.
+    pub fn new(mut input: R, path: PathBuf, options: ReadOptions, stop: Stop) -> Result<Self, MediaError> {
+        let line = line(&mut input)?.ok_or_else(|| broken("it is empty"))?;
+        let mut words = line.split(' ');
+        if words.next() != Some(MAGIC) {
+            return Err(broken(format!("it does not begin with {MAGIC}")));
+        }
+        let (mut width, mut height) = (0u64, 0u64);
+        let (mut rate, mut aspect) = (None, None);
+        let (mut chroma, mut range, mut fields) = (String::new(), None, None);
+        for word in words {
+            let (Some(key), value) = (word.chars().next(), word.get(1..).unwrap_or_default()) else {
+                continue;
+            };
+            let ratio = || {
+                let (num, den) = value.split_once(':')?;
+                let (num, den) = (num.parse::<u32>().ok()?, den.parse::<u32>().ok()?);
+                (num > 0 && den > 0).then_some([num, den])
+            };
+            match key {
+                'W' => width = value.parse().unwrap_or(0),
+                'H' => height = value.parse().unwrap_or(0),
+                'F' => rate = ratio(),
+                'A' => aspect = ratio(),
+                'C' => chroma = value.to_owned(),
+                'I' if matches!(value, "t" | "b" | "m") => fields = Some(value.to_owned()),
+                'X' => match value {
+                    "COLORRANGE=FULL" => range = Some("pc"),
+                    "COLORRANGE=LIMITED" => range = Some("tv"),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) || width * height > MAX_AREA
+        {
+            return Err(MediaError::TooLarge { path, width, height, limit: MAX_SIDE, area: MAX_AREA });
+        }
+        if let Some(order) = fields {
+            // Making frames of fields is ffmpeg's work, and this reader has none.
+            let order = format!("I{order} in its header; deinterlacing needs a file instead of a pipe");
+            return Err(MediaError::Interlaced { path, order });
+        }
+        let unsupported = |what| MediaError::Samples { path: path.clone(), what };
+        let (layout, siting) =
+            samples(&chroma).ok_or_else(|| unsupported(format!("the chroma format C{chroma}")))?;
+        let size = [width as usize, height as usize];
+        let said = Said { range, siting: Some(siting), ..Said::default() };
+        let colour = Colour::new(said, &layout, size);
+        let coding = colour.coding().map_err(unsupported)?;
+        let [num, den] = rate.unwrap_or([25, 1]);
+        let _ = options;
+        let format = Format {
+            width: size[0],
+            height: size[1],
+            layout,
+            colour,
+            hdr: None,
+            sample_aspect: aspect.unwrap_or([1, 1]),
+            time_base: TimeBase { num: den.into(), den: num.into() },
+            rate: Some(TimeBase { num: num.into(), den: den.into() }),
+            frames: None,
+        };
+        Ok(Y4mReader { input, format, coding, bytes: Vec::new(), frames: 0, stop })
+    }
+}
+
+/// One line of text; `None` at the end.
+fn line(input: &mut impl BufRead) -> Result<Option<String>, MediaError> {
+    let mut bytes = Vec::new();
+    let failed = |source| MediaError::Io { doing: "read the y4m stream".into(), source };
+    std::io::Read::take(&mut *input, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)?;
+    match bytes.pop() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Some(_) => Err(broken("it ends in the middle of a header")),
+    }
+}
+
+impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
+    fn format(&self) -> &Format {
+        &self.format
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+        if self.stop.is_stopped() {
+            return Err(MediaError::Cancelled);
+        }
+        let Some(line) = line(&mut self.input)? else { return Ok(None) };
+        if !line.starts_with("FRAME") {
+            return Err(broken(format!("frame {} does not begin with FRAME", self.frames)));
+        }
+        let Format { width, height, layout, .. } = self.format;
+        let length = layout.bytes(width, height).unwrap_or(0);
+        // Grown as it comes: a header that lies about its size costs nothing.
+        self.bytes.clear();
+        let read = std::io::Read::take(&mut self.input, length as u64);
+        let mut read = std::io::BufReader::with_capacity(1 << 16, read);
+        let failed = |source| MediaError::Io { doing: "read the y4m stream".into(), source };
+        std::io::Read::read_to_end(&mut read, &mut self.bytes).map_err(failed)?;
+        if self.bytes.len() < length {
+            return Err(broken(format!("it ends within frame {}", self.frames)));
+        }
+        shape(frame, width, height, self.format.channels());
+        layout.unpack(&self.bytes, &self.coding, frame)?;
+        self.frames += 1;
+        Ok(Some(self.frames - 1))
+    }
+}
+
+/// Where raw frames go.
+enum To {
+    Stdout(std::io::Stdout),
+    File(std::io::BufWriter<std::fs::File>, TempPath, PathBuf, bool),
+}
+
+/// Writes frames to a file or to stdout.
+pub struct Y4mWriter {
+    to: To,
+    layout: Layout,
+    coding: Coding,
+    bytes: Vec<u8>,
+}
+
+impl Y4mWriter {
+    /// Writes the header. Without a path the frames go to stdout. Frames are shown at a constant rate.
+    pub fn create(path: Option<(PathBuf, bool)>, format: &Format) -> Result<Self, MediaError> {
+        let near = match format.layout.kind {
+            Kind::Gray | Kind::Yuv { .. } => format.layout,
+            Kind::Gbr | Kind::Packed => Layout {
+                kind: Kind::Yuv { across: 0, down: 0 },
+                depth: format.layout.depth.min(16),
+                alpha: format.layout.alpha,
+            },
+        };
+        let shown = path.as_ref().map_or_else(|| PathBuf::from("-"), |(p, _)| p.clone());
+        let colour = format.colour.for_layout(&near, [format.width, format.height]);
+        let chroma = word(&near, &colour.siting.value).ok_or_else(|| MediaError::Container {
+            path: shown.clone(),
+            what: format!("samples like {}", near.name()),
+            hint: "write .mkv or .mov".into(),
+        })?;
+        let coding = colour.coding().map_err(|what| MediaError::Samples { path: shown, what })?;
+        let rate = format.rate.unwrap_or(TimeBase { num: format.time_base.den, den: format.time_base.num });
+        let [a, b] = format.sample_aspect;
+        let full = if colour.range.value == "pc" { "FULL" } else { "LIMITED" };
+        let header = format!(
+            "{MAGIC} W{} H{} F{}:{} Ip A{a}:{b} C{chroma} XCOLORRANGE={full}\n",
+            format.width, format.height, rate.num, rate.den
+        );
+        let to = match path {
+            None => To::Stdout(std::io::stdout()),
+            Some((path, overwrite)) => {
+                let place = place::beside(&path, overwrite)?;
+                let file = std::fs::File::create(&place).map_err(|source| MediaError::Io {
+                    doing: format!("write {}", path.display()),
+                    source,
+                })?;
+                To::File(std::io::BufWriter::new(file), place, path, overwrite)
+            }
+        };
+        let mut writer = Y4mWriter { to, layout: near, coding, bytes: Vec::new() };
+        writer.put(header.as_bytes())?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
+        let written = match &mut self.to {
+            To::Stdout(out) => out.lock().write_all(bytes),
+            To::File(out, ..) => out.write_all(bytes),
+        };
+        written.map_err(|source| MediaError::Io { doing: "write y4m".into(), source })
+    }
+}
+
+impl FrameSink for Y4mWriter {
+    fn write(&mut self, frame: &Frame, _pts: i64) -> Result<(), MediaError> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.layout.pack(frame, &self.coding, &mut bytes)?;
+        self.put(b"FRAME\n")?;
+        self.put(&bytes)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        let failed = |source| MediaError::Io { doing: "write y4m".into(), source };
+        match self.to {
+            To::Stdout(mut out) => out.flush().map_err(failed),
+            To::File(mut out, place, path, overwrite) => {
+                out.flush().map_err(failed)?;
+                drop(out);
+                place::put(place, &path, overwrite)
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Pictures for people. They are values: the caller writes them as PNG and SVG.
+
+mod colour;
+mod drift_map;
+mod font;
+mod heat_map;
+mod image;
+mod plot;
+mod sheet;
+
+pub use drift_map::drift_map;
+pub use heat_map::heat_map;
+pub use image::Image;
+pub use plot::plot;
+pub use sheet::sheet;
+
+use image::Rgb;
+
+/// Dark ground: pictures are judged beside it, and "no difference" is dark in both colour maps.
+const GROUND: Rgb = [20, 23, 28];
+const INK: Rgb = [226, 230, 235];
+const FAINT: Rgb = [139, 148, 158];
+/// What the eye should go to.
+const MARK: Rgb = [255, 255, 255];
+
+/// Pixels of a dot of a letter, and of a line of text.
+const SCALE: usize = 2;
+const LINE: usize = 24;
+
+/// A text of at most `width` pixels: the end is what tells files apart, so the beginning goes.
+fn shortened(words: &str, width: usize) -> String {
+    let room = (width / (6 * SCALE)).max(4);
+    let count = words.chars().count();
+    match count <= room {
+        true => words.to_owned(),
+        false => format!("...{}", words.chars().skip(count - (room - 3)).collect::<String>()),
+    }
+}
+
+/// The least of round numbers that is not below `value`.
+fn round_up(value: f32) -> f32 {
+    const ROUND: [f32; 11] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 255.0];
+    // A hair of rounding must not double the scale.
+    ROUND.into_iter().find(|r| *r * 1.02 >= value).unwrap_or(255.0)
+}
+
+/// A bar with a colour per pixel and a number under each of five ticks.
+fn legend(
+    image: &mut Image,
+    x: usize,
+    y: usize,
+    width: usize,
+    (low, high): (f32, f32),
+    colour: fn(f32) -> Rgb,
+    number: impl Fn(f32) -> String,
+) {
+    const BAR: usize = 14;
+    for column in 0..width {
+        let part = column as f32 / (width.max(2) - 1) as f32;
+        // The maps take amounts up to 1.
+        image.fill(x + column, y, 1, BAR, colour((low + (high - low) * part) / high));
+    }
+    image.outline(x, y, width, BAR, 1, FAINT);
+    for tick in 0..5 {
+        let part = tick as f32 / 4.0;
+        let at = x + (part * (width - 1) as f32).round() as usize;
+        image.fill(at, y + BAR, 1, 5, FAINT);
+        let words = number(low + (high - low) * part);
+        image.text(at, y + BAR + 9, image::Anchor::Middle, SCALE, INK, &words);
+    }
+}
+
+/// Pixels down of a legend.
+const LEGEND: usize = 14 + 9 + 20;
+
+/// A number without zeros at its end.
+fn brief(value: f32) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

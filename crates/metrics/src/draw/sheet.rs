@@ -1,0 +1,107 @@
+//! The sheet: chosen frames of both clips side by side, with their difference.
+
+use super::colour::heat;
+use super::heat_map::{pixels, usual_scale};
+use super::image::{Anchor, Image};
+use super::{FAINT, GROUND, INK, LEGEND, LINE, SCALE, brief, legend, shortened};
+use crate::report::{FrameScores, Metric, Pick, Report};
+
+const MARGIN: usize = 24;
+const GAP: usize = 12;
+
+/// First clip, second clip and difference of every picked frame, one below the other, with captions and one
+/// colour scale for all. `a` and `b` name the clips. Without pictures in the report there is only the head.
+pub fn sheet(report: &Report, a: &str, b: &str) -> Image {
+    let scale = usual_scale(report.picks.iter().map(|p| p.sample.difference.as_slice()));
+    // Small clips are drawn with larger pixels, all alike.
+    let widest = report.picks.iter().map(|p| p.sample.width.max(p.sample.height)).max().unwrap_or(1);
+    let zoom = (480 / widest.max(1)).max(1);
+    let cell = report.picks.iter().map(|p| p.sample.width * zoom).max().unwrap_or(0).max(400);
+    let tall = |pick: &Pick| LINE + 4 + pick.sample.height * zoom + GAP + 8;
+    let width = 3 * cell + 2 * GAP;
+    let head = 3 * LINE + 30;
+    let height = head + report.picks.iter().map(tall).sum::<usize>() + LEGEND + 2 * MARGIN;
+    let mut image = Image::new(width + 2 * MARGIN, height, GROUND);
+    let column = |i: usize| MARGIN + i * (cell + GAP);
+
+    let mut y = MARGIN;
+    image.text(MARGIN, y, Anchor::Left, SCALE, INK, &title(report));
+    y += LINE;
+    image.text(MARGIN, y, Anchor::Left, SCALE, FAINT, &overall(report));
+    y += LINE + 20;
+    let name = |side: &str, name: &str| format!("{side}: {}", shortened(name, cell - 3 * 6 * SCALE));
+    let heads = [name("A", a), name("B", b), "difference".to_owned()];
+    for (i, words) in heads.iter().enumerate() {
+        image.text(column(i), y, Anchor::Left, SCALE, INK, words);
+    }
+    y += LINE + 10;
+    for pick in &report.picks {
+        let sample = &pick.sample;
+        let caption = caption(pick, report.per_frame.get(pick.frame));
+        image.text(MARGIN, y + 4, Anchor::Left, SCALE, FAINT, &caption);
+        y += LINE + 4;
+        let difference = pixels(&sample.difference, scale);
+        for (i, pixels) in [&sample.a, &sample.b, &difference].into_iter().enumerate() {
+            image.paste(column(i), y, sample.width, zoom, pixels);
+        }
+        y += sample.height * zoom + GAP + 8;
+    }
+    let words = "difference in 8-bit levels, of the channel that differs most";
+    image.text(column(2) - GAP - 12, y + 1, Anchor::Right, SCALE, FAINT, words);
+    legend(&mut image, column(2) + 6, y, cell - 24, (0.0, scale), heat, brief);
+    image
+}
+
+fn title(report: &Report) -> String {
+    let frames = if report.frames == 1 { "frame" } else { "frames" };
+    format!("{} {frames} of {} x {}", report.frames, report.width, report.height)
+}
+
+/// The clip in one line.
+fn overall(report: &Report) -> String {
+    if report.frames == 0 {
+        return "nothing was compared".to_owned();
+    }
+    if report.identical {
+        return "identical: not one value differs".to_owned();
+    }
+    let mean = |metric: Metric| report.summary.get(&metric).map(|s| s.mean);
+    let seam = report.seams.score.map(|s| format!("seams {s:.1}"));
+    let drift = report.drift.largest.map(|l| format!("drift {:+.1}", l.levels));
+    let parts = [
+        report.pooled.psnr.map(|p| format!("PSNR {p:.2} dB")),
+        mean(Metric::Ssim).map(|s| format!("SSIM {s:.4}")),
+        mean(Metric::Ssimulacra2).map(|s| format!("SSIMULACRA2 {s:.1}")),
+        mean(Metric::DeltaE).map(|d| format!("delta E {d:.2}")),
+        mean(Metric::Flicker).map(|f| format!("flicker {f:.2}")),
+        drift,
+        seam,
+    ];
+    format!("whole clip: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("   "))
+}
+
+fn caption(pick: &Pick, scores: Option<&FrameScores>) -> String {
+    if let Some((x, y)) = pick.sample.corner {
+        return format!("frame {}, where it differs most, at full size from column {x}, row {y}", pick.frame);
+    }
+    let Some(scores) = scores else { return format!("{}: frame {}", pick.label, pick.frame) };
+    let part = |metric: Metric, name: &str, digits: usize| {
+        metric.of(scores).map(|value| format!("{name} {value:.digits$}"))
+    };
+    let parts = match scores.identical {
+        true => vec![Some("identical".to_owned())],
+        false => vec![
+            part(Metric::Psnr, "PSNR", 2),
+            part(Metric::Ssim, "SSIM", 4),
+            part(Metric::Ssimulacra2, "SSIMULACRA2", 1),
+            part(Metric::DeltaE, "delta E", 2),
+            part(Metric::Flicker, "flicker", 2),
+        ],
+    };
+    format!(
+        "{}, frame {}: {}",
+        pick.label,
+        pick.frame,
+        parts.into_iter().flatten().collect::<Vec<_>>().join("   ")
+    )
+}

@@ -1,0 +1,55 @@
+//! Latents between the two halves.
+
+use std::collections::VecDeque;
+
+use remaster_compute::{HostTensor, Shape};
+use remaster_engine::{Sink, SinkError, Source, SourceError};
+
+/// Latents that the encoder made and the decoder has not taken yet.
+pub(crate) struct Latents {
+    waiting: VecDeque<Vec<f32>>,
+    /// Channels that the decoder takes: the mean, without the variance.
+    channels: usize,
+}
+
+impl Latents {
+    pub(crate) fn new(channels: usize) -> Self {
+        Latents { waiting: VecDeque::new(), channels }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// The mean of moments, latent by latent.
+pub(crate) fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item = Vec<f32>> {
+    let Shape { t, c, .. } = moments.shape;
+    let length = moments.data.len() / t.max(1);
+    let mean = move |latent: &[f32]| -> Vec<f32> {
+        latent.chunks_exact(c.max(1)).flat_map(|cell| cell.iter().take(channels).copied()).collect()
+    };
+    moments.data.chunks_exact(length.max(1)).map(mean)
+}
+
+impl Sink for Latents {
+    fn write(&mut self, _first: usize, moments: HostTensor) -> Result<(), SinkError> {
+        self.waiting.extend(means(&moments, self.channels));
+        Ok(())
+    }
+}
+
+impl Source for Latents {
+    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
+        let length = shape.len() / shape.t.max(1);
+        for (i, out) in out.chunks_exact_mut(length.max(1)).take(shape.t).enumerate() {
+            let Some(latent) = self.waiting.pop_front() else { return Ok(i) };
+            if latent.len() != out.len() {
+                let reason = format!("a latent of {} values where {shape} was planned", latent.len());
+                return Err(SourceError(reason.into()));
+            }
+            out.copy_from_slice(&latent);
+        }
+        Ok(shape.t)
+    }
+}

@@ -1,0 +1,115 @@
+//! The public files of SeedVR2 and their hashes.
+
+/// A file that was published under this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its name there.
+    pub file: &'static str,
+    /// The repository on huggingface.co.
+    pub repo: &'static str,
+    /// SHA-256 in lower-case hexadecimal.
+    pub sha256: &'static str,
+    /// Size, where the repository's listing was read.
+    pub bytes: Option<u64>,
+}
+
+const NUMZ: &str = "numz/SeedVR2_comfyUI";
+const AINVFX: &str = "AInVFX/SeedVR2_comfyUI";
+
+/// The files that the ComfyUI nodes for SeedVR2 fetch. GGUF files are listed to be recognised, not because
+/// they can be used.
+pub const PUBLISHED: &[Published] = &[
+    Published {
+        file: "ema_vae_fp16.safetensors",
+        repo: NUMZ,
+        sha256: "20678548f420d98d26f11442d3528f8b8c94e57ee046ef93dbb7633da8612ca1",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_3b_fp16.safetensors",
+        repo: NUMZ,
+        sha256: "2fd0e03a3dad24e07086750360727ca437de4ecd456f769856e960ae93e2b304",
+        bytes: Some(6_783_018_808),
+    },
+    Published {
+        file: "seedvr2_ema_3b_fp8_e4m3fn.safetensors",
+        repo: NUMZ,
+        sha256: "3bf1e43ebedd570e7e7a0b1b60d6a02e105978f505c8128a241cde99a8240cff",
+        bytes: Some(3_391_544_696),
+    },
+    Published {
+        file: "seedvr2_ema_3b-Q4_K_M.gguf",
+        repo: AINVFX,
+        sha256: "e665e3909de1a8c88a69c609bca9d43ff5a134647face2ce4497640cc3597f0e",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_3b-Q8_0.gguf",
+        repo: AINVFX,
+        sha256: "be0d60083a2051a265eb4b77f28edf494e6db67ffc250216f32b72292e5cbd96",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_7b_fp16.safetensors",
+        repo: NUMZ,
+        sha256: "7b8241aa957606ab6cfb66edabc96d43234f9819c5392b44d2492d9f0b0bbe4a",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_7b_fp8_e4m3fn_mixed_block35_fp16.safetensors",
+        repo: AINVFX,
+        sha256: "3d68b5ec0b295ae28092e355c8cad870edd00b817b26587d0cb8f9dd2df19bb2",
+        bytes: Some(8_466_296_338),
+    },
+    Published {
+        file: "seedvr2_ema_7b-Q4_K_M.gguf",
+        repo: AINVFX,
+        sha256: "db9cb2ad90ebd40d2e8c29da2b3fc6fd03ba87cd58cbadceccca13ad27162789",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_7b_sharp_fp16.safetensors",
+        repo: NUMZ,
+        sha256: "20a93e01ff24beaeebc5de4e4e5be924359606c356c9c51509fba245bd2d77dd",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_7b_sharp_fp8_e4m3fn_mixed_block35_fp16.safetensors",
+        repo: AINVFX,
+        sha256: "0d2c5b8be0fda94351149c5115da26aef4f4932a7a2a928c6f184dda9186e0be",
+        bytes: None,
+    },
+    Published {
+        file: "seedvr2_ema_7b_sharp-Q4_K_M.gguf",
+        repo: AINVFX,
+        sha256: "7aed800ac4eb8e0d18569a954c0ff35f5a1caa3ed5d920e66cc31405f75b6e69",
+        bytes: None,
+    },
+];
+
+/// The public file with this hash.
+pub fn published(sha256: &str) -> Option<&'static Published> {
+    PUBLISHED.iter().find(|p| p.sha256.eq_ignore_ascii_case(sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_hash_is_one_and_names_one_file() {
+        let hashes: HashSet<&str> = PUBLISHED.iter().map(|p| p.sha256).collect();
+        let names: HashSet<&str> = PUBLISHED.iter().map(|p| p.file).collect();
+        assert_eq!((hashes.len(), names.len()), (PUBLISHED.len(), PUBLISHED.len()));
+        for p in PUBLISHED {
+            assert!(
+                p.sha256.len() == 64 && p.sha256.bytes().all(|b| b"0123456789abcdef".contains(&b)),
+                "{p:?}"
+            );
+            assert_eq!(published(&p.sha256.to_uppercase()), Some(p));
+        }
+        assert_eq!(published(""), None);
+    }
+}
