@@ -40,6 +40,11 @@ pub(crate) enum Command {
     },
     /// Check this machine: run parts of the network and compare with the original's numbers.
     Doctor(DoctorArgs),
+    /// List what can compute on this machine, and what each device can do.
+    Devices,
+    /// Find the fastest kernels of a GPU and keep the choice. It changes no result.
+    #[cfg(feature = "gpu")]
+    Tune(TuneArgs),
     /// Time kernels or the network on this machine.
     Bench {
         #[command(subcommand)]
@@ -60,6 +65,20 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for every command.
     Man(ManArgs),
+}
+
+#[cfg(feature = "gpu")]
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// Which GPU: a name of `remaster devices`, or auto.
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(crate) device: Backend,
+    /// Rows and columns of the frame that is timed.
+    #[arg(long, default_value_t = 256, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
+    pub(crate) side: u16,
+    /// Runs of each kernel; the fastest counts.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
 }
 
 #[derive(Debug, Subcommand)]
@@ -212,8 +231,9 @@ pub(crate) struct InspectArgs {
 /// What computes, and in which precision.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Device {
-    /// cpu, or reference (naive loops, very slow, for checking).
-    #[arg(long, default_value = "cpu", value_name = "NAME")]
+    /// cpu, auto (the best GPU, else the cpu), a name of `remaster devices` such as vulkan:0, or reference
+    /// (naive loops, very slow, for checking).
+    #[arg(long = "device", visible_alias = "backend", default_value = "cpu", value_name = "NAME")]
     backend: Backend,
     /// Worker threads of the cpu backend [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -224,6 +244,9 @@ pub(crate) struct Device {
     /// Kernels of the cpu backend: auto, portable, avx2, avx512 or amx; `,direct` turns Winograd off.
     #[arg(long, default_value = "auto", value_name = "PATH", env = "REMASTER_CPU_PATH")]
     cpu_path: CpuPath,
+    /// Use the first kernels of a GPU, whatever `remaster tune` found.
+    #[arg(long)]
+    no_tune: bool,
     /// Run each upsampler step by step instead of folded into one convolution.
     #[arg(long)]
     no_collapse: bool,
@@ -235,6 +258,8 @@ impl Device {
             (Backend::Cpu { threads, .. }, n) => {
                 Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.cpu_path })
             }
+            #[cfg(feature = "gpu")]
+            (Backend::Gpu(device), None) if !self.no_tune => Ok(Backend::Gpu(crate::tune::apply(device))),
             (backend, Some(_)) => Err(CliError::Threads { backend: backend.name() }),
             (backend, None) => Ok(backend),
         }
@@ -252,6 +277,9 @@ pub(crate) struct DoctorArgs {
     /// Run every golden in this folder, or this one golden, instead of the ones inside the binary.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) goldens: Option<PathBuf>,
+    /// With a GPU: with each of its kernels in turn.
+    #[arg(long)]
+    pub(crate) all_variants: bool,
     /// Print the table as Markdown.
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
@@ -284,7 +312,7 @@ pub(crate) struct VaeArgs {
     pub(crate) media: MediaArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// Memory of a device of its own: the backends of this build have none.
+    /// Memory of a GPU that may be used, like 8G.
     #[arg(long, value_name = "SIZE")]
     pub(crate) vram: Option<Amount>,
     /// Overwrite the output if it exists.

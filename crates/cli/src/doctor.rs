@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use remaster_compute::Backend;
 use remaster_doctor::{
     DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,
 };
@@ -28,11 +29,16 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
+    let mut settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
     let mut stages = Vec::new();
-    for golden in &goldens {
-        out.say(format_args!("running {}", golden.name));
-        stages.extend(run_golden(golden, &settings)?);
+    for (variant, backend) in variants(backend, args.all_variants) {
+        settings.backend = backend;
+        for golden in &goldens {
+            out.say(format_args!("running {}{variant}", golden.name));
+            let mut judged = run_golden(golden, &settings)?;
+            judged.iter_mut().for_each(|s| s.stage += &variant);
+            stages.extend(judged);
+        }
     }
     let failed = stages.iter().filter(|s| !s.passed).count();
     let report = Report {
@@ -47,6 +53,22 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         0 => Ok(()),
         _ => Err(CliError::Unhealthy { failed, total: report.stages.len() }),
     }
+}
+
+/// The backend as it is, or with each of its kernels in turn.
+#[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
+fn variants(backend: Backend, all: bool) -> Vec<(String, Backend)> {
+    #[cfg(feature = "gpu")]
+    if let (Backend::Gpu(device), true) = (backend, all) {
+        let of = |v: remaster_compute::gpu::Variant| {
+            let mut tiles = [0; 2];
+            tiles[usize::from(v.name == "narrow")] = v.index;
+            let with = remaster_compute::gpu::GpuDevice { tiles, ..device };
+            (format!(", {} kernel {}", v.name, v.index), Backend::Gpu(with))
+        };
+        return remaster_compute::gpu::variants().into_iter().map(of).collect();
+    }
+    vec![(String::new(), backend)]
 }
 
 fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {

@@ -65,7 +65,7 @@ pub(crate) enum CliError {
     Stripes,
     #[error("the {backend} backend has no memory of its own; use --ram instead of --vram")]
     Vram { backend: &'static str },
-    #[error("only the cpu backend is timed; leave out --backend")]
+    #[error("only the cpu backend and GPUs are timed; use --device cpu or a name of `remaster devices`")]
     BenchBackend,
     #[error("{source}")]
     Sizes {

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod compare;
 mod config;
+mod devices;
 mod doctor;
 mod error;
 mod generate;
@@ -17,6 +18,8 @@ mod plan;
 mod plot;
 mod progress;
 mod tensors;
+#[cfg(feature = "gpu")]
+mod tune;
 mod vae;
 mod video;
 
@@ -61,6 +64,9 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
         Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, out),
         Command::Plan(args) => plan::run(&args, out),
+        #[cfg(feature = "gpu")]
+        Command::Tune(args) => tune::run(&args, out),
+        Command::Devices => devices::run(out),
         Command::Compare(args) => compare::run(&args, out, interrupt),
         Command::Probe(args) => media::probe(&args, out, interrupt),
         Command::Vae { command } => vae::run(&command, out, interrupt),

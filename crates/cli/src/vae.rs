@@ -12,6 +12,7 @@ use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
+use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::memory;
@@ -155,7 +156,7 @@ impl<'a> Network<'a> {
         progress: &'a mut Progress,
     ) -> Result<Self, CliError> {
         let backend = args.device.backend()?;
-        if args.vram.is_some() {
+        if args.vram.is_some() && !devices::has_memory(&backend) {
             return Err(CliError::Vram { backend: backend.name() });
         }
         let (config, params): (_, Box<dyn Params>) = match args.weights.as_str() {
@@ -196,7 +197,7 @@ impl<'a> Network<'a> {
         task.settings.cancel = self.cancel.clone();
         // The whole clip is read before and kept until it is written.
         let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
-        let budget = self.args.memory.shared(2 * frames)?;
+        let budget = devices::budget(&self.backend, &self.args.memory, self.args.vram, 2 * frames)?;
         let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
         self.out.say(plan::describe(&plan, false).trim_end());
         let phase = direction.name();

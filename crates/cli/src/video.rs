@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
-use remaster_engine::Task;
+use remaster_engine::{EngineError, Task};
 use remaster_media::{Format, remove_parts};
 use remaster_model::Params;
 use remaster_model::vae::{NullVae, VaeConfig};
 use remaster_pipeline::{Done, Event, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip};
-use remaster_plan::{Budget, Clip, Direction, Plan};
+use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
 use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
+use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, has_ending, is_pipe};
@@ -24,7 +25,7 @@ use crate::progress::{About, Progress, Summary};
 /// Frames of a slice that are counted on before there is a plan.
 const SLICE: usize = 16;
 
-/// The encoder has a third of the work and of the memory; half if that is too little.
+/// The encoder has a third of the work and of the memory; more of it if that is too little.
 const SHARES: [(u64, u64); 3] = [(1, 3), (1, 2), (2, 3)];
 
 #[derive(Debug, Serialize)]
@@ -75,7 +76,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let backend = args.device.backend()?;
-    if args.vram.is_some() {
+    if args.vram.is_some() && !devices::has_memory(&backend) {
         return Err(CliError::Vram { backend: backend.name() });
     }
     progress.about(About {
@@ -110,35 +111,9 @@ impl Run<'_> {
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let budget = self.budget(&geometry)?;
-        let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
+        let [encoder, decoder] = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
-        let (mut plans, mut refused) = (None, None);
-        for (part, of) in SHARES {
-            let first = encoder
-                .as_mut()
-                .map_err(take)?
-                .planner()
-                .plan(&share(&budget, part, of), &args.memory.wish()?);
-            let first = match first {
-                Ok(plan) => plan,
-                Err(error) => {
-                    refused = Some(error);
-                    continue;
-                }
-            };
-            let rest = less(&budget, &first);
-            match decoder.as_mut().map_err(take)?.planner().plan(&rest, &args.memory.wish()?) {
-                Ok(second) => {
-                    plans = Some([first, second]);
-                    break;
-                }
-                Err(error) => refused = Some(error),
-            }
-        }
-        let (encoder, decoder) = (encoder?, decoder?);
-        let Some(plans) = plans else {
-            return Err(refused.map_or(CliError::Interrupted, Into::into));
-        };
+        let plans = plan_both(&encoder, &decoder, &budget, &args.memory.wish()?)?;
         let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
         let (sink, more) = media.create(
             &args.output,
@@ -169,7 +144,7 @@ impl Run<'_> {
         }
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
-        let task = self.network.task(Direction::Encode, clip, open_ended)?;
+        let task = self.network.task(Direction::Encode, clip, open_ended);
         let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
         let plans = [plan];
         self.announce(&plans, &geometry, &format, opened.counted, &notes);
@@ -202,7 +177,7 @@ impl Run<'_> {
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
-        let task = self.network.task(Direction::Decode, clip, false)?;
+        let task = self.network.task(Direction::Decode, clip, false);
         let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
         let plans = [plan];
         let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
@@ -216,7 +191,8 @@ impl Run<'_> {
 
     /// What the networks may use, beside frames on their way.
     fn budget(&self, geometry: &Geometry) -> Result<Budget, CliError> {
-        self.args.memory.shared(held_bytes(geometry, SLICE))
+        let held = held_bytes(geometry, SLICE);
+        devices::budget(&self.network.backend, &self.args.memory, self.args.vram, held)
     }
 
     fn announce(
@@ -231,7 +207,8 @@ impl Run<'_> {
             self.out.say(format_args!("note: {note}"));
         }
         let mut work = Vec::new();
-        let mut planned = memory::PROCESS + held_bytes(geometry, SLICE);
+        let slice = plans.iter().map(|p| p.how.slice).max().unwrap_or(SLICE);
+        let mut planned = memory::PROCESS + held_bytes(geometry, slice);
         for p in plans {
             self.out.say(plan::describe(p, false).trim_end());
             planned += p.peaks.device + p.peaks.host;
@@ -281,8 +258,19 @@ impl Run<'_> {
     }
 }
 
-fn take(error: &mut CliError) -> CliError {
-    std::mem::replace(error, CliError::Interrupted)
+/// Plans for two halves that are there at the same time: the encoder gets a share, the decoder what is left.
+fn plan_both(encoder: &Task, decoder: &Task, budget: &Budget, wish: &Wish) -> Result<[Plan; 2], EngineError> {
+    let (mut first, mut second) = (encoder.planner(), decoder.planner());
+    let mut both = |(part, of): (u64, u64)| {
+        let encode = first.plan(&share(budget, part, of), wish)?;
+        let decode = second.plan(&less(budget, &encode), wish)?;
+        Ok([encode, decode])
+    };
+    let refused = match both(SHARES[0]) {
+        Ok(plans) => return Ok(plans),
+        Err(error) => error,
+    };
+    SHARES[1..].iter().find_map(|share| both(*share).ok()).ok_or(refused)
 }
 
 /// Shows what happens.
@@ -372,7 +360,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Result<Task, CliError> {
+    fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Task {
         let build = self.args.device.build();
         let mut task = match &self.weights {
             Weights::Identity => {
@@ -389,6 +377,6 @@ impl<'a> Network<'a> {
         task.job.open_ended = open_ended;
         task.settings.spill = self.args.memory.folder();
         task.settings.cancel = self.cancel.clone();
-        Ok(task)
+        task
     }
 }

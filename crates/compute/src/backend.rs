@@ -5,6 +5,8 @@ use std::str::FromStr;
 use crate::cancel::CancelToken;
 use crate::cpu::{Cpu, CpuOptions, CpuPath, CpuSizing};
 use crate::error::ComputeError;
+#[cfg(feature = "gpu")]
+use crate::gpu::{Gpu, GpuDevice, GpuSizing, KERNELS, preferred};
 use crate::ops::{Ops, Sizing};
 use crate::reference::{Reference, ReferenceSizing};
 
@@ -18,6 +20,9 @@ pub enum Backend {
         /// Kernels to use.
         path: CpuPath,
     },
+    /// See `gpu`.
+    #[cfg(feature = "gpu")]
+    Gpu(GpuDevice),
     /// See `reference`.
     Reference,
 }
@@ -37,6 +42,8 @@ impl Backend {
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Cpu { .. } => "cpu",
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(_) => "gpu",
             Backend::Reference => "reference",
         }
     }
@@ -45,6 +52,8 @@ impl Backend {
     pub fn numerics(&self) -> String {
         match self {
             Backend::Cpu { path, .. } => format!("cpu {path}"),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(device) => format!("gpu {:016x} {KERNELS}", device.fingerprint),
             Backend::Reference => "reference".into(),
         }
     }
@@ -53,6 +62,8 @@ impl Backend {
     pub fn sizing(&self) -> Box<dyn Sizing> {
         match *self {
             Backend::Cpu { threads, path } => Box::new(CpuSizing { threads, path }),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(_) => Box::new(GpuSizing),
             Backend::Reference => Box::new(ReferenceSizing),
         }
     }
@@ -61,10 +72,18 @@ impl Backend {
     pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops>, ComputeError> {
         Ok(match *self {
             Backend::Cpu { threads, path } => Box::new(Cpu::new(CpuOptions { threads, path, cap, cancel })?),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(device) => Box::new(Gpu::new(device, cap, cancel)?),
             Backend::Reference => Box::new(Reference::new(cap)?),
         })
     }
 }
+
+/// What can be asked for by name.
+#[cfg(feature = "gpu")]
+const NAMES: &str = "auto, cpu, reference, or a name of `remaster devices` such as vulkan:0";
+#[cfg(not(feature = "gpu"))]
+const NAMES: &str = "cpu or reference; this build has no GPU backend";
 
 impl FromStr for Backend {
     type Err = String;
@@ -73,7 +92,15 @@ impl FromStr for Backend {
         match word {
             "cpu" => Ok(Backend::cpu()),
             "reference" => Ok(Backend::Reference),
-            _ => Err(format!("unknown backend `{word}`; use cpu or reference")),
+            #[cfg(feature = "gpu")]
+            "auto" => Ok(preferred().map_or_else(Backend::cpu, Backend::Gpu)),
+            #[cfg(not(feature = "gpu"))]
+            "auto" => Ok(Backend::cpu()),
+            #[cfg(feature = "gpu")]
+            _ if ["vulkan", "dx12", "metal"].contains(&word.split(':').next().unwrap_or_default()) => {
+                word.parse().map(Backend::Gpu)
+            }
+            _ => Err(format!("unknown backend `{word}`; use {NAMES}")),
         }
     }
 }

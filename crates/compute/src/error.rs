@@ -87,6 +87,47 @@ pub enum ComputeError {
         /// What the system said.
         reason: String,
     },
+    /// A GPU could not be opened, or its driver refused a command.
+    #[error("device {device} failed: {reason}; update its driver, or use --device cpu")]
+    Device {
+        /// Which one.
+        device: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// A GPU stopped answering; what was enqueued is lost.
+    #[error(
+        "device {device} was lost: {reason}; finished work is kept: run again with a smaller memory budget, \
+         or use --device cpu"
+    )]
+    DeviceLost {
+        /// Which one.
+        device: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// A GPU has no room for the arena.
+    #[error(
+        "device {device} has no room for {bytes} bytes; close other programs or use a smaller memory budget"
+    )]
+    DeviceMemory {
+        /// Which one.
+        device: String,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// A GPU cannot reach an arena of this size.
+    #[error(
+        "device {device} cannot reach {bytes} bytes at once, {largest} at most; use a smaller memory budget"
+    )]
+    DeviceBindings {
+        /// Which one.
+        device: String,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes its kernels can be given.
+        largest: u64,
+    },
     /// The run was cancelled; what was enqueued before is incomplete.
     #[error("cancelled")]
     Cancelled,

@@ -4,6 +4,7 @@
 //! them; a backend does them:
 //!
 //! * [`cpu`]: threads and SIMD, what people run;
+//! * `gpu`: WGSL on Vulkan, DX12 or Metal, with the feature of that name;
 //! * [`mod@reference`]: naive loops, the slow twin every other backend is tested against;
 //! * [`staged`]: a backend with stores beside it, for tensors that do not fit;
 //! * [`meter`]: computes nothing, counts bytes and multiplications. It predicts what a run will take.
@@ -28,6 +29,8 @@ mod cancel;
 pub mod cpu;
 pub mod dtype;
 mod error;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod host;
 mod host_tensor;
 pub mod meter;

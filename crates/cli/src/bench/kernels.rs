@@ -59,13 +59,13 @@ impl WeightSource for Ramp {
 }
 
 /// One kernel to time.
-struct Subject {
-    name: String,
+pub(super) struct Subject {
+    pub(super) name: String,
     /// Operations of one run: multiply-adds times two, or bytes.
-    work: f64,
+    pub(super) work: f64,
     limit: Limit,
     floor: f64,
-    step: Box<dyn FnMut() -> Result<f64, CliError>>,
+    pub(super) step: Box<dyn FnMut() -> Result<f64, CliError>>,
 }
 
 /// Recorded floors: about two thirds of the lowest ratio seen on a machine whose neighbours took up to half of
@@ -87,20 +87,24 @@ enum Limit {
 }
 
 pub(crate) fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliError> {
-    let Backend::Cpu { threads, path } = args.device.backend()? else {
-        return Err(CliError::BenchBackend);
+    let (threads, path) = match args.device.backend()? {
+        Backend::Cpu { threads, path } => (threads, path),
+        Backend::Reference => return Err(CliError::BenchBackend),
+        #[cfg(feature = "gpu")]
+        Backend::Gpu(device) => return super::gpu::kernels(args, device, out),
     };
+    let on = |path| Backend::Cpu { threads, path };
     let mut limits = Limits::new(threads)?;
     let mut subjects = Vec::new();
     for channels in [128, 256, 512] {
-        subjects.push(conv(threads, CpuPath { winograd: false, amx: false, ..path }, DType::F32, channels)?);
-        subjects.push(conv(threads, CpuPath { winograd: true, amx: false, ..path }, DType::F32, channels)?);
+        subjects.push(conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32, channels)?);
+        subjects.push(conv(on(CpuPath { winograd: true, amx: false, ..path }), DType::F32, channels)?);
         if path.amx {
-            subjects.push(conv(threads, path, DType::Bf16, channels)?);
+            subjects.push(conv(on(path), DType::Bf16, channels)?);
         }
     }
-    subjects.push(norm(threads, path)?);
-    subjects.push(attention(threads, path, DType::F32)?);
+    subjects.push(norm(on(path))?);
+    subjects.push(attention(on(path), DType::F32)?);
     let rounds = args.repeat + args.warmup;
     let mut bounds: [Vec<f64>; 3] = Default::default();
     let mut seconds: Vec<Vec<f64>> = subjects.iter().map(|_| Vec::new()).collect();
@@ -182,13 +186,15 @@ fn describe_kernels(r: &KernelsReport) -> String {
     text
 }
 
-fn start(threads: usize, path: CpuPath) -> Result<Box<dyn Ops>, CliError> {
-    Ok(Backend::Cpu { threads, path }.open(4 << 30, CancelToken::default())?)
+/// Room for the largest kernel; host memory is only taken when it is touched.
+fn start(backend: Backend) -> Result<Box<dyn Ops>, CliError> {
+    let room = if let Backend::Cpu { .. } = backend { 4 << 30 } else { 768 << 20 };
+    Ok(backend.open(room, CancelToken::default())?)
 }
 
 /// 3x3x3 over 4 frames, with a carried tail, sized so that every width does the same work: 43.5 GFLOP.
-fn conv(threads: usize, path: CpuPath, dtype: DType, channels: usize) -> Result<Subject, CliError> {
-    let mut ops = start(threads, path)?;
+pub(super) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Subject, CliError> {
+    let mut ops = start(backend)?;
     let (h, w) = (24 * (512 / channels), 32 * (512 / channels));
     let spec = WeightSpec::Conv { cin: channels, cout: channels, kernel: [3; 3], stride: [1; 3], dtype };
     let weight = Weight::new("bench", spec, Arc::new(Ramp));
@@ -199,11 +205,13 @@ fn conv(threads: usize, path: CpuPath, dtype: DType, channels: usize) -> Result<
     let y = ops.alloc(shape, dtype)?;
     ops.upload(&vec![0.5; shape.len()], x.view())?;
     ops.upload(&vec![0.5; shape.len() / 2], tail.view())?;
-    let (name, floor) = match (dtype, path.winograd) {
-        (DType::Bf16, _) => (format!("conv 3x3x3 {channels} bf16 amx"), floors::TILES),
-        (_, true) => (format!("conv 3x3x3 {channels} f32 winograd"), floors::WINOGRAD),
-        (_, false) => (format!("conv 3x3x3 {channels} f32 direct"), floors::DIRECT),
+    let (kind, floor) = match backend {
+        Backend::Cpu { .. } if dtype == DType::Bf16 => (" amx", floors::TILES),
+        Backend::Cpu { path, .. } if path.winograd => (" winograd", floors::WINOGRAD),
+        Backend::Cpu { .. } => (" direct", floors::DIRECT),
+        _ => ("", 0.0),
     };
+    let name = format!("conv 3x3x3 {channels} {dtype}{kind}");
     let step = move || {
         let started = Instant::now();
         ops.conv(&ConvDesc {
@@ -227,8 +235,8 @@ fn conv(threads: usize, path: CpuPath, dtype: DType, channels: usize) -> Result<
 }
 
 /// GroupNorm and SiLU on their own: sums, then one read and one write.
-fn norm(threads: usize, path: CpuPath) -> Result<Subject, CliError> {
-    let mut ops = start(threads, path)?;
+pub(super) fn norm(backend: Backend) -> Result<Subject, CliError> {
+    let mut ops = start(backend)?;
     let shape = Shape::new(5, 256, 256, 128);
     let weight = Weight::new("bench", WeightSpec::Norm { channels: 128 }, Arc::new(Ramp));
     ops.load(&weight)?;
@@ -267,8 +275,8 @@ fn norm(threads: usize, path: CpuPath) -> Result<Subject, CliError> {
 }
 
 /// One head of 512 over 64 x 64 pixels.
-fn attention(threads: usize, path: CpuPath, dtype: DType) -> Result<Subject, CliError> {
-    let mut ops = start(threads, path)?;
+pub(super) fn attention(backend: Backend, dtype: DType) -> Result<Subject, CliError> {
+    let mut ops = start(backend)?;
     let shape = Shape::new(1, 64, 64, 512);
     let mut tensors = Vec::new();
     for _ in 0..4 {

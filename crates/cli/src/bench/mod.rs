@@ -1,5 +1,7 @@
 //! `remaster bench`: times of kernels and of the whole network, every sample kept.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod kernels;
 mod scaling;
 mod vae;

@@ -41,10 +41,13 @@ struct VaeReport {
 }
 
 pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
-    let Backend::Cpu { threads, path } = args.device.backend()? else {
-        return Err(CliError::BenchBackend);
+    let (backend, build) = (args.device.backend()?, args.device.build());
+    let (threads, path) = match backend {
+        Backend::Cpu { threads, path } => (threads, path.to_string()),
+        Backend::Reference => return Err(CliError::BenchBackend),
+        #[cfg(feature = "gpu")]
+        Backend::Gpu(device) => (0, device.to_string()),
     };
-    let (backend, build) = (Backend::Cpu { threads, path }, args.device.build());
     let size = |source| CliError::Sizes { source };
     let clip = remaster_plan::Clip::new(args.frames, args.height, args.width).map_err(size)?;
     let mut params = FormulaParams;
@@ -102,7 +105,7 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let report = VaeReport {
         what: args.what.name(),
         dtype: build.dtype.name(),
-        path: path.to_string(),
+        path,
         threads,
         collapse: build.collapse,
         frames: clip.frames(),

@@ -3,14 +3,14 @@
 
 /// A matrix in memory: element `[i, j]` is at `i * row_step + j`.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'a> {
+pub(crate) struct Matrix<'a> {
     data: &'a [f32],
     row_step: usize,
 }
 
 impl<'a> Matrix<'a> {
     /// Rows of `row_step` values, columns next to each other.
-    pub(super) fn rows(data: &'a [f32], row_step: usize) -> Self {
+    pub(crate) fn rows(data: &'a [f32], row_step: usize) -> Self {
         Matrix { data, row_step }
     }
 
@@ -24,7 +24,7 @@ impl<'a> Matrix<'a> {
 /// The order in which `gemm` adds up an element depends on `m`, `n`, `k` (one row or one column takes
 /// another route, the blocking follows the cache size) and on nothing else: callers keep the three fixed
 /// for a layer, however its frame is cut.
-pub(super) fn matmul(
+pub(crate) fn matmul(
     [m, n, k]: [usize; 3],
     out: &mut [f32],
     out_row_step: usize,

@@ -5,11 +5,11 @@
 //! stripes and thread counts therefore change no bit.
 
 mod attention;
-mod conv;
+pub(crate) mod conv;
 mod kernels;
 mod limits;
 mod linear;
-mod matmul;
+pub(crate) mod matmul;
 mod moves;
 mod norm;
 mod path;

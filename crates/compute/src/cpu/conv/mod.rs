@@ -9,8 +9,8 @@
 //! but no sum crosses a row.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
-pub(super) mod pack;
-mod program;
+pub(crate) mod pack;
+pub(crate) mod program;
 
 use std::ops::Range;
 

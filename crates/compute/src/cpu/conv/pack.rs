@@ -204,7 +204,7 @@ impl Writer {
 }
 
 /// Reads, transforms and lays out the weight of a convolution or an upsampler.
-pub(crate) fn load(
+pub(in crate::cpu) fn load(
     host: &HostMemory,
     pool: &Pool,
     weight: &Weight,
@@ -303,41 +303,8 @@ fn upsample(
     let (kernel, matrix, matrix_bias) = (&*kernel, &*matrix, &*matrix_bias);
     // Rows of `matrix` that make the fine pixel (y, x) of fine frame s of a cell.
     let upscale = |s: usize, y: usize, x: usize| ((y * 2 + x) * z + s) * cout;
-    let program = Program::upsample(&UpsampleWork {
-        dtype,
-        time,
-        t_in: 2,
-        continued: false,
-        second: false,
-        tail: 0,
-        t_out: 0,
-        h: 1,
-        w: 1,
-        cin,
-        cout,
-        rows: 0..0,
-        groups: 0,
-    });
     let kinds = Kind::all(time);
-    // Each matrix once, from the first phase that names it.
-    let mut jobs = Vec::new();
-    for (kind, phases) in kinds.iter().zip(&program.kinds) {
-        for phase in phases {
-            for tap in &phase.taps {
-                if tap.matrix == jobs.len() {
-                    let mut pairs = Vec::new();
-                    for (dt, s) in &kind.frames[tap.back] {
-                        for (ky, py) in fine_pairs(phase.y, tap.dy) {
-                            for (kx, px) in fine_pairs(phase.x, tap.dx) {
-                                pairs.push((dt * 9 + ky * 3 + kx, upscale(*s, *py, *px)));
-                            }
-                        }
-                    }
-                    jobs.push(pairs);
-                }
-            }
-        }
-    }
+    let jobs = folds(time, upscale);
     let room = Shared::new(room);
     pool.run(jobs.len(), |thread, job| {
         // SAFETY: one part per thread, as many as the scratch was made for.
@@ -356,8 +323,48 @@ fn upsample(
     fold_bias(weight, &kinds, [cout, z], kernel, matrix_bias, bias)
 }
 
+/// For each matrix of a folded upsampler the products it is the sum of: a tap of the fine convolution, and
+/// the first row of the upscaling (as `upscale` says for fine frame, row and column of a cell) it falls on.
+pub(crate) fn folds(time: bool, upscale: impl Fn(usize, usize, usize) -> usize) -> Vec<Vec<(usize, usize)>> {
+    let program = Program::upsample(&UpsampleWork {
+        dtype: DType::F32,
+        time,
+        t_in: 2,
+        continued: false,
+        second: false,
+        tail: 0,
+        t_out: 0,
+        h: 1,
+        w: 1,
+        cin: 1,
+        cout: 1,
+        rows: 0..0,
+        groups: 0,
+    });
+    // Each matrix once, from the first phase that names it.
+    let mut jobs = Vec::new();
+    for (kind, phases) in Kind::all(time).iter().zip(&program.kinds) {
+        for phase in phases {
+            for tap in &phase.taps {
+                if tap.matrix == jobs.len() {
+                    let mut pairs = Vec::new();
+                    for (dt, s) in &kind.frames[tap.back] {
+                        for (ky, py) in fine_pairs(phase.y, tap.dy) {
+                            for (kx, px) in fine_pairs(phase.x, tap.dx) {
+                                pairs.push((dt * 9 + ky * 3 + kx, upscale(*s, *py, *px)));
+                            }
+                        }
+                    }
+                    jobs.push(pairs);
+                }
+            }
+        }
+    }
+    jobs
+}
+
 /// The bias: the convolution's own, and what the upscaling's bias becomes in the taps inside the frame.
-fn fold_bias(
+pub(crate) fn fold_bias(
     weight: &Weight,
     kinds: &[Kind],
     [cout, z]: [usize; 2],

@@ -1,0 +1,332 @@
+//! Which GPUs there are, what they can do, and opening one.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use super::kernels::{Binding, Kernel};
+use crate::error::ComputeError;
+
+/// The programming interface a device is reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// Linux, Windows, Android.
+    Vulkan,
+    /// Windows.
+    Dx12,
+    /// macOS.
+    Metal,
+}
+
+impl Api {
+    const ALL: [Api; 3] = [Api::Vulkan, Api::Dx12, Api::Metal];
+
+    /// The word used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Vulkan => "vulkan",
+            Api::Dx12 => "dx12",
+            Api::Metal => "metal",
+        }
+    }
+
+    fn backends(self) -> wgpu::Backends {
+        match self {
+            Api::Vulkan => wgpu::Backends::VULKAN,
+            Api::Dx12 => wgpu::Backends::DX12,
+            Api::Metal => wgpu::Backends::METAL,
+        }
+    }
+}
+
+/// Limits below those of the device, for tests and for careful people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GpuLimits {
+    /// Bytes of one binding.
+    pub binding: Option<u64>,
+    /// Workgroups of a dispatch along one axis.
+    pub groups: Option<u32>,
+}
+
+/// A GPU that is not open yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GpuDevice {
+    /// How it is reached.
+    pub api: Api,
+    /// Its number among those of that interface.
+    pub index: usize,
+    /// Name and driver, hashed: results of another device or driver are of another class.
+    pub fingerprint: u64,
+    /// Limits to keep below.
+    pub limits: GpuLimits,
+    /// Kernels of layers with many and with few output channels, as `tune` chose. They change no bit.
+    pub tiles: [u8; 2],
+}
+
+impl std::fmt::Display for GpuDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.api.name(), self.index)
+    }
+}
+
+/// What is known of a device.
+#[derive(Clone, Debug)]
+pub struct GpuInfo {
+    /// How to name it.
+    pub device: GpuDevice,
+    /// As its maker calls it.
+    pub name: String,
+    /// discrete, integrated, virtual, software or other.
+    pub kind: &'static str,
+    /// Driver and its version.
+    pub driver: String,
+    /// Largest binding in bytes.
+    pub max_binding: u64,
+    /// Largest buffer in bytes.
+    pub max_buffer: u64,
+    /// Buffers a kernel can be given.
+    pub max_bindings: u32,
+    /// Workgroups along one axis.
+    pub max_groups: u32,
+    /// Workgroup memory in bytes.
+    pub shared_memory: u32,
+    /// Threads of a workgroup.
+    pub max_threads: u32,
+    /// Arithmetic in 16 bits. Storage in 16 bits works everywhere.
+    pub f16: bool,
+    /// Sizes of the matrix units, such as `8x8x8 f16 to f32`; empty where there are none.
+    pub matrices: Vec<String>,
+    /// Why it cannot be used; empty if it can.
+    pub lacks: Vec<String>,
+}
+
+impl GpuInfo {
+    /// The most memory an arena can have here: every binding a kernel may have, but for those of the
+    /// stores of single 16-bit values, which need a second view of each.
+    pub fn max_arena(&self) -> u64 {
+        let chunk = chunk_limit(self.max_binding.min(self.max_buffer));
+        chunk.saturating_mul(u64::from(self.max_bindings / 2).max(1))
+    }
+}
+
+/// Largest power of two below a limit: an address is then split by its bits.
+pub(super) fn chunk_limit(limit: u64) -> u64 {
+    if limit == 0 { 0 } else { 1 << limit.ilog2() }
+}
+
+/// Workgroup memory and threads that the kernels need.
+const SHARED_NEEDED: u32 = 16384;
+const THREADS_NEEDED: u32 = 256;
+
+fn instance(api: Api) -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: api.backends(),
+        flags: wgpu::InstanceFlags::empty(),
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    })
+}
+
+fn adapters(api: Api) -> Vec<wgpu::Adapter> {
+    block_on(instance(api).enumerate_adapters(api.backends()))
+}
+
+/// Native futures of wgpu are done when they are made, or after a poll of the device.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// FNV-1a: stable between versions and machines.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
+    let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
+    let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
+    let fingerprint = hash(&format!("{}|{driver}", info.name));
+    let mut lacks = Vec::new();
+    if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
+        lacks.push(format!(
+            "{} bytes of workgroup memory, {SHARED_NEEDED} are needed",
+            limits.max_compute_workgroup_storage_size
+        ));
+    }
+    if limits.max_compute_invocations_per_workgroup < THREADS_NEEDED {
+        lacks.push(format!(
+            "{} threads in a workgroup, {THREADS_NEEDED} are needed",
+            limits.max_compute_invocations_per_workgroup
+        ));
+    }
+    let matrices = match features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
+        true => adapter.cooperative_matrix_properties(),
+        false => Vec::new(),
+    };
+    GpuInfo {
+        device: GpuDevice { api, index, fingerprint, limits: GpuLimits::default(), tiles: [0; 2] },
+        name: info.name,
+        kind: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => "discrete",
+            wgpu::DeviceType::IntegratedGpu => "integrated",
+            wgpu::DeviceType::VirtualGpu => "virtual",
+            wgpu::DeviceType::Cpu => "software",
+            wgpu::DeviceType::Other => "other",
+        },
+        driver,
+        max_binding: limits.max_storage_buffer_binding_size,
+        max_buffer: limits.max_buffer_size,
+        max_bindings: limits.max_storage_buffers_per_shader_stage,
+        max_groups: limits.max_compute_workgroups_per_dimension,
+        shared_memory: limits.max_compute_workgroup_storage_size,
+        max_threads: limits.max_compute_invocations_per_workgroup,
+        f16: features.contains(wgpu::Features::SHADER_F16),
+        matrices: matrices
+            .iter()
+            .map(|m| {
+                format!("{}x{}x{} {:?} to {:?}", m.m_size, m.n_size, m.k_size, m.ab_type, m.cr_type)
+                    .to_lowercase()
+            })
+            .collect(),
+        lacks,
+    }
+}
+
+/// Every GPU of this machine, whatever it lacks.
+pub fn devices() -> Vec<GpuInfo> {
+    let of = |api: Api| {
+        adapters(api).into_iter().enumerate().map(move |(i, a)| describe(api, i, &a)).collect::<Vec<_>>()
+    };
+    Api::ALL.into_iter().flat_map(of).collect()
+}
+
+/// The GPU to use where none is named: a real one, the most powerful kind first.
+pub fn preferred() -> Option<GpuDevice> {
+    let usable: Vec<GpuInfo> = devices().into_iter().filter(|d| d.lacks.is_empty()).collect();
+    let of = |kind: &str| usable.iter().find(|d| d.kind == kind);
+    of("discrete").or_else(|| of("integrated")).or_else(|| of("virtual")).map(|d| d.device)
+}
+
+impl FromStr for GpuDevice {
+    type Err = String;
+
+    /// `vulkan:0` and the like.
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let (api, index) = word.split_once(':').unwrap_or((word, "0"));
+        let api = Api::ALL.into_iter().find(|a| a.name() == api);
+        let (Some(api), Ok(index)) = (api, index.parse::<usize>()) else {
+            return Err(format!("unknown device `{word}`; use auto, cpu, or a name of `remaster devices`"));
+        };
+        let found = adapters(api);
+        match found.get(index) {
+            Some(adapter) => Ok(describe(api, index, adapter).device),
+            None => Err(format!(
+                "there is no device {word}: this machine has {} with {}; see `remaster devices`",
+                found.len(),
+                api.name()
+            )),
+        }
+    }
+}
+
+/// The first thing that went wrong on a device, as the driver said it.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    Memory,
+    Lost(String),
+    Other(String),
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Faults(Arc<Mutex<Option<Fault>>>);
+
+impl Faults {
+    fn set(&self, fault: Fault) {
+        lock(&self.0).get_or_insert(fault);
+    }
+
+    pub(super) fn get(&self) -> Option<Fault> {
+        lock(&self.0).clone()
+    }
+}
+
+/// Nothing panics while one of these is held.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How the arena's buffers are bound: how many, and whether each has a second view.
+pub(super) type Views = (usize, bool);
+
+/// A device that is ready, and what was compiled for it.
+pub(super) struct Opened {
+    pub(super) device: wgpu::Device,
+    pub(super) queue: wgpu::Queue,
+    pub(super) limits: wgpu::Limits,
+    pub(super) faults: Faults,
+    pub(super) layouts: Mutex<HashMap<Views, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
+    pub(super) pipelines: Mutex<HashMap<(Kernel, Binding), wgpu::ComputePipeline>>,
+}
+
+/// Devices that somebody has open. Those who open one again share it and the kernels compiled for it.
+static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
+
+impl GpuDevice {
+    /// Opens it with all it has, but for the limits that are forced lower.
+    pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
+        let key = GpuDevice { tiles: [0; 2], ..*self };
+        let mut open = lock(&OPEN);
+        open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.faults.get().is_none()));
+        if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {
+            return Ok(found);
+        }
+        let opened = Arc::new(self.open_anew()?);
+        open.push((key, Arc::downgrade(&opened)));
+        Ok(opened)
+    }
+
+    fn open_anew(&self) -> Result<Opened, ComputeError> {
+        let refused = |reason: String| ComputeError::Device { device: self.to_string(), reason };
+        let adapter = adapters(self.api).into_iter().nth(self.index);
+        let adapter = adapter.ok_or_else(|| refused("it is gone".into()))?;
+        let info = describe(self.api, self.index, &adapter);
+        if let Some(lack) = info.lacks.first() {
+            return Err(refused(format!("it has {lack}")));
+        }
+        let mut limits = adapter.limits();
+        if let Some(binding) = self.limits.binding {
+            limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(binding);
+        }
+        if let Some(groups) = self.limits.groups {
+            limits.max_compute_workgroups_per_dimension =
+                limits.max_compute_workgroups_per_dimension.min(groups);
+        }
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("remaster"),
+            required_limits: limits.clone(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        };
+        let (device, queue) =
+            block_on(adapter.request_device(&descriptor)).map_err(|e| refused(e.to_string()))?;
+        let faults = Faults::default();
+        let seen = faults.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            seen.set(match error {
+                wgpu::Error::OutOfMemory { .. } => Fault::Memory,
+                other => Fault::Other(other.to_string()),
+            });
+        }));
+        let seen = faults.clone();
+        device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
+        let (layouts, pipelines) = (Mutex::default(), Mutex::default());
+        Ok(Opened { device, queue, limits, faults, layouts, pipelines })
+    }
+}

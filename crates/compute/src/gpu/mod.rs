@@ -1,0 +1,330 @@
+//! The GPU backend: WGSL kernels through wgpu, on any card whose driver speaks Vulkan, DX12 or Metal.
+//!
+//! The arena lies in as few buffers as the device's limits allow, and every kernel sees all of them: an
+//! operand is an offset, so a tensor may lie across two buffers and nothing is bound anew between ops.
+//! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
+//! order that its layer gives, so slices and stripes change no bit.
+
+mod device;
+mod kernels;
+mod ops;
+mod pack;
+mod params;
+mod stream;
+mod tune;
+
+pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, devices, preferred};
+pub use stream::GpuCounts;
+pub use tune::{Tuned, tune};
+
+use crate::arena::{Arena, Buffer};
+use crate::cancel::CancelToken;
+use crate::dtype::{decode, encode};
+use crate::error::{ComputeError, ensure};
+use crate::ops::{
+    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
+    UpsampleDesc, Work, no_alias, same_shape,
+};
+use crate::store::{Extent, Store};
+use crate::tensor::View;
+use crate::weight::{Weight, WeightSpec};
+use stream::Stream;
+
+/// Which kernels compute: part of the class of results. Changes when a kernel's order of sums does.
+pub const KERNELS: &str = "direct-1";
+
+/// Computes on a GPU.
+pub struct Gpu {
+    arena: Arena,
+    stream: Stream,
+    tiles: [u8; 2],
+}
+
+/// Sizes of this backend: padded weights, no scratch in the arena.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuSizing;
+
+impl Sizing for GpuSizing {
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        pack::bytes(spec)
+    }
+
+    fn scratch_bytes(&self, _work: &Work) -> u64 {
+        0
+    }
+}
+
+/// A kernel that convolutions and linear layers are done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Which layers it is for: wide or narrow.
+    pub name: &'static str,
+    /// Its number among those.
+    pub index: u8,
+    /// Pixels and output channels of a workgroup, and input channels of a step.
+    pub tile: [usize; 3],
+    /// Threads of a workgroup.
+    pub threads: usize,
+    /// Workgroup memory in bytes.
+    pub shared_bytes: usize,
+    /// Sums that a thread holds: the registers it needs at the least.
+    pub sums: usize,
+}
+
+/// All of them.
+pub fn variants() -> Vec<Variant> {
+    let of = |name, (index, tile): (usize, &kernels::Tile)| Variant {
+        name,
+        index: index as u8,
+        tile: [tile.bm, tile.bn, tile.bk],
+        threads: tile.threads(),
+        shared_bytes: tile.shared_bytes(),
+        sums: tile.tm * tile.tn,
+    };
+    let wide = kernels::Tile::WIDE.iter().enumerate().map(|t| of("wide", t));
+    wide.chain(kernels::Tile::NARROW.iter().enumerate().map(|t| of("narrow", t))).collect()
+}
+
+/// Where the values of a view lie: a 16-byte unit of the arena, and numbers of values from there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: usize,
+    skip: usize,
+    frame: usize,
+    row0: usize,
+}
+
+impl Gpu {
+    /// Opens a device with an arena of `cap` bytes.
+    pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+        Ok(Gpu {
+            stream: Stream::new(device, cap, cancel)?,
+            arena: Arena::new("gpu", cap),
+            tiles: device.tiles,
+        })
+    }
+
+    /// What was done so far.
+    pub fn gpu_counts(&self) -> GpuCounts {
+        self.stream.counts()
+    }
+
+    /// Bytes of device memory that were taken from the driver; absent where it is not known.
+    pub fn reserved_bytes(&self) -> Option<u64> {
+        self.stream.reserved()
+    }
+
+    fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {
+        if !buffer.is_from(&self.arena) {
+            return Err(ComputeError::Foreign { op, what });
+        }
+        Ok(buffer.offset())
+    }
+
+    /// Kernels count values with 32 bits.
+    fn place(&self, op: &'static str, what: &'static str, view: &View<'_>) -> Result<Place, ComputeError> {
+        let offset = self.address(op, what, view.tensor().buffer())?;
+        let whole = view.tensor().shape();
+        let most = u32::MAX as usize - (1 << 16);
+        ensure(whole.len() <= most, op, what, format!("{} values", whole.len()), format!("at most {most}"))?;
+        let row = whole.w * whole.c;
+        let above = view.row_range().start - view.tensor().band().first;
+        Ok(Place {
+            base: (offset / 16) as usize,
+            skip: (view.first_frame() * whole.h + above) * row,
+            frame: whole.h * row,
+            row0: view.row_range().start,
+        })
+    }
+
+    /// The bytes of a view, frame by frame.
+    fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>, ComputeError> {
+        let offset = self.address(op, "tensor", view.tensor().buffer())?;
+        let whole = view.tensor().shape();
+        let size = view.dtype().bytes();
+        let row = (whole.w * whole.c * size) as u64;
+        let above = (view.row_range().start - view.tensor().band().first) as u64;
+        let bytes = view.shape().h as u64 * row;
+        let frames = view.first_frame()..view.first_frame() + view.shape().t;
+        let run = |t: usize| (offset + (t * whole.h) as u64 * row + above * row, bytes);
+        Ok(frames.map(run).filter(|_| bytes > 0).collect())
+    }
+
+    /// Reads runs that need not start or end at whole words.
+    fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<(), ComputeError> {
+        let widened = runs.iter().map(|(at, n)| (at / 4 * 4, (at + n).next_multiple_of(4) - at / 4 * 4));
+        let total: u64 = runs.iter().map(|r| r.1).sum();
+        out.clear();
+        out.reserve(total as usize);
+        if runs.iter().all(|(at, n)| at % 4 == 0 && n % 4 == 0) {
+            return self.stream.read(widened, &mut |piece| out.extend_from_slice(piece));
+        }
+        for (run, wide) in runs.iter().zip(widened) {
+            let start = out.len();
+            self.stream.read(std::iter::once(wide), &mut |piece| out.extend_from_slice(piece))?;
+            let skip = (run.0 - wide.0) as usize;
+            out.drain(start..start + skip);
+            out.truncate(start + run.1 as usize);
+        }
+        Ok(())
+    }
+
+    /// Writes a run that need not start or end at whole words: what lies beside it is kept.
+    fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<(), ComputeError> {
+        let end = at + bytes.len() as u64;
+        let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
+        if first == at && last == end {
+            return self.stream.write(at, bytes);
+        }
+        let mut whole = vec![0; (last - first) as usize];
+        let edges = [(first, 4), (last - 4, 4)];
+        let mut old = Vec::new();
+        self.stream.read(edges.into_iter(), &mut |piece| old.extend_from_slice(piece))?;
+        let n = whole.len();
+        whole[..4].copy_from_slice(&old[..4]);
+        whole[n - 4..].copy_from_slice(&old[4..]);
+        let skip = (at - first) as usize;
+        whole[skip..skip + bytes.len()].copy_from_slice(bytes);
+        self.stream.write(first, &whole)
+    }
+}
+
+/// Rows at a time between a store and the device.
+const PIECE: usize = 4 << 20;
+
+impl Ops for Gpu {
+    fn name(&self) -> &'static str {
+        "gpu"
+    }
+
+    fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
+        GpuSizing.weight_bytes(spec)
+    }
+
+    /// Laid out in host memory first, which is given back at once.
+    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if !weight.is_resident() {
+            let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
+            self.stream.write(buffer.offset(), &pack::pack(weight)?)?;
+            weight.set_buffer(Some(buffer));
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+        ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
+        let dtype = to.dtype();
+        let mut bytes = vec![0; PIECE.min(from.len() * dtype.bytes())];
+        let mut left = from;
+        for (mut at, run) in self.runs("upload", &to)? {
+            let (values, rest) = left.split_at(run as usize / dtype.bytes());
+            for piece in values.chunks(PIECE / dtype.bytes()) {
+                let bytes = &mut bytes[..piece.len() * dtype.bytes()];
+                encode(dtype, piece, bytes);
+                self.write_run(at, bytes)?;
+                at += bytes.len() as u64;
+            }
+            left = rest;
+        }
+        Ok(())
+    }
+
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+        ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
+        self.wait()?;
+        let (runs, dtype) = (self.runs("download", &from)?, from.dtype());
+        let aligned = runs.iter().all(|(at, n)| at % 4 == 0 && n % 4 == 0);
+        if aligned {
+            let mut rest = to;
+            return self.stream.read(runs.into_iter(), &mut |piece| {
+                let n = (piece.len() / dtype.bytes()).min(rest.len());
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(n);
+                decode(dtype, &piece[..n * dtype.bytes()], now);
+                rest = later;
+            });
+        }
+        let mut bytes = Vec::new();
+        self.read_runs(&runs, &mut bytes)?;
+        decode(dtype, &bytes, to);
+        Ok(())
+    }
+
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        let rows = to.shape().h;
+        let bytes = to.shape().w * to.shape().c * to.dtype().bytes();
+        ensure(at.row == bytes, "fetch", "bytes of a row", at.row, bytes)?;
+        let some = (PIECE / bytes.max(1)).clamp(1, rows.max(1));
+        let mut piece = vec![0; some * bytes];
+        for (t, (run, _)) in self.runs("fetch", &to)?.into_iter().enumerate() {
+            for first in (0..rows).step_by(some) {
+                let skip = (first * bytes) as u64;
+                let piece = &mut piece[..some.min(rows - first) * bytes];
+                from.read(at.start + t as u64 * at.frame + skip, at.row, piece)?;
+                self.write_run(run + skip, piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+        self.wait()?;
+        let bytes = from.shape().w * from.shape().c * from.dtype().bytes();
+        ensure(at.row == bytes, "stow", "bytes of a row", at.row, bytes)?;
+        let mut frame = Vec::new();
+        for (t, run) in self.runs("stow", &from)?.into_iter().enumerate() {
+            self.read_runs(&[run], &mut frame)?;
+            to.write(at.start + t as u64 * at.frame, at.row, &frame)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), ComputeError> {
+        self.stream.wait()
+    }
+
+    fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
+        self.conv_now(desc, &desc.check()?)
+    }
+
+    fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+        self.upsample_now(desc, &desc.check()?)
+    }
+
+    fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.row_sums_now(desc)
+    }
+
+    fn combine_sums(&mut self, desc: &CombineDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.combine_now(desc)
+    }
+
+    fn normalize(&mut self, desc: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.normalize_now(desc)
+    }
+
+    fn linear(&mut self, desc: &LinearDesc<'_>) -> Result<(), ComputeError> {
+        self.linear_now(desc, &desc.check()?)
+    }
+
+    fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+        self.attention_now(desc, &desc.check()?)
+    }
+
+    fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+        desc.check()?;
+        self.shuffle_now(desc)
+    }
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        no_alias("copy", &to, &[Some(&from)])?;
+        self.copy_now(&from, &to)
+    }
+}

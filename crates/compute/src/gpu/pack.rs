@@ -1,0 +1,221 @@
+//! Weights in the layout of the kernels: matrices of `[input channels, output channels]`, both padded to
+//! four, one for each tap; behind them the rows of the bias in f32, and the list of taps.
+
+use crate::cpu::conv::pack::{fold_bias, folds};
+use crate::cpu::conv::program::{Kind, Program};
+use crate::cpu::matmul::{Matrix, matmul};
+use crate::dtype::{DType, encode};
+use crate::error::{ComputeError, ensure};
+use crate::ops::UpsampleWork;
+use crate::weight::{Part, Weight, WeightSpec};
+
+/// Where the parts of a weight lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    dtype: DType,
+    pub(super) cin: usize,
+    pub(super) cout: usize,
+    matrices: usize,
+    /// Rows of the bias.
+    biases: usize,
+    /// Lists of taps, and words of each: how many, then one for each tap.
+    lists: usize,
+    pub(super) list: usize,
+}
+
+pub(super) fn up4(n: usize) -> usize {
+    n.next_multiple_of(4)
+}
+
+impl Layout {
+    /// Of a weight that is multiplied; a normalisation has none.
+    pub(super) fn new(spec: &WeightSpec) -> Option<Self> {
+        let of = |dtype, cin, cout, matrices, biases, lists, list| {
+            Some(Layout { dtype, cin, cout, matrices, biases, lists, list })
+        };
+        match *spec {
+            WeightSpec::Conv { cin, cout, kernel, dtype, .. } => {
+                let taps = kernel.iter().product::<usize>();
+                of(dtype, cin, cout, taps, 1, 1, 1 + taps)
+            }
+            WeightSpec::Linear { cin, cout, dtype } => of(dtype, cin, cout, 1, 1, 1, 2),
+            WeightSpec::Upsample { cin, cout, time: true, dtype } => of(dtype, cin, cout, 112, 80, 20, 9),
+            WeightSpec::Upsample { cin, cout, time: false, dtype } => of(dtype, cin, cout, 48, 16, 4, 13),
+            WeightSpec::Norm { .. } => None,
+        }
+    }
+
+    fn matrix_len(&self) -> usize {
+        up4(self.cin) * up4(self.cout)
+    }
+
+    /// First byte of the bias.
+    pub(super) fn bias(&self) -> usize {
+        self.matrices * self.matrix_len() * self.dtype.bytes()
+    }
+
+    /// First byte of the lists.
+    pub(super) fn table(&self) -> usize {
+        self.bias() + self.biases * up4(self.cout) * 4
+    }
+
+    fn bytes(&self) -> usize {
+        self.table() + self.lists * self.list * 4
+    }
+}
+
+/// Bytes of a weight.
+pub(super) fn bytes(spec: &WeightSpec) -> u64 {
+    match (spec, Layout::new(spec)) {
+        (_, Some(layout)) => layout.bytes() as u64,
+        (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
+        _ => 0,
+    }
+}
+
+/// A tap in one word. 63 frames back and a window of 63 by 63 are far beyond any network.
+fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
+    (back | dy << 6 | dx << 12 | matrix << 18) as u32
+}
+
+/// Reads a weight and lays it out.
+pub(super) fn pack(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+    let spec = weight.spec();
+    let Some(layout) = Layout::new(&spec) else { return norm(weight) };
+    let mut packed = Packed { layout, bytes: vec![0; layout.bytes()] };
+    match spec {
+        WeightSpec::Conv { kernel, .. } => conv(weight, kernel, &mut packed)?,
+        WeightSpec::Upsample { time, .. } => upsample(weight, time, &mut packed)?,
+        _ => conv(weight, [1; 3], &mut packed)?,
+    }
+    Ok(packed.bytes)
+}
+
+/// Scale, then shift.
+fn norm(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+    let channels = weight.spec().main_len();
+    let mut values = vec![0.0; 2 * up4(channels)];
+    let (scale, shift) = values.split_at_mut(up4(channels));
+    weight.read(Part::Main, 0, &mut scale[..channels])?;
+    weight.read(Part::Bias, 0, &mut shift[..channels])?;
+    Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect())
+}
+
+struct Packed {
+    layout: Layout,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// Sets one row of a matrix: the weights of one input channel.
+    fn row(&mut self, matrix: usize, i: usize, values: &[f32]) {
+        let Layout { dtype, cout, .. } = self.layout;
+        let start = (matrix * self.layout.matrix_len() + i * up4(cout)) * dtype.bytes();
+        encode(dtype, values, &mut self.bytes[start..start + values.len() * dtype.bytes()]);
+    }
+
+    fn bias(&mut self, row: usize, values: &[f32]) {
+        let start = self.layout.bias() + row * up4(self.layout.cout) * 4;
+        encode(DType::F32, values, &mut self.bytes[start..start + values.len() * 4]);
+    }
+
+    fn list(&mut self, list: usize, taps: &[u32]) {
+        let start = self.layout.table() + list * self.layout.list * 4;
+        let words = std::iter::once(taps.len() as u32).chain(taps.iter().copied());
+        for (to, word) in self.bytes[start..].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Output channels read at a time: the columns of a matrix row are gathered from that many places.
+const CHUNK: usize = 64;
+
+fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<(), ComputeError> {
+    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let taps = kt * kh * kw;
+    let small = kt < 64 && kh < 64 && kw < 64 && taps < 1 << 14;
+    ensure(small, "load", "kernel", format!("{:?}", [kt, kh, kw]), "less than 64 on each axis")?;
+    let mut chunk = vec![0.0; CHUNK.min(cout) * cin * taps];
+    let mut line = vec![0.0; CHUNK];
+    for first in (0..cout).step_by(CHUNK) {
+        let n = CHUNK.min(cout - first);
+        let chunk = &mut chunk[..n * cin * taps];
+        weight.read(Part::Main, first * cin * taps, chunk)?;
+        for (tap, i) in (0..taps).flat_map(|t| (0..cin).map(move |i| (t, i))) {
+            for (o, value) in line[..n].iter_mut().enumerate() {
+                *value = chunk[(o * cin + i) * taps + tap];
+            }
+            let matrix = tap * packed.layout.matrix_len();
+            let start = (matrix + i * up4(cout) + first) * dtype.bytes();
+            encode(dtype, &line[..n], &mut packed.bytes[start..start + n * dtype.bytes()]);
+        }
+    }
+    let mut bias = vec![0.0; cout];
+    weight.read(Part::Bias, 0, &mut bias)?;
+    packed.bias(0, &bias);
+    let list: Vec<u32> = (0..taps).map(|m| word(kt - 1 - m / (kh * kw), m / kw % kh, m % kw, m)).collect();
+    packed.list(0, &list);
+    Ok(())
+}
+
+/// Folds the three steps of an upsampler into one matrix per phase and tap.
+fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), ComputeError> {
+    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let z = if time { 2 } else { 1 };
+    // [cout, mid, tap] to [tap, cout, mid]: the products below want matrices.
+    let mut kernel = vec![0.0; 27 * cout * cout];
+    let mut line = vec![0.0; 27 * cout];
+    for o in 0..cout {
+        weight.read(Part::Main, o * 27 * cout, &mut line)?;
+        for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
+            let row = &mut out[o * cout..(o + 1) * cout];
+            row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
+        }
+    }
+    let mut matrix = vec![0.0; 4 * z * cout * cin];
+    let mut matrix_bias = vec![0.0; 4 * z * cout];
+    weight.read_upscale(Part::Main, 0, &mut matrix)?;
+    weight.read_upscale(Part::Bias, 0, &mut matrix_bias)?;
+    let jobs = folds(time, |s, y, x| ((y * 2 + x) * z + s) * cout);
+    let (mut sums, mut turned) = (vec![0.0; cout * cin], vec![0.0; cout]);
+    for (job, pairs) in jobs.iter().enumerate() {
+        for (n, (tap, rows)) in pairs.iter().enumerate() {
+            // [cout, mid] times [mid, cin].
+            let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
+            let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
+            matmul([cout, cin, cout], &mut sums, cin, n > 0, left, right);
+        }
+        for i in 0..cin {
+            turned.iter_mut().enumerate().for_each(|(o, v)| *v = sums[o * cin + i]);
+            packed.row(job, i, &turned);
+        }
+    }
+    let mut bias = vec![0.0; packed.layout.biases * cout];
+    fold_bias(weight, &Kind::all(time), [cout, z], &kernel, &matrix_bias, &mut bias)?;
+    for (row, values) in bias.chunks_exact(cout).enumerate() {
+        packed.bias(row, values);
+    }
+    let program = Program::upsample(&UpsampleWork {
+        dtype,
+        time,
+        t_in: 2,
+        continued: false,
+        second: false,
+        tail: 0,
+        t_out: 0,
+        h: 1,
+        w: 1,
+        cin,
+        cout,
+        rows: 0..0,
+        groups: 0,
+    });
+    for (kind, phases) in program.kinds.iter().enumerate() {
+        for (n, phase) in phases.iter().enumerate() {
+            let taps: Vec<u32> = phase.taps.iter().map(|t| word(t.back, t.dy, t.dx, t.matrix)).collect();
+            packed.list(kind * 4 + n, &taps);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+// Softmax attention in one pass over the keys. A workgroup has QUERIES queries of one head and up to
+// VALUES columns of the result; keys come in blocks of KEYS from the first on, so that a query's sums do
+// not depend on which other queries are made. The scores are never stored.
+
+const DEEP: u32 = 32u;           // channels of a step of the scores
+const LINE: u32 = DEEP / 4u + 1u;
+const PER: u32 = THREADS / QUERIES;   // threads that share a query
+const KEYS: u32 = PER;
+var<workgroup> sq: array<vec4<f32>, QUERIES * LINE>;
+var<workgroup> sk: array<vec4<f32>, KEYS * LINE>;
+var<workgroup> sp: array<f32, QUERIES * KEYS>;
+
+// Four channels of a token; zero beyond the head's width.
+fn token4(base: u32, o: u32, c: u32, ok: bool) -> vec4<f32> {
+    if (!ok || c >= P(WIDE)) { return vec4<f32>(0.0); }
+@IF VECIN@
+    return ld4(base, o + c);
+@ELSE@
+    let n = P(WIDE) - c;
+    var v = vec4<f32>(ld(base, o + c), 0.0, 0.0, 0.0);
+    if (n > 1u) { v.y = ld(base, o + c + 1u); }
+    if (n > 2u) { v.z = ld(base, o + c + 2u); }
+    if (n > 3u) { v.w = ld(base, o + c + 3u); }
+    return v;
+@END@
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    let job = P(FIRST) + wid.x + wid.y * grid.x;
+    if (job >= P(JOBS)) { return; }
+    let head = wid.z % P(GROUPS);
+    let column = wid.z / P(GROUPS) * VALUES;
+    let t = job / P(TILES);
+    let first = job % P(TILES) * QUERIES;
+    let c = P(CIN);
+    let wide = P(WIDE);
+    let queries = P(CELLS);
+    let keys = P(KEY_COUNT);
+    let q0 = P(X_SKIP) + t * P(X_FRAME) + head * wide;
+    let k0 = P(C_SKIP) + t * P(C_FRAME) + head * wide;
+    let v0 = P(S_SKIP) + t * P(S_FRAME) + head * wide;
+    let mine = tid / PER;
+    let lane = tid % PER;
+    let scale = bitcast<f32>(P(EPS));
+    var top = -3.0e38;
+    var sum = 0.0;
+@ACC@
+    for (var start = 0u; start < keys; start += KEYS) {
+        var score = 0.0;
+        for (var d = 0u; d < wide; d += DEEP) {
+            workgroupBarrier();
+            for (var i = tid; i < QUERIES * DEEP / 4u; i += THREADS) {
+                let n = first + i / (DEEP / 4u);
+                let e = i % (DEEP / 4u);
+                sq[i / (DEEP / 4u) * LINE + e] = token4(P(X_BASE), q0 + n * c, d + e * 4u, n < queries);
+            }
+            for (var i = tid; i < KEYS * DEEP / 4u; i += THREADS) {
+                let n = start + i / (DEEP / 4u);
+                let e = i % (DEEP / 4u);
+                sk[i / (DEEP / 4u) * LINE + e] = token4(P(C_BASE), k0 + n * c, d + e * 4u, n < keys);
+            }
+            workgroupBarrier();
+            for (var e = 0u; e < DEEP / 4u; e++) {
+                let a = sq[mine * LINE + e];
+                let b = sk[lane * LINE + e];
+                score = fma(a.x, b.x, score);
+                score = fma(a.y, b.y, score);
+                score = fma(a.z, b.z, score);
+                score = fma(a.w, b.w, score);
+            }
+        }
+        let live = min(KEYS, keys - start);
+        sp[mine * KEYS + lane] = select(-3.0e38, score * scale, lane < live);
+        workgroupBarrier();
+        var high = top;
+        for (var i = 0u; i < live; i++) {
+            high = max(high, sp[mine * KEYS + i]);
+        }
+        let fade = exp(top - high);
+        workgroupBarrier();
+        sp[mine * KEYS + lane] = select(0.0, exp(sp[mine * KEYS + lane] - high), lane < live);
+        workgroupBarrier();
+        top = high;
+        sum *= fade;
+@FADE@
+        for (var i = 0u; i < live; i++) {
+            let p = sp[mine * KEYS + i];
+            sum += p;
+            let w = rounded(vec4<f32>(p)).x;
+            let o = v0 + (start + i) * c;
+@INNER@
+        }
+    }
+    let n = first + mine;
+    if (n >= queries) { return; }
+    let o = P(Y_SKIP) + t * P(Y_FRAME) + n * c + head * wide;
+@STORE@
+}
+
+fn give(o: u32, x: u32, v: vec4<f32>) {
+    if (x >= P(WIDE)) { return; }
+@IF VECIN@
+    st4(P(Y_BASE), o + x, v);
+@ELSE@
+    st(P(Y_BASE), o + x, v.x);
+    if (x + 1u < P(WIDE)) { st(P(Y_BASE), o + x + 1u, v.y); }
+    if (x + 2u < P(WIDE)) { st(P(Y_BASE), o + x + 2u, v.z); }
+    if (x + 3u < P(WIDE)) { st(P(Y_BASE), o + x + 3u, v.w); }
+@END@
+}

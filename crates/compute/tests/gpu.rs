@@ -1,0 +1,213 @@
+//! The GPU backend against the naive loops. Runs on the first device of this machine, a software one
+//! included; where there is none, each test says that it was not run.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use std::sync::Arc;
+
+use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, tune};
+use remaster_compute::{
+    Backend, CancelToken, ConvDesc, DType, Ops, Padding, RowSums, RowSumsDesc, Shape, Weight, WeightSpec,
+};
+use remaster_testkit::op_cases::{Case, Op, Output, distance};
+use remaster_testkit::{Noise, Rng};
+
+const ARENA: u64 = 64 << 20;
+
+fn device(test: &str) -> Option<GpuDevice> {
+    let found = "vulkan:0".parse().or_else(|_| "metal:0".parse()).or_else(|_| "dx12:0".parse()).ok();
+    if found.is_none() {
+        println!("NOT RUN: {test} (this machine has no GPU and no software Vulkan)");
+    }
+    found
+}
+
+fn open(device: GpuDevice) -> Gpu {
+    Gpu::new(device, ARENA, CancelToken::default()).unwrap()
+}
+
+fn whole(ops: &mut dyn Ops, case: &Case) -> Vec<Output> {
+    case.run(ops, 0..case.height()).unwrap_or_else(|e| panic!("{case:?}: {e}"))
+}
+
+fn agrees(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) -> [usize; 2] {
+    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut counts = [0; 2];
+    for seed in seeds {
+        let case = Case::random(seed);
+        if !dtypes.contains(&case.dtype) {
+            continue;
+        }
+        counts[0] += 1;
+        counts[1] += usize::from(matches!(case.op, Op::Conv(_)));
+        let theirs = whole(reference.as_mut(), &case);
+        for (a, b) in whole(gpu, &case).iter().zip(&theirs) {
+            let d = distance(a, b);
+            assert!(d <= 1.0, "{case:?}\n{} is {d} tolerances away", a.name);
+        }
+    }
+    counts
+}
+
+#[test]
+fn f32_agrees_with_the_naive_loops_in_300_random_cases() {
+    let Some(device) = device("f32_agrees_with_the_naive_loops_in_300_random_cases") else { return };
+    let [cases, convs] = agrees(&mut open(device), 0..700, &[DType::F32]);
+    println!("{cases} cases, {convs} of them convolutions");
+    assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
+}
+
+#[test]
+fn sixteen_bits_agree_with_the_naive_loops_in_300_random_cases() {
+    let Some(device) = device("sixteen_bits_agree_with_the_naive_loops_in_300_random_cases") else { return };
+    let [cases, convs] = agrees(&mut open(device), 0..700, &[DType::F16, DType::Bf16]);
+    println!("{cases} cases, {convs} of them convolutions");
+    assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
+}
+
+#[test]
+fn rows_made_one_by_one_are_the_same_bits() {
+    let Some(device) = device("rows_made_one_by_one_are_the_same_bits") else { return };
+    let mut gpu = open(device);
+    for seed in 10_000..10_080 {
+        let case = Case::random(seed);
+        let all = whole(&mut gpu, &case);
+        for cut in case.cuts() {
+            let part = case.run(&mut gpu, cut.clone()).unwrap_or_else(|e| panic!("{case:?} {cut:?}: {e}"));
+            for (p, a) in part.iter().zip(&all).filter(|(p, _)| p.name == "output" || p.name == "sums") {
+                let frame = a.rows * a.row;
+                let expected = a.values.chunks_exact(frame.max(1));
+                let expected: Vec<u32> = expected
+                    .flat_map(|f| f[cut.start * a.row..cut.end * a.row].iter().map(|v| v.to_bits()))
+                    .collect();
+                let got: Vec<u32> = p.values.iter().map(|v| v.to_bits()).collect();
+                assert_eq!(got, expected, "{case:?} rows {cut:?} {}", p.name);
+            }
+        }
+    }
+}
+
+fn bits(outputs: &[Output]) -> Vec<(&'static str, Vec<u32>)> {
+    outputs.iter().map(|o| (o.name, o.values.iter().map(|v| v.to_bits()).collect())).collect()
+}
+
+/// Buffers of 256 KiB and 31 groups along an axis: operands lie across buffers, dispatches are folded.
+#[test]
+fn limits_forced_very_low_change_no_bit() {
+    let Some(device) = device("limits_forced_very_low_change_no_bit") else { return };
+    let limits = GpuLimits { binding: Some(256 << 10), groups: Some(31) };
+    let mut low = Gpu::new(GpuDevice { limits, ..device }, 1 << 20, CancelToken::default()).unwrap();
+    let mut high = open(device);
+    let mut rng = Rng::new(3);
+    for seed in 30_000..30_008 {
+        let case = Case::random(seed);
+        // What the case uses starts shortly before the end of a buffer.
+        let before = low.alloc(Shape::new(1, 1, 1, (64 << 10) - rng.below(4096)), DType::F32).unwrap();
+        let theirs = whole(&mut high, &case);
+        match case.run(&mut low, 0..case.height()) {
+            Ok(ours) => assert_eq!(bits(&ours), bits(&theirs), "{case:?}"),
+            Err(remaster_compute::ComputeError::OutOfMemory { .. }) => {}
+            Err(error) => panic!("{case:?}: {error}"),
+        }
+        drop(before);
+    }
+}
+
+/// The last rows of a tall convolution, its sums and its tail: the same bits as on a small tensor that holds
+/// those rows alone.
+fn far_rows(gpu: &mut Gpu, small: &mut Gpu, tall: Shape, dtype: DType) {
+    let Shape { h, w, c, .. } = tall;
+    let rows = h - 3..h;
+    let seen = h - 4..h;
+    let spec = WeightSpec::Conv { cin: c, cout: 8, kernel: [1, 3, 3], stride: [1; 3], dtype };
+    let values = Rng::new(5).values(4 * w * c);
+    let run = |ops: &mut Gpu, shape: Shape, band: remaster_compute::Band| {
+        let weight = Weight::new("w", spec, Arc::new(Noise { seed: 1, scale: 0.1, centre: 0.0 }));
+        ops.load(&weight).unwrap();
+        let x = ops.alloc_band(shape, dtype, band).unwrap();
+        let y =
+            ops.alloc_band(Shape::new(1, 3, w, 8), dtype, remaster_compute::Band { first: h - 3, height: h });
+        let s = ops.alloc_band(
+            Shape::new(1, 3, 1, 4),
+            DType::F32,
+            remaster_compute::Band { first: h - 3, height: h },
+        );
+        let t = ops.alloc_band(
+            Shape::new(1, 4, 1, 4),
+            DType::F32,
+            remaster_compute::Band { first: h - 4, height: h },
+        );
+        let (y, s, t) = (y.unwrap(), s.unwrap(), t.unwrap());
+        ops.upload(&values, x.view().rows(seen.clone())).unwrap();
+        let conv = ConvDesc {
+            input: x.view().rows(seen.clone()),
+            prologue: None,
+            carried: None,
+            carry: None,
+            weight: &weight,
+            padding: Padding::all(1),
+            accumulate: false,
+            shortcut: None,
+            sums: Some(RowSums { groups: 2, output: s.view() }),
+            output: y.view().rows(rows.clone()),
+        };
+        ops.conv(&conv).unwrap();
+        let input = x.view().rows(seen.clone());
+        ops.row_sums(&RowSumsDesc { input, groups: 2, output: t.view() }).unwrap();
+        let mut out = vec![0.0; 3 * w * 8 + 12 + 16];
+        let (first, rest) = out.split_at_mut(3 * w * 8);
+        let (second, third) = rest.split_at_mut(12);
+        ops.download(y.view(), first).unwrap();
+        ops.download(s.view(), second).unwrap();
+        ops.download(t.view(), third).unwrap();
+        ops.evict(&weight);
+        out.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+    };
+    let far = run(gpu, tall, remaster_compute::Band { first: 0, height: h });
+    let near = run(small, Shape { h: 4, ..tall }, remaster_compute::Band { first: h - 4, height: h });
+    assert!(far == near, "{tall} {dtype}");
+    assert!(far.iter().any(|b| *b != 0));
+}
+
+#[test]
+fn a_tensor_larger_than_a_binding_of_128_mib_is_reached_to_its_end() {
+    let Some(device) = device("a_tensor_larger_than_a_binding_of_128_mib_is_reached_to_its_end") else {
+        return;
+    };
+    let limits = GpuLimits { binding: Some(128 << 20), groups: Some(65_535) };
+    let mut gpu = Gpu::new(GpuDevice { limits, ..device }, 300 << 20, CancelToken::default()).unwrap();
+    far_rows(&mut gpu, &mut open(device), Shape::new(1, 8200, 64, 128), DType::F32);
+    far_rows(&mut gpu, &mut open(device), Shape::new(1, 8200, 64, 130), DType::F16);
+    // More than 65,535 groups of 64 quads.
+    let shape = Shape::new(1, 2, 65_535 * 64, 4);
+    let (x, y) = (gpu.alloc(shape, DType::F32).unwrap(), gpu.alloc(shape, DType::F32).unwrap());
+    let values: Vec<f32> = (0..shape.w * shape.c).map(|i| i as f32).collect();
+    gpu.upload(&values, x.view().rows(1..2)).unwrap();
+    gpu.copy(x.view(), y.view()).unwrap();
+    let mut back = vec![0.0; values.len()];
+    gpu.download(y.view().rows(1..2), &mut back).unwrap();
+    assert!(back == values);
+}
+
+/// 2.2e9 values of 16 bits: 4.4 GB.
+#[test]
+#[ignore = "takes 4.5 GB of memory"]
+fn a_tensor_of_more_than_2_31_values_is_reached_to_its_end() {
+    let Some(device) = device("a_tensor_of_more_than_2_31_values_is_reached_to_its_end") else { return };
+    let mut gpu = Gpu::new(device, 4500 << 20, CancelToken::default()).unwrap();
+    far_rows(&mut gpu, &mut open(device), Shape::new(1, 4200, 4096, 128), DType::F16);
+}
+
+#[test]
+fn every_variant_gives_the_numbers_of_the_twin_and_the_same_ones() {
+    let Some(device) = device("every_variant_gives_the_numbers_of_the_twin_and_the_same_ones") else {
+        return;
+    };
+    let (best, tuned) = tune(device, 16, 1).unwrap();
+    assert_eq!(tuned.len(), 6);
+    for t in &tuned {
+        assert!(t.right && t.seconds.is_finite(), "{t:?}");
+        let first = tuned.iter().find(|f| f.variant.name == t.variant.name).unwrap();
+        assert_eq!(t.max_abs.to_bits(), first.max_abs.to_bits(), "{t:?}");
+    }
+    assert_eq!(GpuDevice { tiles: device.tiles, ..best }, device);
+}

@@ -1,0 +1,128 @@
+//! The GPU backend under plans: the bits of the whole run, the promised memory, and nothing made anew once
+//! slices are steady. On the first device of this machine, a software one included.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+mod common;
+
+use common::{Bench, WHOLE, build, direction, way};
+use remaster_compute::gpu::{Gpu, GpuDevice};
+use remaster_compute::meter::Meter;
+use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape};
+use remaster_model::Scope;
+use remaster_model::vae::{Decoder, Half, Module, Pass, State, VaeConfig, load};
+use remaster_plan::Clip;
+use remaster_testkit::{Rng, dry_run};
+use remaster_weights::FormulaParams;
+
+fn device(test: &str) -> Option<GpuDevice> {
+    let names = ["vulkan:0", "metal:0", "dx12:0"];
+    let found = names.iter().find_map(|n| n.parse().ok());
+    if found.is_none() {
+        println!("NOT RUN: {test} (this machine has no GPU and no software Vulkan)");
+    }
+    found
+}
+
+fn same(a: &HostTensor, b: &HostTensor) -> bool {
+    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
+}
+
+/// Small clips: a software device computes them.
+fn clip(rng: &mut Rng) -> Clip {
+    Clip::new(1 + 4 * rng.below(4), 8 * (1 + rng.below(4)), 8 * (1 + rng.below(4))).unwrap()
+}
+
+#[test]
+fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
+    let Some(device) = device("thirty_random_plans_give_the_bits_of_the_whole_run") else { return };
+    // Held open: what one run compiled the next one finds.
+    let _open = Gpu::new(device, 1024, CancelToken::default()).unwrap();
+    let mut rng = Rng::new(4);
+    let mut spilled = 0;
+    for n in 0..6 {
+        let dtype = if n % 3 == 2 { DType::F16 } else { DType::F32 };
+        let (clip, direction) = (clip(&mut rng), direction(&mut rng));
+        let build = build(dtype, !rng.one_in(4));
+        let bench = Bench::new(&VaeConfig::tiny(), direction, clip, Backend::Gpu(device), build);
+        let plan = bench.plan(WHOLE);
+        let (whole, used) = bench.run(&plan).unwrap();
+        assert_eq!(used.device_peak, plan.peaks.device);
+        for _ in 0..5 {
+            let plan = bench.plan(way(&mut rng));
+            let (cut, used) = bench.run(&plan).unwrap();
+            assert!(same(&cut, &whole), "{clip:?} {direction:?} {dtype}: {:?}", plan.how);
+            assert!(used.device_peak <= plan.peaks.device, "{used:?} over {plan:?}");
+            assert!(used.device_peak * 10 >= plan.peaks.device * 9, "{used:?} far below {plan:?}");
+            assert_eq!(used.disk_peak, plan.peaks.disk);
+            spilled += usize::from(used.disk_peak > 0);
+        }
+    }
+    assert!(spilled >= 5, "only {spilled} of the plans used the spill file");
+}
+
+/// Slices of one latent each, of a decoder of this size.
+fn steady(device: GpuDevice, config: &VaeConfig, [h, w]: [usize; 2]) {
+    let mut params = FormulaParams;
+    let half = Decoder::new(config, &mut Scope::root(&mut params, DType::F32).at("decoder"));
+    let shape = Shape::new(5, h, w, config.latent);
+    let mut meter = Meter::endless(Backend::Gpu(device).sizing());
+    dry_run(&mut meter, &half, DType::F32, shape, &[1; 5]).unwrap();
+    half.weights(&mut |w| meter.evict(w));
+    let mut gpu = Gpu::new(device, meter.arena().peak(), CancelToken::default()).unwrap();
+    load(&mut gpu, &half).unwrap();
+    let values = Rng::new(1).values(h * w * config.latent);
+    let mut state = State::new();
+    let mut before = gpu.gpu_counts();
+    let mut out = Vec::new();
+    for slice in 0..5 {
+        if slice == 4 {
+            state.finish();
+        }
+        let x = gpu.alloc(Shape { t: 1, ..shape }, DType::F32).unwrap();
+        gpu.upload(&values, x.view()).unwrap();
+        let y = half.forward(&mut Pass { ops: &mut gpu, state: &mut state }, x).unwrap();
+        out.resize(y.shape().len(), 0.0);
+        gpu.download(y.view(), &mut out).unwrap();
+        let now = gpu.gpu_counts();
+        println!(
+            "slice {slice}: {} dispatches, {} submissions, {} pipelines, {} allocations, {} parameters",
+            now.dispatches - before.dispatches,
+            now.submissions - before.submissions,
+            now.pipelines - before.pipelines,
+            now.allocations - before.allocations,
+            now.parameters - before.parameters
+        );
+        // The first slice has one frame, the second two kinds of frames of its own.
+        assert!(now.dispatches - before.dispatches <= 130);
+        if slice >= 1 {
+            assert_eq!(
+                (now.pipelines, now.allocations),
+                (before.pipelines, before.allocations),
+                "slice {slice}"
+            );
+        }
+        if slice == 3 {
+            assert_eq!(now.parameters, before.parameters, "slice {slice} wrote parameters");
+        }
+        before = now;
+    }
+    assert_eq!(gpu.arena().peak(), meter.arena().peak());
+    // Parameters and staging buffers are 26 MiB whatever the plan.
+    let (planned, reserved) = (meter.arena().peak(), gpu.reserved_bytes().unwrap_or(0));
+    println!("planned {planned} bytes, reserved {reserved}");
+    assert!(reserved <= planned + planned / 10 + (32 << 20), "{reserved} reserved for {planned} planned");
+    half.weights(&mut |w| gpu.evict(w));
+}
+
+#[test]
+fn a_steady_slice_makes_nothing_anew_in_the_small_network() {
+    let Some(device) = device("a_steady_slice_makes_nothing_anew_in_the_small_network") else { return };
+    steady(device, &VaeConfig::tiny(), [2, 3]);
+}
+
+#[test]
+#[ignore = "the real network takes a minute on a software device"]
+fn a_steady_slice_makes_nothing_anew_in_the_full_network() {
+    let Some(device) = device("a_steady_slice_makes_nothing_anew_in_the_full_network") else { return };
+    steady(device, &VaeConfig::full(), [1, 1]);
+}
