@@ -218,8 +218,7 @@ impl MediaArgs {
                 let failed = |source| MediaError::Open { path: path.to_owned(), source };
                 Box::new(std::fs::File::open(path).map_err(failed)?)
             };
-            let reader =
-                Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), options, stop)?;
+            let reader = Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), stop)?;
             let notes = reader.format().colour.guesses().into_iter().collect();
             return Ok(Opened { source: Box::new(reader), probe: None, info: None, notes, counted: false });
         }

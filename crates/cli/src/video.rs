@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
 use remaster_engine::{EngineError, Task};
-use remaster_media::{Format, remove_parts};
+use remaster_media::{Format, place};
 use remaster_model::Params;
 use remaster_model::vae::{NullVae, VaeConfig};
 use remaster_pipeline::{Done, Event, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip};
@@ -72,7 +72,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     }
     let cancel = interrupt.watch()?;
     let output = args.output.clone();
-    let _half = interrupt.pending(move || remove_parts(&output));
+    let _half = interrupt.pending(move || place::remove_parts(&output));
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let backend = args.device.backend()?;

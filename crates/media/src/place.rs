@@ -7,7 +7,7 @@ use tempfile::TempPath;
 use crate::error::MediaError;
 
 /// A new empty file in the folder of `path`, with its ending: encoders choose the format by it.
-pub(crate) fn beside(path: &Path, overwrite: bool) -> Result<TempPath, MediaError> {
+pub fn beside(path: &Path, overwrite: bool) -> Result<TempPath, MediaError> {
     let failed = |source| MediaError::Io { doing: format!("write {}", path.display()), source };
     if !overwrite && path.exists() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
@@ -40,7 +40,7 @@ pub fn remove_parts(path: &Path) {
 }
 
 /// Renames a finished file to its place.
-pub(crate) fn put(file: TempPath, path: &Path, overwrite: bool) -> Result<(), MediaError> {
+pub fn put(file: TempPath, path: &Path, overwrite: bool) -> Result<(), MediaError> {
     let failed = |source| MediaError::Io { doing: format!("write {}", path.display()), source };
     // Files made under a secret name are private; the result is an ordinary file.
     #[cfg(unix)]

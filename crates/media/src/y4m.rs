@@ -9,7 +9,7 @@ use tempfile::TempPath;
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
-use crate::decode::{ReadOptions, shape};
+use crate::decode::shape;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::place;
@@ -82,7 +82,7 @@ fn word(layout: &Layout, siting: &str) -> Option<String> {
 
 impl<R: BufRead + Send> Y4mReader<R> {
     /// Reads the header.
-    pub fn new(mut input: R, path: PathBuf, options: ReadOptions, stop: Stop) -> Result<Self, MediaError> {
+    pub fn new(mut input: R, path: PathBuf, stop: Stop) -> Result<Self, MediaError> {
         let line = line(&mut input)?.ok_or_else(|| broken("it is empty"))?;
         let mut words = line.split(' ');
         if words.next() != Some(MAGIC) {
@@ -132,7 +132,6 @@ impl<R: BufRead + Send> Y4mReader<R> {
         let colour = Colour::new(said, &layout, size);
         let coding = colour.coding().map_err(unsupported)?;
         let [num, den] = rate.unwrap_or([25, 1]);
-        let _ = options;
         let format = Format {
             width: size[0],
             height: size[1],

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
-use remaster_media::{Colour, Format, Hdr, TimeBase};
+use remaster_media::{Colour, Format, Hdr, TimeBase, place};
 use remaster_picture::Layout;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
@@ -93,7 +93,8 @@ struct Entry {
 
 /// Writes latents as they come.
 pub(crate) struct LatentWriter {
-    out: BufWriter<NamedTempFile>,
+    out: BufWriter<File>,
+    part: TempPath,
     path: PathBuf,
     overwrite: bool,
     about: About,
@@ -113,11 +114,20 @@ impl LatentWriter {
         about: About,
         channels: usize,
     ) -> Result<Self, PipelineError> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".latents.").suffix(".part").tempfile_in(folder);
-        let mut out = BufWriter::new(file.map_err(|e| failed(path, e))?);
+        let part = place::beside(path, overwrite)?;
+        let file = File::create(&part).map_err(|e| failed(path, e))?;
+        let mut out = BufWriter::new(file);
         out.write_all(&[b' '; 8 + HEADER]).map_err(|e| failed(path, e))?;
-        Ok(LatentWriter { out, path: path.to_owned(), overwrite, about, channels, latents: 0, values: 0 })
+        Ok(LatentWriter {
+            out,
+            part,
+            path: path.to_owned(),
+            overwrite,
+            about,
+            channels,
+            latents: 0,
+            values: 0,
+        })
     }
 
     /// Writes timestamps and the header and puts the file into its place. Returns the frames.
@@ -156,9 +166,8 @@ impl LatentWriter {
         self.out.seek(SeekFrom::Start(0)).map_err(io)?;
         self.out.write_all(&(HEADER as u64).to_le_bytes()).map_err(io)?;
         self.out.write_all(&text).map_err(io)?;
-        let file = self.out.into_inner().map_err(|e| failed(&path, e.into_error()))?;
-        let done = if self.overwrite { file.persist(&path) } else { file.persist_noclobber(&path) };
-        done.map_err(|e| failed(&path, e.error))?;
+        self.out.into_inner().map_err(|e| failed(&path, e.into_error()))?;
+        place::put(self.part, &path, self.overwrite)?;
         Ok(frames as usize)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use remaster_engine::{Event as EngineEvent, Sink, Source, Summary, Task};
+use remaster_engine::{Event as EngineEvent, Sink, Source, Task};
 use remaster_media::{FrameSink, FrameSource};
 use remaster_plan::Plan;
 
@@ -58,14 +58,6 @@ pub enum Event<'a> {
 pub struct Done {
     /// Frames of the clip.
     pub frames: usize,
-    /// What the encoder used.
-    pub encode: Option<Summary>,
-    /// What the decoder used.
-    pub decode: Option<Summary>,
-    /// Time the encoder computed.
-    pub encode_busy: Duration,
-    /// Time the decoder computed.
-    pub decode_busy: Duration,
     /// Time between the last frame made and the file in its place.
     pub finishing: Duration,
 }
@@ -82,26 +74,27 @@ pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
     (intake::WAITING as u64 + 6) * padded + (outlet::WAITING as u64 + 1) * slice * padded + 6 * source
 }
 
-/// A half under way, with the time it took.
+/// A half under way.
 struct Running<'a> {
     session: remaster_engine::Session<'a>,
     phase: &'static str,
-    busy: Duration,
+    /// Frames that were told of.
+    told: usize,
 }
 
 impl<'a> Running<'a> {
     fn start(half: &Half<'a>) -> Result<Self, PipelineError> {
         let phase = half.plan.job.direction.name();
-        let session = half.task.start(half.plan)?;
-        Ok(Running { session, phase, busy: Duration::ZERO })
+        Ok(Running { session: half.task.start(half.plan)?, phase, told: 0 })
     }
 
+    /// Takes a slice through and returns how long the network computed.
     fn advance(
         &mut self,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
         events: Events<'_>,
-    ) -> Result<Step, PipelineError> {
+    ) -> Result<Duration, PipelineError> {
         let started = Instant::now();
         let mut source = Timed { source, waited: Duration::ZERO };
         let mut sink = TimedSink { sink, waited: Duration::ZERO };
@@ -111,39 +104,17 @@ impl<'a> Running<'a> {
                 events(Event::Tile { phase, tile, of });
             }
         })?;
-        let busy = started.elapsed().saturating_sub(source.waited + sink.waited);
-        self.busy += busy;
-        let summary = self.session.summary();
-        // An encoder takes frames, a decoder gives them. What fills up the end is not part of the clip.
-        let through = if phase == "encode" { self.session.seen() } else { summary.frames };
-        Ok(Step { phase, through, busy, device_peak: summary.device_peak })
+        Ok(started.elapsed().saturating_sub(source.waited + sink.waited))
     }
-}
 
-/// A slice that went through a half.
-struct Step {
-    phase: &'static str,
-    /// Frames that went through so far, with those that fill up the end.
-    through: usize,
-    busy: Duration,
-    device_peak: u64,
-}
-
-/// Frames of each half that were told of.
-#[derive(Default)]
-struct Told {
-    encode: usize,
-    decode: usize,
-}
-
-impl Told {
-    /// Tells of a step; a clip has `clip` frames as far as is known.
-    fn tell(&mut self, step: &Step, clip: usize, events: Events<'_>) {
-        let told = if step.phase == "encode" { &mut self.encode } else { &mut self.decode };
-        let through = step.through.min(clip);
-        let (phase, busy, device_peak) = (step.phase, step.busy, step.device_peak);
-        events(Event::Advanced { phase, frames: through.saturating_sub(*told), busy, device_peak });
-        *told = through.max(*told);
+    /// Tells of a slice; the clip has `clip` frames as far as is known. What fills up its end is no part of it.
+    fn tell(&mut self, busy: Duration, clip: usize, events: Events<'_>) {
+        let summary = self.session.summary();
+        // An encoder takes frames, a decoder gives them.
+        let through = if self.phase == "encode" { self.session.seen() } else { summary.frames };
+        let frames = through.min(clip).saturating_sub(self.told);
+        events(Event::Advanced { phase: self.phase, frames, busy, device_peak: summary.device_peak });
+        self.told += frames;
     }
 }
 
@@ -200,27 +171,20 @@ pub fn roundtrip(
     let (mut intake, beside) = Intake::start(source, geometry);
     let mut outlet = Outlet::start(sink, geometry, clamp, beside);
     let mut latents = Latents::new(channels);
-    let mut told = Told::default();
     while !decoder.session.is_done() {
-        let step = if encoder.session.is_done() || latents.len() >= decoder.session.wants() {
-            decoder.advance(&mut latents, &mut outlet, events)?
+        if encoder.session.is_done() || latents.len() >= decoder.session.wants() {
+            let busy = decoder.advance(&mut latents, &mut outlet, events)?;
+            decoder.tell(busy, intake.seen(), events);
         } else {
-            encoder.advance(&mut intake, &mut latents, events)?
-        };
-        told.tell(&step, intake.seen(), events);
+            let busy = encoder.advance(&mut intake, &mut latents, events)?;
+            encoder.tell(busy, intake.seen(), events);
+        }
     }
     events(Event::Finishing);
     let started = Instant::now();
     drop(intake);
     let frames = outlet.complete()?;
-    Ok(Done {
-        frames,
-        encode: Some(encoder.session.summary()),
-        decode: Some(decoder.session.summary()),
-        encode_busy: encoder.busy,
-        decode_busy: decoder.busy,
-        finishing: started.elapsed(),
-    })
+    Ok(Done { frames, finishing: started.elapsed() })
 }
 
 /// Frames to a latent file at `path`.
@@ -238,22 +202,15 @@ pub fn encode(
     events(Event::Loaded);
     let (mut intake, beside) = Intake::start(source, geometry);
     let mut writer = LatentWriter::create(path, overwrite, about, channels)?;
-    let mut told = Told::default();
     while !encoder.session.is_done() {
-        let step = encoder.advance(&mut intake, &mut writer, events)?;
-        told.tell(&step, intake.seen(), events);
+        let busy = encoder.advance(&mut intake, &mut writer, events)?;
+        encoder.tell(busy, intake.seen(), events);
     }
     events(Event::Finishing);
     let started = Instant::now();
     drop(intake);
     let frames = writer.finish(beside.iter().map(|b| b.pts))?;
-    Ok(Done {
-        frames,
-        encode: Some(encoder.session.summary()),
-        encode_busy: encoder.busy,
-        finishing: started.elapsed(),
-        ..Done::default()
-    })
+    Ok(Done { frames, finishing: started.elapsed() })
 }
 
 /// A latent file to frames. `clamp` cuts results to the range of pictures.
@@ -273,19 +230,12 @@ pub fn decode(
     }
     drop(to);
     let mut outlet = Outlet::start(sink, file.about().geometry, clamp, beside);
-    let mut told = Told::default();
     while !decoder.session.is_done() {
-        let step = decoder.advance(&mut reader, &mut outlet, events)?;
-        told.tell(&step, file.timestamps().len(), events);
+        let busy = decoder.advance(&mut reader, &mut outlet, events)?;
+        decoder.tell(busy, file.timestamps().len(), events);
     }
     events(Event::Finishing);
     let started = Instant::now();
     let frames = outlet.complete()?;
-    Ok(Done {
-        frames,
-        decode: Some(decoder.session.summary()),
-        decode_busy: decoder.busy,
-        finishing: started.elapsed(),
-        ..Done::default()
-    })
+    Ok(Done { frames, finishing: started.elapsed() })
 }
