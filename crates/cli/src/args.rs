@@ -73,8 +73,11 @@ pub(crate) struct TuneArgs {
     /// Which GPU: a name of `remaster devices`, or auto.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) device: Backend,
+    /// Formats to tune for.
+    #[arg(long = "dtype", value_name = "FORMAT", value_delimiter = ',', default_value = "f16,f32")]
+    pub(crate) dtypes: Vec<DType>,
     /// Rows and columns of the frame that is timed.
-    #[arg(long, default_value_t = 256, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
+    #[arg(long, default_value_t = 128, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
     pub(crate) side: u16,
     /// Runs of each kernel; the fastest counts.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]

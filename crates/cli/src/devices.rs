@@ -31,7 +31,7 @@ struct Limits {
     max_workgroups: u32,
     workgroup_memory_bytes: u32,
     max_threads: u32,
-    max_arena_bytes: u64,
+    max_tensor_bytes: u64,
     f16_arithmetic: bool,
     matrix_units: Vec<String>,
 }
@@ -119,14 +119,20 @@ fn gpus() -> Vec<Device> {
         }
         notes.push("f32, bf16 and f16 storage; sums are f32".into());
         notes.push(match info.f16 {
-            true => "16-bit arithmetic: yes (not used by the kernels of this build)".into(),
+            true => "16-bit arithmetic: yes".into(),
             false => "16-bit arithmetic: no, and none is needed".into(),
         });
-        notes.push(match info.matrices.is_empty() {
-            true => "matrix units: none that the driver offers to Vulkan".into(),
-            false => {
-                format!("matrix units: {} (not used by the kernels of this build)", info.matrices.join(", "))
-            }
+        notes.push(match (info.matrices.is_empty(), info.units) {
+            (true, _) => "matrix units: none that the driver offers".into(),
+            (false, None) => format!(
+                "matrix units: {}; the kernels need square ones of 8 or 16 with f16 products and f32 sums",
+                info.matrices.join(", ")
+            ),
+            (false, Some(units)) => format!(
+                "matrix units: {}; `remaster tune` tries the ones of {} for f16",
+                info.matrices.join(", "),
+                units.size
+            ),
         });
         Device {
             device: info.device.to_string(),
@@ -140,7 +146,7 @@ fn gpus() -> Vec<Device> {
                 max_workgroups: info.max_groups,
                 workgroup_memory_bytes: info.shared_memory,
                 max_threads: info.max_threads,
-                max_arena_bytes: info.max_arena(),
+                max_tensor_bytes: info.max_operand(),
                 f16_arithmetic: info.f16,
                 matrix_units: info.matrices.clone(),
             }),
@@ -161,8 +167,8 @@ fn describe(report: &Report) -> String {
         }
         if let Some(l) = &d.limits {
             text += &format!(
-                "           memory: up to {} in {} buffers of {}; {} groups a dispatch, {} KiB a group\n",
-                mib(l.max_arena_bytes),
+                "           a tensor: up to {} in {} windows of {}; {} groups a dispatch, {} KiB a group\n",
+                mib(l.max_tensor_bytes),
                 l.max_bindings,
                 mib(l.max_binding_bytes),
                 l.max_workgroups,

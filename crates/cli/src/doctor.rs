@@ -29,10 +29,9 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let mut settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
+    let settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
     let mut stages = Vec::new();
-    for (variant, backend) in variants(backend, args.all_variants) {
-        settings.backend = backend;
+    for (variant, settings) in variants(&settings, args.all_variants)? {
         for golden in &goldens {
             out.say(format_args!("running {}{variant}", golden.name));
             let mut judged = run_golden(golden, &settings)?;
@@ -55,20 +54,24 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     }
 }
 
-/// The backend as it is, or with each of its kernels in turn.
+/// The backend as it is, or with each of its kernels in turn. Matrix units multiply 16-bit values: their kernels
+/// are run in f16.
 #[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
-fn variants(backend: Backend, all: bool) -> Vec<(String, Backend)> {
+fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, CliError> {
     #[cfg(feature = "gpu")]
-    if let (Backend::Gpu(device), true) = (backend, all) {
+    if let (Backend::Gpu(device), true) = (settings.backend, all) {
+        use remaster_compute::gpu::{all_variants, with_variant};
         let of = |v: remaster_compute::gpu::Variant| {
-            let mut tiles = [0; 2];
-            tiles[usize::from(v.name == "narrow")] = v.index;
-            let with = remaster_compute::gpu::GpuDevice { tiles, ..device };
-            (format!(", {} kernel {}", v.name, v.index), Backend::Gpu(with))
+            let mut with = settings.clone();
+            with.backend = Backend::Gpu(with_variant(device, &v));
+            if v.family() == "matrix" {
+                with.build.dtype = remaster_compute::DType::F16;
+            }
+            (format!(", {v} {}", with.build.dtype), with)
         };
-        return remaster_compute::gpu::variants().into_iter().map(of).collect();
+        return Ok(all_variants(&device)?.into_iter().map(of).collect());
     }
-    vec![(String::new(), backend)]
+    Ok(vec![(String::new(), settings.clone())])
 }
 
 fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {

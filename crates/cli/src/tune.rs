@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use remaster_compute::Backend;
-use remaster_compute::gpu::{GpuDevice, tune};
+use remaster_compute::gpu::{Choices, GpuDevice, tune};
+use remaster_compute::{Backend, DType, Weight, WeightSpec};
+use remaster_model::vae::{Decoder, Encoder, VaeConfig};
+use remaster_model::{Module, Scope};
+use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 
 use crate::args::TuneArgs;
@@ -12,17 +15,18 @@ use crate::error::CliError;
 use crate::output::Output;
 
 /// Changes when the list of kernels does: what was kept before is then not used.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// What is kept: kernels by the fingerprint of device and driver.
+/// What is kept: kernels by layer, by the fingerprint of device and driver.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
     version: u32,
-    devices: BTreeMap<String, [u8; 2]>,
+    devices: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
+    layer: String,
     kernel: String,
     right: bool,
     /// Absent if it is infinite.
@@ -38,7 +42,8 @@ struct Report {
     fingerprint: String,
     side: usize,
     kernels: Vec<Row>,
-    chosen: [u8; 2],
+    /// The fastest kernel, by layer.
+    chosen: BTreeMap<String, String>,
     /// Where it was kept; absent where there is no folder for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
@@ -65,19 +70,51 @@ fn key(device: GpuDevice) -> String {
 
 /// The device with the kernels that were found for it.
 pub(crate) fn apply(device: GpuDevice) -> GpuDevice {
-    let tiles = kept().devices.get(&key(device)).copied();
-    GpuDevice { tiles: tiles.unwrap_or(device.tiles), ..device }
+    match kept().devices.remove(&key(device)) {
+        Some(table) => GpuDevice { choices: Choices::new(table), ..device },
+        None => device,
+    }
+}
+
+/// Every layer of the network that is multiplied.
+fn layers(dtype: DType) -> Vec<WeightSpec> {
+    let mut found = Vec::new();
+    let mut note = |weight: &Weight| {
+        if !found.contains(&weight.spec()) {
+            found.push(weight.spec());
+        }
+    };
+    let config = VaeConfig::full();
+    let mut params = FormulaParams;
+    let mut scope = Scope::root(&mut params, dtype);
+    Encoder::new(&config, &mut scope.at("encoder")).weights(&mut note);
+    Decoder::new(&config, &mut scope.at("decoder")).weights(&mut note);
+    found
 }
 
 pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
     let Backend::Gpu(device) = args.device else {
         return Err(CliError::BenchBackend);
     };
-    let device = GpuDevice { tiles: [0; 2], ..device };
     out.say(format_args!("timing the kernels of {device}"));
-    let (best, tuned) = tune(device, args.side.into(), args.repeat.into())?;
+    let mut rows = Vec::new();
+    let mut chosen = BTreeMap::new();
+    for dtype in &args.dtypes {
+        let best = tune(device, &layers(*dtype), args.side.into(), args.repeat.into(), &mut |t| {
+            out.say(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
+            let finite = |v: f64| v.is_finite().then_some(v);
+            rows.push(Row {
+                layer: t.layer.clone(),
+                kernel: t.variant.to_string(),
+                right: t.right,
+                max_abs: finite(t.max_abs),
+                seconds: finite(t.seconds),
+            });
+        })?;
+        chosen.extend(best.choices.table());
+    }
     let mut kept = kept();
-    kept.devices.insert(key(device), best.tiles);
+    kept.devices.entry(key(device)).or_default().extend(chosen.clone());
     let mut path = file();
     if let Some(file) = &path {
         let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
@@ -92,25 +129,12 @@ pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
             path = None;
         }
     }
-    let finite = |v: f64| v.is_finite().then_some(v);
-    let rows = tuned.iter().map(|t| {
-        let [m, n, k] = t.variant.tile;
-        Row {
-            kernel: format!(
-                "{} {} ({m}x{n}x{k}, {} threads)",
-                t.variant.name, t.variant.index, t.variant.threads
-            ),
-            right: t.right,
-            max_abs: finite(t.max_abs),
-            seconds: finite(t.seconds),
-        }
-    });
     let report = Report {
         device: device.to_string(),
         fingerprint: key(device),
         side: args.side.into(),
-        kernels: rows.collect(),
-        chosen: best.tiles,
+        kernels: rows,
+        chosen,
         file: path,
     };
     out.result(&report, || describe(&report));
@@ -119,10 +143,14 @@ pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
 
 fn describe(report: &Report) -> String {
     let mut text = String::new();
-    for row in &report.kernels {
-        let time = row.seconds.map_or("not right".into(), |s| format!("{:.3} ms", 1e3 * s));
-        text += &format!("{time:>12}  {}\n", row.kernel);
+    for (layer, kernel) in &report.chosen {
+        let rows = report.kernels.iter().filter(|r| r.layer == *layer);
+        let fastest = rows.filter_map(|r| r.seconds).fold(f64::INFINITY, f64::min);
+        text += &format!("{:12.3} ms  {layer:36} {kernel}\n", 1e3 * fastest);
+    }
+    for row in report.kernels.iter().filter(|r| !r.right) {
+        text += &format!("   not right  {:36} {}\n", row.layer, row.kernel);
     }
     let place = report.file.as_ref().map_or("not kept".into(), |f| format!("kept in {}", f.display()));
-    text + &format!("{}: wide {}, narrow {}; {place}\n", report.device, report.chosen[0], report.chosen[1])
+    text + &format!("{}: {} layers; {place}\n", report.device, report.chosen.len())
 }

@@ -6,7 +6,7 @@ use crate::cancel::CancelToken;
 use crate::cpu::{Cpu, CpuOptions, CpuPath, CpuSizing};
 use crate::error::ComputeError;
 #[cfg(feature = "gpu")]
-use crate::gpu::{Gpu, GpuDevice, GpuSizing, KERNELS, preferred};
+use crate::gpu::{Gpu, GpuDevice, GpuSizing, numerics, preferred};
 use crate::ops::{Ops, Sizing};
 use crate::reference::{Reference, ReferenceSizing};
 
@@ -53,7 +53,7 @@ impl Backend {
         match self {
             Backend::Cpu { path, .. } => format!("cpu {path}"),
             #[cfg(feature = "gpu")]
-            Backend::Gpu(device) => format!("gpu {:016x} {KERNELS}", device.fingerprint),
+            Backend::Gpu(device) => numerics(device),
             Backend::Reference => "reference".into(),
         }
     }

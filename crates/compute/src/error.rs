@@ -118,15 +118,17 @@ pub enum ComputeError {
     },
     /// A GPU cannot reach an arena of this size.
     #[error(
-        "device {device} cannot reach {bytes} bytes at once, {largest} at most; use a smaller memory budget"
+        "device {device} would have to bind {windows} buffers of {bytes} bytes at once, {most} at most; use a smaller memory budget, which cuts frames into smaller parts"
     )]
     DeviceBindings {
         /// Which one.
         device: String,
-        /// Bytes asked for.
+        /// Buffers that a kernel would be given.
+        windows: usize,
+        /// Bytes of each at most.
         bytes: u64,
-        /// Bytes its kernels can be given.
-        largest: u64,
+        /// Buffers that a kernel can be given.
+        most: u32,
     },
     /// The run was cancelled; what was enqueued before is incomplete.
     #[error("cancelled")]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, tune};
+use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, Tuned, all_variants, tune, with_variant};
 use remaster_compute::{
     Backend, CancelToken, ConvDesc, DType, Ops, Padding, RowSums, RowSumsDesc, Shape, Weight, WeightSpec,
 };
@@ -64,15 +64,38 @@ fn sixteen_bits_agree_with_the_naive_loops_in_300_random_cases() {
     assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
 }
 
+/// The kernels on matrix units, in every layer that can use them: f16 products, f32 sums. They are given the
+/// values that the other kernels are given and only add in another order, so they are held to the same
+/// tolerance: half the last place of what is stored and the rounding of a sum of as many products.
+#[test]
+fn matrix_units_agree_with_the_naive_loops_in_300_random_cases() {
+    let name = "matrix_units_agree_with_the_naive_loops_in_300_random_cases";
+    let Some(device) = device(name) else { return };
+    let variants = all_variants(&device).unwrap().into_iter().filter(|v| v.family() == "matrix");
+    let variants: Vec<_> = variants.collect();
+    if variants.is_empty() {
+        println!("NOT RUN: {name} (this device has no matrix units that the kernels can use)");
+    }
+    for variant in variants {
+        let mut gpu = open(with_variant(device, &variant));
+        let [cases, convs] = agrees(&mut gpu, 0..1200, &[DType::F16]);
+        println!("{variant}: {cases} cases, {convs} of them convolutions");
+        assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
+        rows_one_by_one(&mut gpu, 10_000..10_160, &[DType::F16]);
+    }
+}
+
 #[test]
 fn rows_made_one_by_one_are_the_same_bits() {
     let Some(device) = device("rows_made_one_by_one_are_the_same_bits") else { return };
-    let mut gpu = open(device);
-    for seed in 10_000..10_080 {
-        let case = Case::random(seed);
-        let all = whole(&mut gpu, &case);
+    rows_one_by_one(&mut open(device), 10_000..10_080, &[DType::F32, DType::F16, DType::Bf16]);
+}
+
+fn rows_one_by_one(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) {
+    for case in seeds.map(Case::random).filter(|c| dtypes.contains(&c.dtype)) {
+        let all = whole(gpu, &case);
         for cut in case.cuts() {
-            let part = case.run(&mut gpu, cut.clone()).unwrap_or_else(|e| panic!("{case:?} {cut:?}: {e}"));
+            let part = case.run(gpu, cut.clone()).unwrap_or_else(|e| panic!("{case:?} {cut:?}: {e}"));
             for (p, a) in part.iter().zip(&all).filter(|(p, _)| p.name == "output" || p.name == "sums") {
                 let frame = a.rows * a.row;
                 let expected = a.values.chunks_exact(frame.max(1));
@@ -197,17 +220,34 @@ fn a_tensor_of_more_than_2_31_values_is_reached_to_its_end() {
     far_rows(&mut gpu, &mut open(device), Shape::new(1, 4200, 4096, 128), DType::F16);
 }
 
+/// A kernel of each kind of layer, both tall and flat ones, in a format.
+fn layers(dtype: DType) -> Vec<WeightSpec> {
+    let conv = |kernel, stride, cout| WeightSpec::Conv { cin: 32, cout, kernel, stride, dtype };
+    vec![
+        conv([3; 3], [1; 3], 48),
+        conv([3; 3], [1; 3], 3),
+        conv([3; 3], [2; 3], 48),
+        conv([1; 3], [1; 3], 48),
+        WeightSpec::Upsample { cin: 32, cout: 32, time: true, dtype },
+        WeightSpec::Upsample { cin: 32, cout: 32, time: false, dtype },
+        WeightSpec::Linear { cin: 32, cout: 48, dtype },
+    ]
+}
+
 #[test]
-fn every_variant_gives_the_numbers_of_the_twin_and_the_same_ones() {
-    let Some(device) = device("every_variant_gives_the_numbers_of_the_twin_and_the_same_ones") else {
-        return;
-    };
-    let (best, tuned) = tune(device, 16, 1).unwrap();
-    assert_eq!(tuned.len(), 6);
-    for t in &tuned {
-        assert!(t.right && t.seconds.is_finite(), "{t:?}");
-        let first = tuned.iter().find(|f| f.variant.name == t.variant.name).unwrap();
-        assert_eq!(t.max_abs.to_bits(), first.max_abs.to_bits(), "{t:?}");
+fn every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_ones() {
+    let name = "every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_ones";
+    let Some(device) = device(name) else { return };
+    for dtype in [DType::F32, DType::F16, DType::Bf16] {
+        let mut tuned = Vec::new();
+        let best = tune(device, &layers(dtype), 9, 1, &mut |t| tuned.push(t.clone())).unwrap();
+        assert_eq!(best.choices.table().len(), layers(dtype).len());
+        for t in &tuned {
+            assert!(t.right && t.seconds.is_finite(), "{t:?}");
+            let alike = |f: &&Tuned| f.layer == t.layer && f.variant.family() == t.variant.family();
+            let first = tuned.iter().find(alike).unwrap();
+            assert_eq!(t.max_abs.to_bits(), first.max_abs.to_bits(), "{t:?}");
+        }
+        println!("{dtype}: {} kernels in {} layers", tuned.len(), layers(dtype).len());
     }
-    assert_eq!(GpuDevice { tiles: device.tiles, ..best }, device);
 }

@@ -23,7 +23,8 @@ struct Report {
     device: String,
     name: String,
     driver: String,
-    tiles: [u8; 2],
+    /// Kernels that were chosen, by layer.
+    chosen: std::collections::BTreeMap<String, String>,
     kernels: Vec<Kernel>,
 }
 
@@ -40,7 +41,7 @@ pub(super) fn kernels(args: &BenchKernelsArgs, device: GpuDevice, out: &Output) 
     let same = |d: &GpuInfo| d.device.to_string() == device.to_string();
     let info = devices().into_iter().find(same);
     let (name, driver) = info.map(|d| (d.name, d.driver)).unwrap_or_default();
-    let report = Report { device: device.to_string(), name, driver, tiles: device.tiles, kernels };
+    let report = Report { device: device.to_string(), name, driver, chosen: device.choices.table(), kernels };
     out.result(&report, || describe(&report));
     Ok(())
 }

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use super::kernels::{Binding, Kernel};
+use super::choice::Choices;
+use super::kernels::Kernel;
+use super::windows::Reach;
 use crate::error::ComputeError;
 
 /// The programming interface a device is reached by.
@@ -62,14 +64,41 @@ pub struct GpuDevice {
     pub fingerprint: u64,
     /// Limits to keep below.
     pub limits: GpuLimits,
-    /// Kernels of layers with many and with few output channels, as `tune` chose. They change no bit.
-    pub tiles: [u8; 2],
+    /// Kernels by layer, as `tune` chose them.
+    pub choices: Choices,
 }
 
 impl std::fmt::Display for GpuDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.api.name(), self.index)
     }
+}
+
+/// Matrix units that the kernels can use: 16-bit products, sums in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixUnits {
+    /// Rows and columns of a matrix.
+    pub size: usize,
+    /// Threads of a subgroup at most.
+    pub subgroup: usize,
+}
+
+/// What the kernels on matrix units need of a device.
+const MATRIX_FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::SUBGROUP);
+
+/// The largest square matrices of f16 with sums in f32: WGSL has no others.
+fn matrix_units(adapter: &wgpu::Adapter) -> Option<MatrixUnits> {
+    if !adapter.features().contains(MATRIX_FEATURES) {
+        return None;
+    }
+    use wgpu::CooperativeScalarType as Scalar;
+    let square = |m: &wgpu::CooperativeMatrixProperties| m.m_size == m.n_size && m.n_size == m.k_size;
+    let all = adapter.cooperative_matrix_properties();
+    let fit = all.iter().filter(|m| square(m) && m.ab_type == Scalar::F16 && m.cr_type == Scalar::F32);
+    let size = fit.map(|m| m.m_size as usize).max()?;
+    Some(MatrixUnits { size, subgroup: adapter.get_info().subgroup_max_size as usize })
 }
 
 /// What is known of a device.
@@ -97,24 +126,23 @@ pub struct GpuInfo {
     pub max_threads: u32,
     /// Arithmetic in 16 bits. Storage in 16 bits works everywhere.
     pub f16: bool,
+    /// Threads that run in step, at most.
+    pub subgroup: u32,
     /// Sizes of the matrix units, such as `8x8x8 f16 to f32`; empty where there are none.
     pub matrices: Vec<String>,
+    /// Which of them the kernels use.
+    pub units: Option<MatrixUnits>,
     /// Why it cannot be used; empty if it can.
     pub lacks: Vec<String>,
 }
 
 impl GpuInfo {
-    /// The most memory an arena can have here: every binding a kernel may have, but for those of the
-    /// stores of single 16-bit values, which need a second view of each.
-    pub fn max_arena(&self) -> u64 {
-        let chunk = chunk_limit(self.max_binding.min(self.max_buffer));
-        chunk.saturating_mul(u64::from(self.max_bindings / 2).max(1))
+    /// The most memory a single operand can have: the windows that the kernel with most operands has left.
+    pub fn max_operand(&self) -> u64 {
+        let chunk = 1u64 << self.max_binding.min(self.max_buffer).max(1).ilog2();
+        let left = self.max_bindings.saturating_sub(8);
+        chunk.saturating_mul(u64::from(left)).max(self.max_binding).min(u64::from(u32::MAX) * 16)
     }
-}
-
-/// Largest power of two below a limit: an address is then split by its bits.
-pub(super) fn chunk_limit(limit: u64) -> u64 {
-    if limit == 0 { 0 } else { 1 << limit.ilog2() }
 }
 
 /// Workgroup memory and threads that the kernels need.
@@ -145,7 +173,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// FNV-1a: stable between versions and machines.
-fn hash(text: &str) -> u64 {
+pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
@@ -171,7 +199,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         false => Vec::new(),
     };
     GpuInfo {
-        device: GpuDevice { api, index, fingerprint, limits: GpuLimits::default(), tiles: [0; 2] },
+        device: GpuDevice { api, index, fingerprint, limits: GpuLimits::default(), choices: Choices::default() },
         name: info.name,
         kind: match info.device_type {
             wgpu::DeviceType::DiscreteGpu => "discrete",
@@ -195,6 +223,8 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
                     .to_lowercase()
             })
             .collect(),
+        subgroup: info.subgroup_max_size,
+        units: matrix_units(adapter),
         lacks,
     }
 }
@@ -262,17 +292,16 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the arena's buffers are bound: how many, and whether each has a second view.
-pub(super) type Views = (usize, bool);
-
 /// A device that is ready, and what was compiled for it.
 pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
     pub(super) faults: Faults,
-    pub(super) layouts: Mutex<HashMap<Views, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
-    pub(super) pipelines: Mutex<HashMap<(Kernel, Binding), wgpu::ComputePipeline>>,
+    pub(super) units: Option<MatrixUnits>,
+    /// By the number of buffers that are bound.
+    pub(super) layouts: Mutex<HashMap<usize, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
+    pub(super) pipelines: Mutex<HashMap<(Kernel, Reach), wgpu::ComputePipeline>>,
 }
 
 /// Devices that somebody has open. Those who open one again share it and the kernels compiled for it.
@@ -281,7 +310,7 @@ static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 impl GpuDevice {
     /// Opens it with all it has, but for the limits that are forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
-        let key = GpuDevice { tiles: [0; 2], ..*self };
+        let key = GpuDevice { choices: Choices::default(), ..*self };
         let mut open = lock(&OPEN);
         open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.faults.get().is_none()));
         if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {
@@ -308,9 +337,21 @@ impl GpuDevice {
             limits.max_compute_workgroups_per_dimension =
                 limits.max_compute_workgroups_per_dimension.min(groups);
         }
+        let units = info.units;
+        let required_features = if units.is_some() { MATRIX_FEATURES } else { wgpu::Features::empty() };
+        #[expect(unsafe_code, reason = "wgpu wants it said")]
+        let experimental_features = match units {
+            // SAFETY: "experimental" says that wgpu may have faults in it. What is used of it, loads,
+            // products and stores of matrices, is checked against the naive loops by the tests and, on
+            // every device, by `tune` before such a kernel may be chosen.
+            Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
+            None => wgpu::ExperimentalFeatures::disabled(),
+        };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("remaster"),
+            required_features,
             required_limits: limits.clone(),
+            experimental_features,
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
@@ -327,6 +368,6 @@ impl GpuDevice {
         let seen = faults.clone();
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
-        Ok(Opened { device, queue, limits, faults, layouts, pipelines })
+        Ok(Opened { device, queue, limits, faults, units, layouts, pipelines })
     }
 }

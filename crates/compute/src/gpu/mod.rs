@@ -1,10 +1,11 @@
 //! The GPU backend: WGSL kernels through wgpu, on any card whose driver speaks Vulkan, DX12 or Metal.
 //!
-//! The arena lies in as few buffers as the device's limits allow, and every kernel sees all of them: an
-//! operand is an offset, so a tensor may lie across two buffers and nothing is bound anew between ops.
+//! The arena lies in as few buffers as the device's limits allow. Each operand of a kernel has a window onto
+//! it, or several where it is larger than what can be bound at once.
 //! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
 //! order that its layer gives, so slices and stripes change no bit.
 
+mod choice;
 mod device;
 mod kernels;
 mod ops;
@@ -12,15 +13,20 @@ mod pack;
 mod params;
 mod stream;
 mod tune;
+mod windows;
 
-pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, devices, preferred};
+pub use choice::{Choices, Variant, all_variants, layer_name};
+pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, preferred};
 pub use stream::GpuCounts;
-pub use tune::{Tuned, tune};
+pub use tune::{Tuned, tune, with_variant};
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
 use crate::dtype::{decode, encode};
-use crate::error::{ComputeError, ensure};
+use crate::error::{ComputeError, ensure, mismatch};
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
     UpsampleDesc, Work, no_alias, same_shape,
@@ -28,16 +34,24 @@ use crate::ops::{
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
+use kernels::Product;
 use stream::Stream;
 
 /// Which kernels compute: part of the class of results. Changes when a kernel's order of sums does.
-pub const KERNELS: &str = "direct-1";
+const KERNELS: &str = "direct-1";
+
+/// Class of results of a device: how it is opened decides which kernels compute.
+pub(crate) fn numerics(device: &GpuDevice) -> String {
+    format!("gpu {:016x} {KERNELS}{}", device.fingerprint, device.choices.class())
+}
 
 /// Computes on a GPU.
 pub struct Gpu {
     arena: Arena,
     stream: Stream,
-    tiles: [u8; 2],
+    choices: Choices,
+    /// Kernels of the layers met so far.
+    products: HashMap<WeightSpec, Product>,
 }
 
 /// Sizes of this backend: padded weights, no scratch in the arena.
@@ -54,41 +68,10 @@ impl Sizing for GpuSizing {
     }
 }
 
-/// A kernel that convolutions and linear layers are done with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variant {
-    /// Which layers it is for: wide or narrow.
-    pub name: &'static str,
-    /// Its number among those.
-    pub index: u8,
-    /// Pixels and output channels of a workgroup, and input channels of a step.
-    pub tile: [usize; 3],
-    /// Threads of a workgroup.
-    pub threads: usize,
-    /// Workgroup memory in bytes.
-    pub shared_bytes: usize,
-    /// Sums that a thread holds: the registers it needs at the least.
-    pub sums: usize,
-}
-
-/// All of them.
-pub fn variants() -> Vec<Variant> {
-    let of = |name, (index, tile): (usize, &kernels::Tile)| Variant {
-        name,
-        index: index as u8,
-        tile: [tile.bm, tile.bn, tile.bk],
-        threads: tile.threads(),
-        shared_bytes: tile.shared_bytes(),
-        sums: tile.tm * tile.tn,
-    };
-    let wide = kernels::Tile::WIDE.iter().enumerate().map(|t| of("wide", t));
-    wide.chain(kernels::Tile::NARROW.iter().enumerate().map(|t| of("narrow", t))).collect()
-}
-
-/// Where the values of a view lie: a 16-byte unit of the arena, and numbers of values from there.
-#[derive(Clone, Copy, Debug)]
+/// Where the values of a view lie: the bytes of its tensor, and numbers of values from their start.
+#[derive(Clone, Debug)]
 struct Place {
-    base: usize,
+    range: Range<u64>,
     skip: usize,
     frame: usize,
     row0: usize,
@@ -100,7 +83,8 @@ impl Gpu {
         Ok(Gpu {
             stream: Stream::new(device, cap, cancel)?,
             arena: Arena::new("gpu", cap),
-            tiles: device.tiles,
+            choices: device.choices,
+            products: HashMap::new(),
         })
     }
 
@@ -112,6 +96,18 @@ impl Gpu {
     /// Bytes of device memory that were taken from the driver; absent where it is not known.
     pub fn reserved_bytes(&self) -> Option<u64> {
         self.stream.reserved()
+    }
+
+    /// What multiplies in a layer.
+    fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product, ComputeError> {
+        if let Some(product) = self.products.get(spec) {
+            return Ok(*product);
+        }
+        let Some(variant) = self.choices.find(spec, self.stream.units()) else {
+            return Err(mismatch(op, "weight", layer_name(spec), "one that is multiplied"));
+        };
+        self.products.insert(*spec, variant.0);
+        Ok(variant.0)
     }
 
     fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {
@@ -130,7 +126,7 @@ impl Gpu {
         let row = whole.w * whole.c;
         let above = view.row_range().start - view.tensor().band().first;
         Ok(Place {
-            base: (offset / 16) as usize,
+            range: offset..offset + (whole.len() * view.dtype().bytes()) as u64,
             skip: (view.first_frame() * whole.h + above) * row,
             frame: whole.h * row,
             row0: view.row_range().start,

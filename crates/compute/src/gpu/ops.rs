@@ -1,18 +1,21 @@
 //! Ops as numbers for their kernels.
 
-use super::kernels::{Kernel, QUERIES, Role, Tile, attention_values};
+use std::ops::Range;
+
+use super::kernels::{Kernel, QUERIES, Role, attention_values};
 use super::pack::{Layout, up4};
 use super::params::{P, Params};
 use super::stream::DISPATCH_MACS;
-use super::{Gpu, Place};
+use super::windows::Operand;
+use super::{Gpu, GpuSizing, Place};
 use crate::dtype::DType;
 use crate::error::{ComputeError, mismatch};
 use crate::ops::{
     AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
-    Prologue, RowSums, RowSumsDesc, ShuffleDesc, UpsampleDesc, UpsampleWork,
+    Prologue, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
 };
 use crate::tensor::{Shape, View};
-use crate::weight::Weight;
+use crate::weight::{Weight, WeightSpec};
 
 /// Threads of the kernels that work value by value.
 const THREADS: usize = 64;
@@ -20,10 +23,12 @@ const THREADS: usize = 64;
 /// A convolution under way: what its kernel and the one behind it share.
 struct Conv {
     params: Params,
+    spec: WeightSpec,
     dtype: DType,
     cin: usize,
     cout: usize,
     prologue: bool,
+    shortcut: bool,
     /// Grid cells of a frame, frames, phases of a cell.
     cells: usize,
     frames: usize,
@@ -36,20 +41,23 @@ fn quad(n: usize) -> bool {
 }
 
 fn set_x(params: &mut Params, p: Place) {
-    params.set(&[(P::X_BASE, p.base), (P::X_SKIP, p.skip), (P::X_FRAME, p.frame), (P::X_ROW0, p.row0)]);
+    params.lies(Operand::X, p.range);
+    params.set(&[(P::X_SKIP, p.skip), (P::X_FRAME, p.frame), (P::X_ROW0, p.row0)]);
 }
 
 fn set_c(params: &mut Params, p: Place) {
-    params.set(&[(P::C_BASE, p.base), (P::C_SKIP, p.skip), (P::C_FRAME, p.frame), (P::C_ROW0, p.row0)]);
+    params.lies(Operand::C, p.range);
+    params.set(&[(P::C_SKIP, p.skip), (P::C_FRAME, p.frame), (P::C_ROW0, p.row0)]);
 }
 
 fn set_s(params: &mut Params, p: Place) {
-    params.set(&[(P::S_BASE, p.base), (P::S_SKIP, p.skip), (P::S_FRAME, p.frame)]);
+    params.lies(Operand::S, p.range);
+    params.set(&[(P::S_SKIP, p.skip), (P::S_FRAME, p.frame)]);
 }
 
 fn set_y(params: &mut Params, p: Place, rows: usize, columns: usize) {
+    params.lies(Operand::Y, p.range);
     params.set(&[
-        (P::Y_BASE, p.base),
         (P::Y_SKIP, p.skip),
         (P::Y_FRAME, p.frame),
         (P::Y_ROW0, p.row0),
@@ -60,25 +68,29 @@ fn set_y(params: &mut Params, p: Place, rows: usize, columns: usize) {
 }
 
 impl Gpu {
+    /// Where a weight that is multiplied lies.
+    fn weight(&self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
+        let at = self.address(op, "weight", &weight.buffer()?)?;
+        let Some(layout) = Layout::new(&weight.spec()) else {
+            return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
+        };
+        Ok((at..at + layout.bytes() as u64, layout))
+    }
+
     /// The weight of a product: matrices, bias, list of taps.
     fn set_weight(
         &self,
         op: &'static str,
         params: &mut Params,
         weight: &Weight,
-    ) -> Result<Layout, ComputeError> {
-        let at = self.address(op, "weight", &weight.buffer()?)? as usize;
-        let Some(layout) = Layout::new(&weight.spec()) else {
-            return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
-        };
-        params.set(&[
-            (P::WEIGHT, at / 16),
-            (P::BIAS, (at + layout.bias()) / 16),
-            (P::TABLE, (at + layout.table()) / 16),
-            (P::TABLE_SKIP, (at + layout.table()) / 4 % 4),
+    ) -> Result<(), ComputeError> {
+        let (range, layout) = self.weight(op, weight)?;
+        params.lies(Operand::W, range).set(&[
+            (P::BIAS, layout.bias() / 4),
+            (P::TABLE, layout.table() / 4),
             (P::TABLE_ROW, layout.list),
         ]);
-        Ok(layout)
+        Ok(())
     }
 
     fn set_prologue(
@@ -89,12 +101,11 @@ impl Gpu {
         channels: usize,
     ) -> Result<(), ComputeError> {
         let stats = self.place(op, "statistics", &prologue.stats)?;
-        let affine = self.address(op, "scale and shift", &prologue.affine.buffer()?)? as usize;
-        params.set(&[
-            (P::ST_BASE, stats.base),
-            (P::ST_SKIP, stats.skip),
-            (P::ST_FRAME, stats.frame),
-            (P::AFFINE, affine / 16),
+        let affine = self.address(op, "scale and shift", &prologue.affine.buffer()?)?;
+        let bytes = GpuSizing.weight_bytes(&prologue.affine.spec());
+        params.lies(Operand::T, stats.range).lies(Operand::A, affine..affine + bytes).set(&[
+            (P::T_SKIP, stats.skip),
+            (P::T_FRAME, stats.frame),
             (P::WIDE, channels / (prologue.stats.shape().c / 2)),
             (P::SILU, prologue.silu.into()),
         ]);
@@ -115,13 +126,10 @@ impl Gpu {
         }
         if let Some(shortcut) = &d.shortcut {
             set_s(&mut params, self.place(OP, "shortcut", &shortcut.input)?);
-            let mut other = Params::new();
-            self.set_weight(OP, &mut other, shortcut.weight)?;
-            params.set(&[
-                (P::SHORT_CIN, shortcut.input.shape().c),
-                (P::SHORT_WEIGHT, other.0[P::WEIGHT as usize] as usize),
-                (P::SHORT_BIAS, other.0[P::BIAS as usize] as usize),
-            ]);
+            let (range, layout) = self.weight(OP, shortcut.weight)?;
+            params
+                .lies(Operand::V, range)
+                .set(&[(P::SHORT_CIN, shortcut.input.shape().c), (P::SHORT_BIAS, layout.bias() / 4)]);
         }
         let [kt, ..] = work.kernel;
         let [st, sy, sx] = work.stride;
@@ -147,10 +155,12 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
+            spec: d.weight.spec(),
             dtype: work.dtype,
             cin: work.cin,
             cout: work.cout,
             prologue: d.prologue.is_some(),
+            shortcut: d.shortcut.is_some(),
             cells: work.rows.len() * work.w_out,
             frames: work.t_out,
             phases: 1,
@@ -204,10 +214,12 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
+            spec: d.weight.spec(),
             dtype: work.dtype,
             cin: work.cin,
             cout: work.cout,
             prologue: false,
+            shortcut: false,
             cells: (work.rows.end.div_ceil(2) - first) * work.w,
             frames: work.t_out,
             phases: 4,
@@ -239,10 +251,12 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
+            spec: d.weight.spec(),
             dtype: work.dtype,
             cin: work.cin,
             cout: work.cout,
             prologue: false,
+            shortcut: false,
             cells: rows * work.w,
             frames: work.t,
             phases: 1,
@@ -259,8 +273,9 @@ impl Gpu {
         carry: Option<&View<'_>>,
         sums: Option<&RowSums<'_>>,
     ) -> Result<(), ComputeError> {
-        let tile = Tile::of(conv.cout, self.tiles);
-        let tiles = conv.cells.div_ceil(tile.bm);
+        let product = self.product(op, &conv.spec)?;
+        let [bm, bn, _] = product.tile();
+        let tiles = conv.cells.div_ceil(bm);
         conv.params.set(&[
             (P::CIN, conv.cin),
             (P::CIN4, up4(conv.cin)),
@@ -270,10 +285,15 @@ impl Gpu {
             (P::TILES, tiles),
         ]);
         let vec_in = quad(conv.cin);
-        let role = Role::Conv { tile, prologue: conv.prologue, vec_out: quad(conv.cout) };
+        let role = Role::Conv {
+            product,
+            prologue: conv.prologue,
+            shortcut: conv.shortcut,
+            vec_out: quad(conv.cout),
+        };
         let kernel = Kernel { role, dtype: conv.dtype, vec_in };
         let jobs = tiles * conv.frames;
-        let columns = (conv.cout.div_ceil(tile.bn) * conv.phases) as u32;
+        let columns = (conv.cout.div_ceil(bn) * conv.phases) as u32;
         let parts = conv.macs.div_ceil(DISPATCH_MACS).max(1) as usize;
         let some = jobs.div_ceil(parts).max(1);
         for first in (0..jobs).step_by(some) {
@@ -298,8 +318,7 @@ impl Gpu {
         if let Some(carry) = carry {
             let place = self.place(op, "new tail", carry)?;
             let Shape { h, w, .. } = carry.shape();
-            conv.params.set(&[
-                (P::K_BASE, place.base),
+            conv.params.lies(Operand::K, place.range).set(&[
                 (P::K_SKIP, place.skip),
                 (P::K_FRAME, place.frame),
                 (P::K_ROW0, place.row0),
@@ -310,10 +329,9 @@ impl Gpu {
         let mut sum_jobs = 0;
         if let Some(sums) = sums {
             let place = self.place(op, "row sums", &sums.output)?;
-            conv.params.set(&[
-                (P::SUMS_BASE, place.base),
-                (P::SUMS_SKIP, place.skip),
-                (P::SUMS_FRAME, place.frame),
+            conv.params.lies(Operand::U, place.range).set(&[
+                (P::U_SKIP, place.skip),
+                (P::U_FRAME, place.frame),
                 (P::GROUPS, sums.groups),
             ]);
             sum_jobs = conv.frames * sums.output.shape().h * sums.groups;
@@ -337,10 +355,12 @@ impl Gpu {
         params.set(&[(P::COUT, c), (P::CIN4, 4)]);
         let conv = Conv {
             params,
+            spec: WeightSpec::Norm { channels: c },
             dtype: d.input.dtype(),
             cin: 4,
             cout: c,
             prologue: false,
+            shortcut: false,
             cells: 0,
             frames: t,
             phases: 1,

@@ -59,7 +59,7 @@ impl Layout {
         self.bias() + self.biases * up4(self.cout) * 4
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.table() + self.lists * self.list * 4
     }
 }

@@ -1,5 +1,9 @@
 //! The numbers of one dispatch, as the kernels name them.
 
+use std::ops::Range;
+
+use super::windows::{Operand, Ranges};
+
 /// Words of a block of parameters. Blocks lie at multiples of 512 bytes, which every device can bind at.
 pub(super) const WORDS: usize = 128;
 
@@ -10,7 +14,8 @@ macro_rules! names {
             non_camel_case_types,
             clippy::upper_case_acronyms,
             clippy::enum_variant_names,
-            reason = "the names of the kernels"
+            dead_code,
+            reason = "the names of the kernels; those of the bases are set by the operand's number"
         )]
         #[derive(Clone, Copy, Debug)]
         pub(super) enum P { $($name),* }
@@ -21,15 +26,16 @@ macro_rules! names {
 }
 
 names! {
-    X_BASE X_SKIP X_FRAME X_ROW0
-    C_BASE C_SKIP C_FRAME C_ROW0
-    S_BASE S_SKIP S_FRAME
-    Y_BASE Y_SKIP Y_FRAME Y_ROW0 Y_END Y_ROWS Y_W
-    K_BASE K_SKIP K_FRAME K_ROW0 K_ROWS
-    SUMS_BASE SUMS_SKIP SUMS_FRAME GROUPS
-    ST_BASE ST_SKIP ST_FRAME AFFINE WIDE SILU
-    WEIGHT BIAS TABLE TABLE_SKIP TABLE_ROW
-    SHORT_CIN SHORT_WEIGHT SHORT_BIAS
+    X_BASE C_BASE S_BASE Y_BASE K_BASE U_BASE T_BASE A_BASE W_BASE V_BASE
+    X_SKIP X_FRAME X_ROW0
+    C_SKIP C_FRAME C_ROW0
+    S_SKIP S_FRAME
+    Y_SKIP Y_FRAME Y_ROW0 Y_END Y_ROWS Y_W
+    K_SKIP K_FRAME K_ROW0 K_ROWS
+    U_SKIP U_FRAME GROUPS
+    T_SKIP T_FRAME WIDE SILU
+    BIAS TABLE TABLE_ROW
+    SHORT_CIN SHORT_BIAS
     H_IN W_IN CIN CIN4 COUT COUT4
     W_GRID H_GRID CELL0 CELLS
     STRIDE_T STRIDE_Y STRIDE_X BEFORE_Y BEFORE_X KT
@@ -38,24 +44,31 @@ names! {
     COUNT EPS KEY_COUNT
 }
 
-/// One block.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Params(pub(super) [u32; WORDS]);
+/// One block, and where its operands lie.
+#[derive(Clone)]
+pub(super) struct Params {
+    pub(super) words: Words,
+    pub(super) ranges: Ranges,
+}
+
+pub(super) type Words = [u32; WORDS];
 
 impl Params {
     pub(super) fn new() -> Self {
-        Params([0; WORDS])
+        Params { words: [0; WORDS], ranges: Default::default() }
     }
 
     /// Sets words; numbers above 32 bits were refused when the operands were looked at.
     pub(super) fn set(&mut self, values: &[(P, usize)]) -> &mut Self {
         for (name, value) in values {
-            self.0[*name as usize] = *value as u32;
+            self.words[*name as usize] = *value as u32;
         }
         self
     }
 
-    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
-        self.0.into_iter().flat_map(u32::to_le_bytes)
+    /// Says where an operand lies.
+    pub(super) fn lies(&mut self, operand: Operand, range: Range<u64>) -> &mut Self {
+        self.ranges[operand as usize] = Some(range);
+        self
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::device::{Fault, GpuDevice, Opened, chunk_limit, lock};
-use super::kernels::{Binding, Kernel};
-use super::params::{Params, WORDS};
+use super::device::{Fault, GpuDevice, MatrixUnits, Opened, lock};
+use super::kernels::Kernel;
+use super::params::{Params, WORDS, Words};
+use super::windows::{Grid, Operand, Reach, Window};
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
 
@@ -34,6 +35,8 @@ pub struct GpuCounts {
 
 /// Blocks of parameters that are kept.
 const BLOCKS: u32 = 4096;
+/// Bind groups that are kept: a slice of the whole decoder has 130 dispatches.
+const GROUPS: usize = 4096;
 /// A staging buffer, and how many there are each way: one is filled while the others travel.
 const STAGE: u64 = 4 << 20;
 const STAGES: usize = 3;
@@ -48,9 +51,9 @@ const FLIGHT: usize = 3;
 pub(super) const DISPATCH_MACS: u64 = 250_000_000_000;
 
 enum Command {
-    Dispatch { kernel: Kernel, block: u32, grid: [u32; 3] },
-    Up { stage: usize, from: u64, chunk: usize, to: u64, bytes: u64 },
-    Down { chunk: usize, from: u64, stage: usize, to: u64, bytes: u64 },
+    Dispatch { pipeline: usize, group: usize, block: u32, grid: [u32; 3] },
+    Up { stage: usize, from: u64, buffer: usize, to: u64, bytes: u64 },
+    Down { buffer: usize, from: u64, stage: usize, to: u64, bytes: u64 },
 }
 
 /// A staging buffer; `mapped` when the host may use it.
@@ -64,15 +67,18 @@ pub(super) struct Stream {
     name: String,
     opened: Arc<Opened>,
     cancel: CancelToken,
-    bytes: u64,
-    chunks: Vec<wgpu::Buffer>,
-    chunk_bytes: u64,
+    buffers: Vec<wgpu::Buffer>,
+    grid: Grid,
     params: wgpu::Buffer,
-    blocks: HashMap<Params, u32>,
+    blocks: HashMap<Words, u32>,
     fresh: Vec<u8>,
-    /// Without and with a second view for stores of single 16-bit values.
-    groups: [Option<wgpu::BindGroup>; 2],
-    pipelines: HashMap<Kernel, wgpu::ComputePipeline>,
+    /// What is bound together, found by its windows.
+    groups: Vec<wgpu::BindGroup>,
+    bound: HashMap<Vec<Window>, usize>,
+    pipelines: Vec<wgpu::ComputePipeline>,
+    compiled: HashMap<(Kernel, Reach), usize>,
+    /// Windows of the dispatch at hand.
+    windows: Vec<Window>,
     commands: Vec<Command>,
     macs: u64,
     flight: VecDeque<wgpu::SubmissionIndex>,
@@ -86,18 +92,12 @@ impl Stream {
     pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
         let opened = gpu.open()?;
         let (device, limits) = (&opened.device, &opened.limits);
-        let limit = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-        let size = bytes.max(256);
-        let chunk_bytes = if size <= limit { size } else { chunk_limit(limit) };
-        let count = size.div_ceil(chunk_bytes);
-        let most = u64::from(limits.max_storage_buffers_per_shader_stage);
-        if count > most || size / 16 > u64::from(u32::MAX) {
-            return Err(ComputeError::DeviceBindings {
-                device: gpu.to_string(),
-                bytes,
-                largest: (most * chunk_bytes).min(u64::from(u32::MAX) * 16),
-            });
-        }
+        let grid = Grid::new(
+            bytes.max(256),
+            limits.max_buffer_size,
+            limits.max_storage_buffer_binding_size,
+            u64::from(limits.min_storage_buffer_offset_alignment),
+        );
         let mut counts = GpuCounts::default();
         let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
             counts.allocations += 1;
@@ -110,9 +110,8 @@ impl Stream {
         };
         use wgpu::BufferUsages as Usage;
         let arena = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
-        let chunks: Vec<wgpu::Buffer> = (0..count)
-            .map(|i| make("arena", (size - i * chunk_bytes).min(chunk_bytes), arena, false))
-            .collect();
+        let buffers: Vec<wgpu::Buffer> =
+            (0..grid.buffers()).map(|i| make("arena", grid.left(i * grid.buffer), arena, false)).collect();
         let block = (WORDS * 4) as u64;
         let params = make("parameters", u64::from(BLOCKS) * block, Usage::UNIFORM | Usage::COPY_DST, false);
         let mut stage = |usage, mapped| Stage {
@@ -126,14 +125,16 @@ impl Stream {
             name: gpu.to_string(),
             opened: opened.clone(),
             cancel,
-            bytes,
-            chunks,
-            chunk_bytes,
+            buffers,
+            grid,
             params,
             blocks: HashMap::new(),
             fresh: Vec::new(),
-            groups: [None, None],
-            pipelines: HashMap::new(),
+            groups: Vec::new(),
+            bound: HashMap::new(),
+            pipelines: Vec::new(),
+            compiled: HashMap::new(),
+            windows: Vec::new(),
             commands: Vec::new(),
             macs: 0,
             flight: VecDeque::new(),
@@ -160,7 +161,7 @@ impl Stream {
         let device = self.name.clone();
         match self.opened.faults.get() {
             None => Ok(()),
-            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.bytes }),
+            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.grid.bytes }),
             Some(Fault::Lost(reason)) => Err(ComputeError::DeviceLost { device, reason }),
             Some(Fault::Other(reason)) => Err(ComputeError::Device { device, reason }),
         }
@@ -170,9 +171,9 @@ impl Stream {
         self.cancel.is_cancelled()
     }
 
-    fn binding(&self) -> Binding {
-        let shift = if self.chunks.len() > 1 { (self.chunk_bytes / 16).ilog2() } else { 31 };
-        Binding { chunks: self.chunks.len(), shift }
+    /// Matrix units that kernels can use.
+    pub(super) fn units(&self) -> Option<MatrixUnits> {
+        self.opened.units
     }
 
     /// `jobs` workgroups in two axes, each within the device's limit.
@@ -193,17 +194,43 @@ impl Stream {
         if self.is_cancelled() {
             return Ok(());
         }
-        self.prepare(kernel)?;
-        let block = self.block(params)?;
-        self.commands.push(Command::Dispatch { kernel, block, grid });
+        let mut words = params.words;
+        let reach = self.reach(kernel, params, &mut words);
+        let group = self.group()?;
+        let pipeline = self.pipeline(kernel, reach)?;
+        let block = self.block(words)?;
+        self.commands.push(Command::Dispatch { pipeline, group, block, grid });
         self.counts.dispatches += 1;
         self.macs += macs;
         if self.commands.len() >= BATCH || self.macs >= BATCH_MACS { self.submit() } else { Ok(()) }
     }
 
+    /// Lays windows over the operands and says where each starts in its first one. An operand that this
+    /// dispatch does without stands where the output does.
+    fn reach(&mut self, kernel: Kernel, params: &Params, words: &mut Words) -> Reach {
+        self.windows.clear();
+        let mut windows = [0; Operand::COUNT];
+        let nothing = 0..1;
+        let range = |o: Operand| {
+            let output = &params.ranges[Operand::Y as usize];
+            params.ranges[o as usize].as_ref().or(output.as_ref()).unwrap_or(&nothing)
+        };
+        for operand in kernel.operands() {
+            let (count, base) = self.grid.cover(range(operand), &mut self.windows);
+            // More than 255 are refused below: no device binds as many.
+            windows[operand as usize] = count.min(255) as u8;
+            words[operand as usize] = base;
+        }
+        if let Some(operand) = kernel.merged() {
+            self.grid.cover(range(operand), &mut self.windows);
+        }
+        let several = windows.iter().any(|n| *n > 1);
+        Reach { windows, shift: if several { (self.grid.chunk / 16).ilog2() } else { 0 } }
+    }
+
     /// The block of parameters with these values.
-    fn block(&mut self, params: &Params) -> Result<u32, ComputeError> {
-        if let Some(block) = self.blocks.get(params) {
+    fn block(&mut self, words: Words) -> Result<u32, ComputeError> {
+        if let Some(block) = self.blocks.get(&words) {
             return Ok(*block);
         }
         if self.blocks.len() as u32 >= BLOCKS {
@@ -213,32 +240,44 @@ impl Stream {
             self.blocks.clear();
         }
         let block = self.blocks.len() as u32;
-        self.blocks.insert(params.clone(), block);
-        self.fresh.extend(params.bytes());
+        self.blocks.insert(words, block);
+        self.fresh.extend(words.into_iter().flat_map(u32::to_le_bytes));
         self.counts.parameters += 1;
         Ok(block)
     }
 
     /// Compiles a kernel unless it was before.
-    fn prepare(&mut self, kernel: Kernel) -> Result<(), ComputeError> {
-        if self.pipelines.contains_key(&kernel) {
-            return Ok(());
+    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize, ComputeError> {
+        let key = (kernel, reach);
+        if let Some(found) = self.compiled.get(&key) {
+            return Ok(*found);
         }
-        self.prepare_group(kernel.merges())?;
         let opened = self.opened.clone();
         let mut compiled = lock(&opened.pipelines);
-        if let Some(pipeline) = compiled.get(&(kernel, self.binding())) {
-            self.pipelines.insert(kernel, pipeline.clone());
-            return Ok(());
-        }
-        let layouts = lock(&opened.layouts);
-        let layout = layouts.get(&(self.chunks.len(), kernel.merges())).map(|l| &l.1);
-        let text = kernel.source(self.binding());
+        let pipeline = match compiled.get(&key) {
+            Some(pipeline) => pipeline.clone(),
+            None => {
+                let pipeline = self.compile(kernel, reach);
+                self.counts.pipelines += 1;
+                compiled.insert(key, pipeline.clone());
+                pipeline
+            }
+        };
+        self.compiled.insert(key, self.pipelines.len());
+        self.pipelines.push(pipeline);
+        self.check()?;
+        Ok(self.pipelines.len() - 1)
+    }
+
+    fn compile(&self, kernel: Kernel, reach: Reach) -> wgpu::ComputePipeline {
+        let layouts = lock(&self.opened.layouts);
+        let layout = layouts.get(&self.windows.len()).map(|l| &l.1);
+        let text = kernel.source(reach);
         let module = self.opened.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some("remaster"),
             source: wgpu::ShaderSource::Wgsl(text.into()),
         });
-        let pipeline = self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("remaster"),
             layout,
             module: &module,
@@ -249,48 +288,55 @@ impl Stream {
                 ..Default::default()
             },
             cache: None,
-        });
-        self.counts.pipelines += 1;
-        compiled.insert((kernel, self.binding()), pipeline.clone());
-        self.pipelines.insert(kernel, pipeline);
-        self.check()
+        })
     }
 
-    fn prepare_group(&mut self, merges: bool) -> Result<(), ComputeError> {
-        if self.groups[usize::from(merges)].is_some() {
-            return Ok(());
+    /// The bind group of the windows at hand.
+    fn group(&mut self) -> Result<usize, ComputeError> {
+        if let Some(found) = self.bound.get(&self.windows) {
+            return Ok(*found);
         }
-        let views = if merges { 2 } else { 1 };
-        let count = views * self.chunks.len() as u32;
+        let count = self.windows.len();
         let most = self.opened.limits.max_storage_buffers_per_shader_stage;
-        if count > most {
-            let largest = u64::from(most / views) * self.chunk_bytes;
+        if count > most as usize {
             return Err(ComputeError::DeviceBindings {
                 device: self.name.clone(),
-                bytes: self.bytes,
-                largest,
+                windows: count,
+                bytes: self.grid.chunk,
+                most,
             });
         }
         let block = std::num::NonZeroU64::new((WORDS * 4) as u64);
         let opened = self.opened.clone();
         let mut layouts = lock(&opened.layouts);
-        let (layout, _) =
-            layouts.entry((self.chunks.len(), merges)).or_insert_with(|| make_layout(&opened.device, count));
-        let window = wgpu::BufferBinding { buffer: &self.params, offset: 0, size: block };
-        let mut bound =
-            vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(window) }];
-        for i in 0..count as usize {
-            let resource = self.chunks[i % self.chunks.len()].as_entire_binding();
-            bound.push(wgpu::BindGroupEntry { binding: i as u32 + 1, resource });
+        let (layout, _) = layouts.entry(count).or_insert_with(|| make_layout(&opened.device, count as u32));
+        let entry = |binding, buffer, offset, size| {
+            let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size });
+            wgpu::BindGroupEntry { binding, resource }
+        };
+        let mut entries = vec![entry(0, &self.params, 0, block)];
+        for (i, w) in self.windows.iter().enumerate() {
+            // Bindings are whole words; the end of the arena is one of 16 bytes.
+            let size = std::num::NonZeroU64::new(w.bytes / 4 * 4);
+            entries.push(entry(i as u32 + 1, &self.buffers[w.buffer], w.start, size));
         }
         let group = opened.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout,
-            entries: &bound,
+            entries: &entries,
         });
         self.counts.allocations += 1;
-        self.groups[usize::from(merges)] = Some(group);
-        self.check()
+        if self.groups.len() >= GROUPS {
+            // No batch that is collected or under way may still use them.
+            self.submit()?;
+            self.drain()?;
+            self.groups.clear();
+            self.bound.clear();
+        }
+        self.bound.insert(self.windows.clone(), self.groups.len());
+        self.groups.push(group);
+        self.check()?;
+        Ok(self.groups.len() - 1)
     }
 
     /// Sends what was collected. Waits while too much is under way.
@@ -316,12 +362,12 @@ impl Stream {
                 continue;
             }
             match *first {
-                Command::Up { stage, from, chunk, to, bytes } => {
-                    let (source, target) = (&self.up[stage].buffer, &self.chunks[chunk]);
+                Command::Up { stage, from, buffer, to, bytes } => {
+                    let (source, target) = (&self.up[stage].buffer, &self.buffers[buffer]);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
                 }
-                Command::Down { chunk, from, stage, to, bytes } => {
-                    let (source, target) = (&self.chunks[chunk], &self.down[stage].buffer);
+                Command::Down { buffer, from, stage, to, bytes } => {
+                    let (source, target) = (&self.buffers[buffer], &self.down[stage].buffer);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
                 }
                 Command::Dispatch { .. } => {}
@@ -350,11 +396,9 @@ impl Stream {
     fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command]) {
         let mut pass = encoder.begin_compute_pass(&Default::default());
         for command in commands {
-            let Command::Dispatch { kernel, block, grid } = command else { continue };
-            let group = &self.groups[usize::from(kernel.merges())];
-            let (Some(pipeline), Some(group)) = (self.pipelines.get(kernel), group) else { continue };
-            pass.set_pipeline(pipeline);
-            pass.set_bind_group(0, group, &[block * (WORDS * 4) as u32]);
+            let Command::Dispatch { pipeline, group, block, grid } = *command else { continue };
+            pass.set_pipeline(&self.pipelines[pipeline]);
+            pass.set_bind_group(0, &self.groups[group], &[block * (WORDS * 4) as u32]);
             pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
         }
     }
@@ -400,8 +444,7 @@ impl Stream {
             }
             self.wait_for(&self.up[self.filling])?;
             let stage = &mut self.up[self.filling];
-            let chunk = at / self.chunk_bytes;
-            let n = (bytes.len() as u64).min(STAGE - stage.used).min((chunk + 1) * self.chunk_bytes - at);
+            let n = (bytes.len() as u64).min(STAGE - stage.used).min(self.grid.left(at));
             let (piece, rest) = bytes.split_at(n as usize);
             let from = stage.used;
             match stage.buffer.get_mapped_range_mut(from..from + n) {
@@ -413,9 +456,9 @@ impl Stream {
             }
             // Mapped ranges start at multiples of 8.
             stage.used = (from + n).next_multiple_of(8);
-            let to = at % self.chunk_bytes;
+            let (buffer, to) = self.grid.find(at);
             let stage = self.filling;
-            self.commands.push(Command::Up { stage, from, chunk: chunk as usize, to, bytes: n });
+            self.commands.push(Command::Up { stage, from, buffer, to, bytes: n });
             at += n;
             bytes = rest;
         }
@@ -452,11 +495,10 @@ impl Stream {
                         self.receive(&mut waiting, sink)?;
                     }
                 }
-                let chunk = at / self.chunk_bytes;
                 let used = self.down[stage].used;
-                let n = left.min(STAGE - used).min((chunk + 1) * self.chunk_bytes - at);
-                let from = at % self.chunk_bytes;
-                self.commands.push(Command::Down { chunk: chunk as usize, from, stage, to: used, bytes: n });
+                let n = left.min(STAGE - used).min(self.grid.left(at));
+                let (buffer, from) = self.grid.find(at);
+                self.commands.push(Command::Down { buffer, from, stage, to: used, bytes: n });
                 self.down[stage].used += n;
                 at += n;
                 left -= n;

@@ -1,22 +1,26 @@
-//! Which variant of a kernel is the fastest here. A variant may only win if it gives the numbers of the slow
-//! twin on a small input; all of them add in the same order, so the choice changes no bit.
+//! Which kernel is the fastest here, layer by layer. A kernel may only win if it gives the numbers of the slow
+//! twin on a small input.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Gpu, GpuDevice, Variant, variants};
+use super::choice::{Choices, Variant, layer_name, variants};
+use super::{Gpu, GpuDevice};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::{ComputeError, SourceError};
+use crate::error::{ComputeError, SourceError, mismatch};
 use crate::host_tensor::Difference;
-use crate::ops::{ConvDesc, Ops, Padding};
+use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, UpsampleDesc};
 use crate::reference::Reference;
 use crate::tensor::Shape;
 use crate::weight::{Part, Weight, WeightSource, WeightSpec};
 
-/// What one variant did.
-#[derive(Clone, Copy, Debug)]
+/// What one kernel did in one layer.
+#[derive(Clone, Debug)]
 pub struct Tuned {
+    /// The layer, in words.
+    pub layer: String,
     /// Which one.
     pub variant: Variant,
     /// Largest difference from the twin.
@@ -42,36 +46,85 @@ impl WeightSource for Numbers {
     }
 }
 
-/// A 3x3x3 convolution over one slice; how long each of `runs` took.
-fn convolve(
+/// The same layer with other channels; none for one that is not multiplied.
+fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpec> {
+    Some(match *spec {
+        WeightSpec::Conv { kernel, stride, dtype, .. } => WeightSpec::Conv { cin, cout, kernel, stride, dtype },
+        WeightSpec::Upsample { time, dtype, .. } => WeightSpec::Upsample { cin, cout, time, dtype },
+        WeightSpec::Linear { dtype, .. } => WeightSpec::Linear { cin, cout, dtype },
+        WeightSpec::Norm { .. } => return None,
+    })
+}
+
+/// Format, channels and, for so many frames of `side` rows and columns, input and output.
+fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape), ComputeError> {
+    Ok(match *spec {
+        WeightSpec::Conv { cin, cout, kernel: [_, ky, kx], stride: [st, sy, sx], dtype } => {
+            // Whole steps in time, whatever the stride.
+            let t = (frames - 1) / st * st + 1;
+            let steps = |size: usize, k: usize, s: usize| (size + k / 2 * 2 - k) / s + 1;
+            let output = Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout);
+            (dtype, Shape::new(t, side, side, cin), output)
+        }
+        WeightSpec::Upsample { cin, cout, time, dtype } => {
+            let t = if time { 2 * frames - 1 } else { frames };
+            (dtype, Shape::new(frames, side, side, cin), Shape::new(t, 2 * side, 2 * side, cout))
+        }
+        WeightSpec::Linear { cin, cout, dtype } => {
+            (dtype, Shape::new(frames, side, side, cin), Shape::new(frames, side, side, cout))
+        }
+        WeightSpec::Norm { .. } => {
+            return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
+        }
+    })
+}
+
+/// One layer over a slice: its result, and how long the fastest of `runs` took.
+fn layer(
     ops: &mut dyn Ops,
-    input: Shape,
-    cout: usize,
+    spec: &WeightSpec,
+    frames: usize,
+    side: usize,
     runs: usize,
 ) -> Result<(Vec<f32>, f64), ComputeError> {
-    let spec = WeightSpec::Conv { cin: input.c, cout, kernel: [3; 3], stride: [1; 3], dtype: DType::F32 };
-    let weight = Weight::new("tune", spec, Arc::new(Numbers));
+    let weight = Weight::upsampler("tune", *spec, Arc::new(Numbers), Arc::new(Numbers));
+    let (dtype, input, output) = shapes(spec, frames, side)?;
     ops.load(&weight)?;
-    let x = ops.alloc(input, DType::F32)?;
-    let y = ops.alloc(Shape { c: cout, ..input }, DType::F32)?;
+    let (x, y) = (ops.alloc(input, dtype)?, ops.alloc(output, dtype)?);
     let values: Vec<f32> = (0..input.len()).map(number).collect();
     ops.upload(&values, x.view())?;
     ops.wait()?;
     let mut fastest = f64::INFINITY;
     for _ in 0..runs {
         let started = Instant::now();
-        ops.conv(&ConvDesc {
-            input: x.view(),
-            prologue: None,
-            carried: None,
-            carry: None,
-            weight: &weight,
-            padding: Padding::all(1),
-            accumulate: false,
-            shortcut: None,
-            sums: None,
-            output: y.view(),
-        })?;
+        let (input, output, weight) = (x.view(), y.view(), &weight);
+        match *spec {
+            WeightSpec::Upsample { .. } => ops.upsample(&UpsampleDesc {
+                input,
+                carried: None,
+                second: false,
+                carry: None,
+                weight,
+                sums: None,
+                output,
+            })?,
+            WeightSpec::Linear { .. } => {
+                ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })?;
+            }
+            WeightSpec::Conv { kernel: [_, ky, kx], .. } => ops.conv(&ConvDesc {
+                input,
+                prologue: None,
+                carried: None,
+                carry: None,
+                weight,
+                padding: Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 },
+                accumulate: false,
+                shortcut: None,
+                sums: None,
+                output,
+            })?,
+            WeightSpec::Norm { .. } => {}
+        }
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
     }
@@ -81,44 +134,79 @@ fn convolve(
     Ok((out, fastest))
 }
 
-/// Times every variant on `device` over a frame of `side` by `side` pixels, and returns the device with the
-/// fastest ones chosen.
-pub fn tune(device: GpuDevice, side: usize, runs: usize) -> Result<(GpuDevice, Vec<Tuned>), ComputeError> {
-    let mut best = device;
-    let mut all = Vec::new();
-    let small = Shape::new(2, 5, 7, 20);
-    for (place, name, check, cin, cout) in [(0, "wide", 40, 128, 128), (1, "narrow", 7, 128, 3)] {
-        let (twin, _) = convolve(&mut Reference::new(1 << 20)?, small, check, 1)?;
-        let mut fastest = f64::INFINITY;
-        for variant in variants().into_iter().filter(|v| v.name == name) {
-            let mut tiles = [0; 2];
-            tiles[place] = variant.index;
-            let with = GpuDevice { tiles, ..device };
-            let input = Shape::new(1, side, side, cin);
-            let bytes = (input.len() * 4 + side * side * cout.max(4) * 4 + cin * cout.max(4) * 27 * 4) as u64;
-            // A variant that this device cannot run loses; another error of the device comes back later.
-            let tried = Gpu::new(with, bytes + (1 << 20), CancelToken::default()).and_then(|mut gpu| {
-                let (ours, _) = convolve(&mut gpu, small, check, 1)?;
+/// Largest difference that is rounding, for results around 1: the last place of the format and, where sums
+/// are added in another order, its neighbour.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 2e-5,
+        DType::F16 => 2e-3,
+        DType::Bf16 => 1.6e-2,
+    }
+}
+
+/// The device with one kernel in every layer that has it.
+pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
+    let everywhere = BTreeMap::from([("*".to_owned(), variant.to_string())]);
+    GpuDevice { choices: Choices::new(everywhere), ..device }
+}
+
+/// Bytes of an arena for a layer, with room for alignment.
+fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64, ComputeError> {
+    let (dtype, input, output) = shapes(spec, frames, side)?;
+    let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
+    let weight = crate::Backend::Gpu(*device).sizing().weight_bytes(spec);
+    Ok(values + weight + (1 << 20))
+}
+
+/// Times every kernel of `device` for each layer, over a frame of `side` by `side` pixels, tells of each, and
+/// returns the device with the fastest ones chosen. Layers that come twice are looked at once.
+pub fn tune(
+    device: GpuDevice,
+    layers: &[WeightSpec],
+    side: usize,
+    runs: usize,
+    tell: &mut dyn FnMut(&Tuned),
+) -> Result<GpuDevice, ComputeError> {
+    let device = GpuDevice { choices: Choices::default(), ..device };
+    let units = device.open()?.units;
+    let mut table = BTreeMap::new();
+    for spec in layers {
+        let all = variants(spec, units);
+        if all.is_empty() || table.contains_key(&layer_name(spec)) {
+            continue;
+        }
+        let (dtype, _, output) = shapes(spec, 1, side)?;
+        // Channels that are no multiples of a tile, few enough for the twin.
+        let Some(small) = with_channels(spec, 20, if output.c > 16 { 40 } else { 7 }) else { continue };
+        let (twin, _) = layer(&mut Reference::new(8 << 20)?, &small, 3, 6, 1)?;
+        let mut best: Option<(f64, Variant)> = None;
+        for variant in all {
+            let with = with_variant(device, &variant);
+            // A kernel that this device cannot run loses; another error of the device comes back later.
+            let tried = Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
+                let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;
                 let max_abs = Difference::between(&ours, &twin).max_abs;
-                let right = max_abs <= 2e-5;
+                let right = max_abs <= tolerance(dtype);
                 let seconds = match right {
-                    true => convolve(&mut gpu, input, cout, runs.max(1) + 1)?.1,
+                    true => {
+                        drop(gpu);
+                        let bytes = arena(&with, spec, 1, side)?;
+                        let mut gpu = Gpu::new(with, bytes, CancelToken::default())?;
+                        layer(&mut gpu, spec, 1, side, runs.max(1) + 1)?.1
+                    }
                     false => f64::INFINITY,
                 };
-                Ok(Tuned { variant, max_abs, right, seconds })
+                Ok((max_abs, right, seconds))
             });
-            let tuned = tried.unwrap_or(Tuned {
-                variant,
-                max_abs: f64::INFINITY,
-                right: false,
-                seconds: f64::INFINITY,
-            });
-            if tuned.seconds < fastest {
-                fastest = tuned.seconds;
-                best.tiles[place] = variant.index;
+            let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+            tell(&Tuned { layer: layer_name(spec), variant, max_abs, right, seconds });
+            if best.is_none_or(|(s, _)| seconds < s) {
+                best = Some((seconds, variant));
             }
-            all.push(tuned);
+        }
+        if let Some((_, variant)) = best.filter(|(s, _)| s.is_finite()) {
+            table.insert(layer_name(spec), variant.to_string());
         }
     }
-    Ok((best, all))
+    Ok(GpuDevice { choices: Choices::new(table), ..device })
 }

@@ -27,19 +27,19 @@ fn row_sums(job: u32, tid: u32) {
     let start = P(Y_SKIP) + t * P(Y_FRAME) + y * P(Y_W) * cout + g * wide;
     var sum = 0.0;
     for (var i = tid; i < count; i += 64u) {
-        sum += ld(P(Y_BASE), start + i / wide * cout + i % wide);
+        sum += ld_y(start + i / wide * cout + i % wide);
     }
     let mean = total(tid, sum) / f32(count);
     var squares = 0.0;
     for (var i = tid; i < count; i += 64u) {
-        let d = ld(P(Y_BASE), start + i / wide * cout + i % wide) - mean;
+        let d = ld_y(start + i / wide * cout + i % wide) - mean;
         squares = fma(d, d, squares);
     }
     let all = total(tid, squares);
     if (tid == 0u) {
-        let o = P(SUMS_SKIP) + t * P(SUMS_FRAME) + y * 2u * groups + 2u * g;
-        sf(P(SUMS_BASE), o, mean);
-        sf(P(SUMS_BASE), o + 1u, all);
+        let o = P(U_SKIP) + t * P(U_FRAME) + y * 2u * groups + 2u * g;
+        sf_u(o, mean);
+        sf_u(o + 1u, all);
     }
 }
 
@@ -57,12 +57,12 @@ fn tail(i: u32) {
         let v = input4(s, s.start + ((y - s.row0) * P(W_IN) + x) * cin, c);
         let o = P(K_SKIP) + n * P(K_FRAME) + pixel * cin + c;
 @IF VECIN@
-        st4(P(K_BASE), o, v);
+        st4_k(o, v);
 @ELSE@
-        st(P(K_BASE), o, v.x);
-        if (c + 1u < cin) { st(P(K_BASE), o + 1u, v.y); }
-        if (c + 2u < cin) { st(P(K_BASE), o + 2u, v.z); }
-        if (c + 3u < cin) { st(P(K_BASE), o + 3u, v.w); }
+        st_k(o, v.x);
+        if (c + 1u < cin) { st_k(o + 1u, v.y); }
+        if (c + 2u < cin) { st_k(o + 2u, v.z); }
+        if (c + 3u < cin) { st_k(o + 3u, v.w); }
 @END@
     }
 }

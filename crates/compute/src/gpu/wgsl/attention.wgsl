@@ -10,21 +10,6 @@ var<workgroup> sq: array<vec4<f32>, QUERIES * LINE>;
 var<workgroup> sk: array<vec4<f32>, KEYS * LINE>;
 var<workgroup> sp: array<f32, QUERIES * KEYS>;
 
-// Four channels of a token; zero beyond the head's width.
-fn token4(base: u32, o: u32, c: u32, ok: bool) -> vec4<f32> {
-    if (!ok || c >= P(WIDE)) { return vec4<f32>(0.0); }
-@IF VECIN@
-    return ld4(base, o + c);
-@ELSE@
-    let n = P(WIDE) - c;
-    var v = vec4<f32>(ld(base, o + c), 0.0, 0.0, 0.0);
-    if (n > 1u) { v.y = ld(base, o + c + 1u); }
-    if (n > 2u) { v.z = ld(base, o + c + 2u); }
-    if (n > 3u) { v.w = ld(base, o + c + 3u); }
-    return v;
-@END@
-}
-
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
     let job = P(FIRST) + wid.x + wid.y * grid.x;
@@ -53,12 +38,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             for (var i = tid; i < QUERIES * DEEP / 4u; i += THREADS) {
                 let n = first + i / (DEEP / 4u);
                 let e = i % (DEEP / 4u);
-                sq[i / (DEEP / 4u) * LINE + e] = token4(P(X_BASE), q0 + n * c, d + e * 4u, n < queries);
+                sq[i / (DEEP / 4u) * LINE + e] = token4_x(q0 + n * c, d + e * 4u, n < queries);
             }
             for (var i = tid; i < KEYS * DEEP / 4u; i += THREADS) {
                 let n = start + i / (DEEP / 4u);
                 let e = i % (DEEP / 4u);
-                sk[i / (DEEP / 4u) * LINE + e] = token4(P(C_BASE), k0 + n * c, d + e * 4u, n < keys);
+                sk[i / (DEEP / 4u) * LINE + e] = token4_c(k0 + n * c, d + e * 4u, n < keys);
             }
             workgroupBarrier();
             for (var e = 0u; e < DEEP / 4u; e++) {
@@ -87,7 +72,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         for (var i = 0u; i < live; i++) {
             let p = sp[mine * KEYS + i];
             sum += p;
-            let w = rounded(vec4<f32>(p)).x;
+            let w = rounded_x(vec4<f32>(p)).x;
             let o = v0 + (start + i) * c;
 @INNER@
         }
@@ -101,11 +86,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 fn give(o: u32, x: u32, v: vec4<f32>) {
     if (x >= P(WIDE)) { return; }
 @IF VECIN@
-    st4(P(Y_BASE), o + x, v);
+    st4_y(o + x, v);
 @ELSE@
-    st(P(Y_BASE), o + x, v.x);
-    if (x + 1u < P(WIDE)) { st(P(Y_BASE), o + x + 1u, v.y); }
-    if (x + 2u < P(WIDE)) { st(P(Y_BASE), o + x + 2u, v.z); }
-    if (x + 3u < P(WIDE)) { st(P(Y_BASE), o + x + 3u, v.w); }
+    st_y(o + x, v.x);
+    if (x + 1u < P(WIDE)) { st_y(o + x + 1u, v.y); }
+    if (x + 2u < P(WIDE)) { st_y(o + x + 2u, v.z); }
+    if (x + 3u < P(WIDE)) { st_y(o + x + 3u, v.w); }
 @END@
 }

@@ -7,8 +7,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let t = i / P(CELLS);
     let rest = i % P(CELLS);
 @IF VECIN@
-    st4(P(Y_BASE), P(Y_SKIP) + t * P(Y_FRAME) + rest * 4u, ld4_from(P(X_BASE), P(X_SKIP) + t * P(X_FRAME) + rest * 4u));
+    st4_y(P(Y_SKIP) + t * P(Y_FRAME) + rest * 4u, ld4_x(P(X_SKIP) + t * P(X_FRAME) + rest * 4u));
 @ELSE@
-    st(P(Y_BASE), P(Y_SKIP) + t * P(Y_FRAME) + rest, ld_from(P(X_BASE), P(X_SKIP) + t * P(X_FRAME) + rest));
+    st_y(P(Y_SKIP) + t * P(Y_FRAME) + rest, ld_x(P(X_SKIP) + t * P(X_FRAME) + rest));
 @END@
 }

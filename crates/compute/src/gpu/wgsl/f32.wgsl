@@ -1,19 +1,19 @@
-fn ld@S@(base: u32, i: u32) -> f32 {
-    return lf(base, i);
+fn ld_@O@(i: u32) -> f32 {
+    return lf_@O@(i);
 }
 
-fn ld4@S@(base: u32, i: u32) -> vec4<f32> {
-    return lf4(base, i);
+fn ld4_@O@(i: u32) -> vec4<f32> {
+    return lf4_@O@(i);
 }
 
-fn st@S@(base: u32, i: u32, v: f32) {
-    sf(base, i, v);
+fn st_@O@(i: u32, v: f32) {
+    sf_@O@(i, v);
 }
 
-fn st4@S@(base: u32, i: u32, v: vec4<f32>) {
-    put_unit(base + (i >> 2u), bitcast<vec4<u32>>(v));
+fn st4_@O@(i: u32, v: vec4<f32>) {
+    put_unit_@O@(i >> 2u, bitcast<vec4<u32>>(v));
 }
 
-fn rounded@S@(v: vec4<f32>) -> vec4<f32> {
+fn rounded_@O@(v: vec4<f32>) -> vec4<f32> {
     return v;
 }

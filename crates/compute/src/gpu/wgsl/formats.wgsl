@@ -1,17 +1,4 @@
-// How values lie in memory. A value is addressed by the 16-byte unit its tensor starts at and its index.
 // Rounding is done with integers: no feature is needed, and every device rounds alike, to nearest even.
-
-fn lf(base: u32, i: u32) -> f32 {
-    return bitcast<f32>(word(base + (i >> 2u), i & 3u));
-}
-
-fn lf4(base: u32, i: u32) -> vec4<f32> {
-    return bitcast<vec4<f32>>(unit(base + (i >> 2u)));
-}
-
-fn sf(base: u32, i: u32, v: f32) {
-    put_word(base + (i >> 2u), i & 3u, bitcast<u32>(v));
-}
 
 fn f16_bits(v: f32) -> u32 {
     let b = bitcast<u32>(v);

@@ -14,11 +14,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let v = input4(s, s.start + rest * cin, c);
     let o = P(Y_SKIP) + t * P(Y_FRAME) + rest * cin + c;
 @IF VECIN@
-    st4(P(Y_BASE), o, v);
+    st4_y(o, v);
 @ELSE@
-    st(P(Y_BASE), o, v.x);
-    if (c + 1u < cin) { st(P(Y_BASE), o + 1u, v.y); }
-    if (c + 2u < cin) { st(P(Y_BASE), o + 2u, v.z); }
-    if (c + 3u < cin) { st(P(Y_BASE), o + 3u, v.w); }
+    st_y(o, v.x);
+    if (c + 1u < cin) { st_y(o + 1u, v.y); }
+    if (c + 2u < cin) { st_y(o + 2u, v.z); }
+    if (c + 3u < cin) { st_y(o + 3u, v.w); }
 @END@
 }

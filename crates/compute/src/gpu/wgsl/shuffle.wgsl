@@ -19,8 +19,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let o = P(X_SKIP) + frame / fz * P(X_FRAME) + (y / fy * P(W_IN) + x / fx) * P(CIN) + channel;
     let to = P(Y_SKIP) + t * P(Y_FRAME) + (y * P(Y_W) + x) * cout + c;
 @IF VECIN@
-    st4(P(Y_BASE), to, ld4(P(X_BASE), o));
+    st4_y(to, ld4_x(o));
 @ELSE@
-    st(P(Y_BASE), to, ld(P(X_BASE), o));
+    st_y(to, ld_x(o));
 @END@
 }

@@ -1,0 +1,139 @@
+//! Which kernel multiplies in which layer. A choice depends on the layer and its format, never on the size of
+//! a slice or a stripe: those must change no bit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::device::{GpuDevice, MatrixUnits};
+use super::kernels::{Blocks, Product, Tile};
+use crate::dtype::DType;
+use crate::error::ComputeError;
+use crate::weight::WeightSpec;
+
+/// A kernel that convolutions and linear layers can be done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Variant(pub(super) Product);
+
+impl Variant {
+    /// Pixels and output channels of a workgroup, and input channels of a step.
+    pub fn tile(&self) -> [usize; 3] {
+        self.0.tile()
+    }
+
+    /// Threads of a workgroup.
+    pub fn threads(&self) -> usize {
+        self.0.threads()
+    }
+
+    /// Workgroup memory in bytes.
+    pub fn shared_bytes(&self) -> usize {
+        self.0.shared_bytes()
+    }
+
+    /// Sums that a thread holds: the registers it needs at the least.
+    pub fn sums(&self) -> usize {
+        self.0.sums()
+    }
+
+    /// Kernels of one family give the same bits.
+    pub fn family(&self) -> &'static str {
+        match self.0 {
+            Product::Threads(_) => "direct",
+            Product::Matrix(_) => "matrix",
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.tile();
+        match self.0 {
+            Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn),
+            Product::Matrix(blocks) => write!(f, "matrix {m}x{n}x{k} of {}", blocks.size),
+        }
+    }
+}
+
+/// Input and output channels and the format of a layer that is multiplied.
+fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
+    match *spec {
+        WeightSpec::Conv { cout, dtype, .. }
+        | WeightSpec::Upsample { cout, dtype, .. }
+        | WeightSpec::Linear { cout, dtype, .. } => Some((cout, dtype)),
+        WeightSpec::Norm { .. } => None,
+    }
+}
+
+/// Every kernel that can do a layer on a device with these matrix units. The first is used where nothing was
+/// tuned: it runs everywhere.
+pub(super) fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
+    let Some((cout, dtype)) = layer(spec) else { return Vec::new() };
+    let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
+    let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
+    if let (DType::F16, Some(MatrixUnits { size, subgroup })) = (dtype, units) {
+        all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
+    }
+    all
+}
+
+/// Every kernel that a device can do some layer with.
+pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
+    let units = device.open()?.units;
+    let layer = |cout| WeightSpec::Conv { cin: 4, cout, kernel: [3; 3], stride: [1; 3], dtype: DType::F16 };
+    Ok([64, 4].iter().flat_map(|c| variants(&layer(*c), units)).fold(Vec::new(), |mut all, v| {
+        if !all.contains(&v) {
+            all.push(v);
+        }
+        all
+    }))
+}
+
+/// A layer in words, as choices are kept: `conv 3x3x3 512 to 512 f16`.
+pub fn layer_name(spec: &WeightSpec) -> String {
+    match spec {
+        WeightSpec::Conv { cin, cout, kernel: [t, y, x], stride, dtype } => {
+            let step = match stride {
+                [1, 1, 1] => String::new(),
+                [a, b, c] => format!(" step {a}x{b}x{c}"),
+            };
+            format!("conv {t}x{y}x{x}{step} {cin} to {cout} {dtype}")
+        }
+        WeightSpec::Upsample { cin, cout, time, dtype } => {
+            format!("upsample {} {cin} to {cout} {dtype}", if *time { "2x2x2" } else { "1x2x2" })
+        }
+        WeightSpec::Linear { cin, cout, dtype } => format!("linear {cin} to {cout} {dtype}"),
+        WeightSpec::Norm { channels } => format!("norm {channels}"),
+    }
+}
+
+/// The kernels that were chosen, by [`layer_name`] (`*` for all others) and the name of the variant. A handle: a device is a value
+/// that is copied freely.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Choices(Option<&'static BTreeMap<String, String>>);
+
+impl Choices {
+    /// Keeps a table for the life of the process, which has one or two.
+    pub fn new(table: BTreeMap<String, String>) -> Self {
+        if table.is_empty() { Choices(None) } else { Choices(Some(Box::leak(Box::new(table)))) }
+    }
+
+    /// Names of variants by name of layer.
+    pub fn table(&self) -> BTreeMap<String, String> {
+        self.0.cloned().unwrap_or_default()
+    }
+
+    /// The kernel for a layer. One that this device does not have counts as none chosen.
+    pub(super) fn find(&self, spec: &WeightSpec, units: Option<MatrixUnits>) -> Option<Variant> {
+        let all = variants(spec, units);
+        let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
+        let chosen = name.and_then(|n| all.iter().find(|v| v.to_string() == *n));
+        chosen.or(all.first()).copied()
+    }
+
+    /// What results depend on: the layers whose kernels add in another order than the direct ones.
+    pub(super) fn class(&self) -> String {
+        let apart = self.0.into_iter().flatten().filter(|(_, v)| !v.starts_with("direct"));
+        let text: String = apart.map(|(l, v)| format!("{l}={v};")).collect();
+        if text.is_empty() { String::new() } else { format!(" {:016x}", super::device::hash(&text)) }
+    }
+}
