@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use remaster_compute::gpu::{all_variants, with_variant};
 use remaster_compute::{Backend, CancelToken, DType};
 use remaster_doctor::{Golden, Settings, Stage, run};
 use remaster_model::Build;
@@ -74,6 +75,29 @@ goldens! {
 fn upsamplers_step_by_step() {
     passes("tiny_mod_upsample", 9, false);
     passes("tiny_video_9x48x80", 4, false);
+}
+
+/// Kernels on matrix units are given the same 16-bit values as the others and only add in another order, after
+/// which some results round the other way. Their error is noise of the same size: both are held to the golden,
+/// and two samples of one noise are within a decibel of each other over the tensors of a clip.
+#[test]
+fn matrix_units_keep_the_golden_as_well_as_other_kernels() {
+    let name = "matrix_units_keep_the_golden_as_well_as_other_kernels";
+    let Some(Backend::Gpu(device)) = backend(name) else { return };
+    let direct = stages("tiny_video_9x48x80", Backend::Gpu(device), DType::F16);
+    let variants = all_variants(&device).unwrap().into_iter().filter(|v| v.family() == "matrix");
+    let variants: Vec<_> = variants.collect();
+    if variants.is_empty() {
+        println!("NOT RUN: {name} (this device has no matrix units that the kernels can use)");
+    }
+    for variant in variants {
+        let backend = Backend::Gpu(with_variant(device, &variant));
+        for (ours, theirs) in stages("tiny_video_9x48x80", backend, DType::F16).iter().zip(&direct) {
+            let (a, b) = (ours.psnr.unwrap(), theirs.psnr.unwrap());
+            println!("{variant} {}: {a:.1} dB, direct {b:.1} dB, max {:.1e}", ours.stage, ours.max_abs);
+            assert!(a >= b - 1.0, "{variant} {}: {a:.1} dB, direct {b:.1} dB", ours.stage);
+        }
+    }
 }
 
 #[test]
