@@ -63,7 +63,7 @@ impl Backend {
         match *self {
             Backend::Cpu { threads, path } => Box::new(CpuSizing { threads, path }),
             #[cfg(feature = "gpu")]
-            Backend::Gpu(_) => Box::new(GpuSizing),
+            Backend::Gpu(device) => Box::new(GpuSizing { choices: device.choices }),
             Backend::Reference => Box::new(ReferenceSizing),
         }
     }

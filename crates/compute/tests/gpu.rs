@@ -64,25 +64,37 @@ fn sixteen_bits_agree_with_the_naive_loops_in_300_random_cases() {
     assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
 }
 
-/// The kernels on matrix units, in every layer that can use them: f16 products, f32 sums. They are given the
-/// values that the other kernels are given and only add in another order, so they are held to the same
-/// tolerance: half the last place of what is stored and the rounding of a sum of as many products.
-#[test]
-fn matrix_units_agree_with_the_naive_loops_in_300_random_cases() {
-    let name = "matrix_units_agree_with_the_naive_loops_in_300_random_cases";
+/// The kernels of a family, in every layer that has them: the first over the whole suite, the others over a
+/// part of it, and rows one by one.
+fn family_agrees(name: &str, family: &str, dtype: DType) {
     let Some(device) = device(name) else { return };
-    let variants = all_variants(&device).unwrap().into_iter().filter(|v| v.family() == "matrix");
-    let variants: Vec<_> = variants.collect();
+    let all = all_variants(&device).unwrap();
+    let variants: Vec<_> = all.iter().filter(|v| v.family() == family).collect();
     if variants.is_empty() {
         println!("NOT RUN: {name} (this device has no matrix units that the kernels can use)");
     }
-    for variant in variants {
-        let mut gpu = open(with_variant(device, &variant));
-        let [cases, convs] = agrees(&mut gpu, 0..1200, &[DType::F16]);
+    for (i, variant) in variants.into_iter().enumerate() {
+        let mut gpu = open(with_variant(device, variant));
+        let (seeds, least) = if i == 0 { (0..1200, [300, 100]) } else { (0..300, [60, 20]) };
+        let [cases, convs] = agrees(&mut gpu, seeds, &[dtype]);
         println!("{variant}: {cases} cases, {convs} of them convolutions");
-        assert!(cases >= 300 && convs >= 100, "only {cases} cases, {convs} convolutions");
-        rows_one_by_one(&mut gpu, 10_000..10_160, &[DType::F16]);
+        assert!(cases >= least[0] && convs >= least[1], "only {cases} cases, {convs} convolutions");
+        rows_one_by_one(&mut gpu, 10_000..10_060, &[dtype]);
     }
+}
+
+/// Matrix units are given the values that the other kernels are given and only add in another order, so they
+/// are held to the same tolerance: half the last place of what is stored and the rounding of a sum of as many
+/// products.
+#[test]
+fn matrix_units_agree_with_the_naive_loops_in_300_random_cases() {
+    let name = "matrix_units_agree_with_the_naive_loops_in_300_random_cases";
+    family_agrees(name, "matrix", DType::F16);
+}
+
+#[test]
+fn winograd_agrees_with_the_naive_loops_in_300_random_cases() {
+    family_agrees("winograd_agrees_with_the_naive_loops_in_300_random_cases", "winograd", DType::F32);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::device::{GpuDevice, MatrixUnits};
-use super::kernels::{Blocks, Product, Tile};
+use super::kernels::{Blocks, Product, Tile, Winograd};
 use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::weight::WeightSpec;
@@ -40,6 +40,7 @@ impl Variant {
         match self.0 {
             Product::Threads(_) => "direct",
             Product::Matrix(_) => "matrix",
+            Product::Winograd(_) => "winograd",
         }
     }
 }
@@ -50,6 +51,7 @@ impl fmt::Display for Variant {
         match self.0 {
             Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn),
             Product::Matrix(blocks) => write!(f, "matrix {m}x{n}x{k} of {}", blocks.size),
+            Product::Winograd(_) => write!(f, "winograd {m}x{n}x{k}"),
         }
     }
 }
@@ -73,14 +75,19 @@ pub(super) fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Var
     if let (DType::F16, Some(MatrixUnits { size, subgroup })) = (dtype, units) {
         all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
     }
+    // In 16 bits the transformed weights would be rounded once more than those of the other kernels.
+    if let WeightSpec::Conv { kernel: [_, 3, 3], stride: [_, 1, 1], dtype: DType::F32, .. } = spec {
+        all.extend(Winograd::VARIANTS.map(|w| Variant(Product::Winograd(w))));
+    }
     all
 }
 
 /// Every kernel that a device can do some layer with.
 pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
     let units = device.open()?.units;
-    let layer = |cout| WeightSpec::Conv { cin: 4, cout, kernel: [3; 3], stride: [1; 3], dtype: DType::F16 };
-    Ok([64, 4].iter().flat_map(|c| variants(&layer(*c), units)).fold(Vec::new(), |mut all, v| {
+    let layer = |(cout, dtype)| WeightSpec::Conv { cin: 4, cout, kernel: [3; 3], stride: [1; 3], dtype };
+    let layers = [(64, DType::F32), (4, DType::F32), (64, DType::F16)].map(layer);
+    Ok(layers.iter().flat_map(|l| variants(l, units)).fold(Vec::new(), |mut all, v| {
         if !all.contains(&v) {
             all.push(v);
         }
@@ -128,6 +135,11 @@ impl Choices {
         let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
         let chosen = name.and_then(|n| all.iter().find(|v| v.to_string() == *n));
         chosen.or(all.first()).copied()
+    }
+
+    /// Whether a layer's weights are kept transformed.
+    pub(super) fn transforms(&self, spec: &WeightSpec) -> bool {
+        matches!(self.find(spec, None), Some(Variant(Product::Winograd(_))))
     }
 
     /// What results depend on: the layers whose kernels add in another order than the direct ones.

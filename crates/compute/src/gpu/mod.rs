@@ -56,11 +56,14 @@ pub struct Gpu {
 
 /// Sizes of this backend: padded weights, no scratch in the arena.
 #[derive(Clone, Copy, Debug)]
-pub struct GpuSizing;
+pub struct GpuSizing {
+    /// Which layers' weights are kept transformed.
+    pub choices: Choices,
+}
 
 impl Sizing for GpuSizing {
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
-        pack::bytes(spec)
+        pack::bytes(spec, self.choices.transforms(spec))
     }
 
     fn scratch_bytes(&self, _work: &Work) -> u64 {
@@ -198,14 +201,14 @@ impl Ops for Gpu {
     }
 
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
-        GpuSizing.weight_bytes(spec)
+        GpuSizing { choices: self.choices }.weight_bytes(spec)
     }
 
     /// Laid out in host memory first, which is given back at once.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if !weight.is_resident() {
             let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-            self.stream.write(buffer.offset(), &pack::pack(weight)?)?;
+            self.stream.write(buffer.offset(), &pack::pack(weight, self.choices.transforms(&weight.spec()))?)?;
             weight.set_buffer(Some(buffer));
         }
         Ok(())

@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use super::kernels::{Kernel, QUERIES, Role, attention_values};
+use super::kernels::{Kernel, Product, QUERIES, Role, attention_values};
 use super::pack::{Layout, up4};
 use super::params::{P, Params};
 use super::stream::DISPATCH_MACS;
 use super::windows::Operand;
-use super::{Gpu, GpuSizing, Place};
+use super::{Gpu, Place};
 use crate::dtype::DType;
 use crate::error::{ComputeError, mismatch};
 use crate::ops::{
-    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
-    Prologue, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
+    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc, Ops,
+    Padding, Prologue, RowSums, RowSumsDesc, ShuffleDesc, UpsampleDesc, UpsampleWork,
 };
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
@@ -71,7 +71,7 @@ impl Gpu {
     /// Where a weight that is multiplied lies.
     fn weight(&self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
         let at = self.address(op, "weight", &weight.buffer()?)?;
-        let Some(layout) = Layout::new(&weight.spec()) else {
+        let Some(layout) = Layout::new(&weight.spec(), self.choices.transforms(&weight.spec())) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
         };
         Ok((at..at + layout.bytes() as u64, layout))
@@ -102,7 +102,7 @@ impl Gpu {
     ) -> Result<(), ComputeError> {
         let stats = self.place(op, "statistics", &prologue.stats)?;
         let affine = self.address(op, "scale and shift", &prologue.affine.buffer()?)?;
-        let bytes = GpuSizing.weight_bytes(&prologue.affine.spec());
+        let bytes = self.weight_bytes(&prologue.affine.spec());
         params.lies(Operand::T, stats.range).lies(Operand::A, affine..affine + bytes).set(&[
             (P::T_SKIP, stats.skip),
             (P::T_FRAME, stats.frame),
@@ -124,21 +124,31 @@ impl Gpu {
         if let Some(prologue) = &d.prologue {
             self.set_prologue(OP, &mut params, prologue, work.cin)?;
         }
-        if let Some(shortcut) = &d.shortcut {
+        let product = self.product(OP, &d.weight.spec())?;
+        let transformed = matches!(product, Product::Winograd(_));
+        let shortcut = d.shortcut.as_ref().filter(|_| !transformed);
+        if let Some(shortcut) = shortcut {
             set_s(&mut params, self.place(OP, "shortcut", &shortcut.input)?);
             let (range, layout) = self.weight(OP, shortcut.weight)?;
             params
                 .lies(Operand::V, range)
                 .set(&[(P::SHORT_CIN, shortcut.input.shape().c), (P::SHORT_BIAS, layout.bias() / 4)]);
         }
+        // Transformed tiles are cells of two by two pixels.
+        let factor = if transformed { 2 } else { 1 };
+        let first = work.rows.start / factor;
+        let (cell_rows, columns) = (work.rows.end.div_ceil(factor) - first, work.w_out.div_ceil(factor));
+        let need = work.input_rows();
         let [kt, ..] = work.kernel;
         let [st, sy, sx] = work.stride;
         params.set(&[
             (P::H_IN, work.h_in),
             (P::W_IN, work.w_in),
-            (P::W_GRID, work.w_out),
+            (P::W_GRID, columns),
             (P::H_GRID, work.h_out),
-            (P::CELL0, work.rows.start),
+            (P::CELL0, first),
+            (P::NEED0, need.start),
+            (P::NEED1, need.end),
             (P::STRIDE_T, st),
             (P::STRIDE_Y, sy),
             (P::STRIDE_X, sx),
@@ -147,7 +157,7 @@ impl Gpu {
             (P::KT, kt),
             (P::PREFIX, work.prefix),
             (P::CONTINUED, work.continued.into()),
-            (P::FACTOR, 1),
+            (P::FACTOR, factor),
             (P::PHASES, 1),
             (P::ACCUMULATE, d.accumulate.into()),
             (P::TAIL, work.tail),
@@ -160,13 +170,29 @@ impl Gpu {
             cin: work.cin,
             cout: work.cout,
             prologue: d.prologue.is_some(),
-            shortcut: d.shortcut.is_some(),
-            cells: work.rows.len() * work.w_out,
+            shortcut: shortcut.is_some(),
+            cells: cell_rows * columns,
             frames: work.t_out,
             phases: 1,
             macs: work.macs(),
         };
-        self.run_conv(OP, conv, d.carry.as_ref(), d.sums.as_ref())
+        let conv = self.multiply(OP, conv)?;
+        // A shortcut has no transform: it is a product of its own.
+        if let (Some(shortcut), true) = (&d.shortcut, transformed) {
+            self.conv(&ConvDesc {
+                input: shortcut.input.clone(),
+                prologue: None,
+                carried: None,
+                carry: None,
+                weight: shortcut.weight,
+                padding: Padding::all(0),
+                accumulate: true,
+                shortcut: None,
+                sums: None,
+                output: d.output.clone(),
+            })?;
+        }
+        self.after(OP, conv, d.carry.as_ref(), d.sums.as_ref())
     }
 
     pub(super) fn upsample_now(
@@ -225,7 +251,8 @@ impl Gpu {
             phases: 4,
             macs: work.macs(),
         };
-        self.run_conv(OP, conv, d.carry.as_ref(), d.sums.as_ref())
+        let conv = self.multiply(OP, conv)?;
+        self.after(OP, conv, d.carry.as_ref(), d.sums.as_ref())
     }
 
     pub(super) fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
@@ -262,17 +289,12 @@ impl Gpu {
             phases: 1,
             macs: work.macs(),
         };
-        self.run_conv(OP, conv, None, d.sums.as_ref())
+        let conv = self.multiply(OP, conv)?;
+        self.after(OP, conv, None, d.sums.as_ref())
     }
 
-    /// The product, in several dispatches if it would take too long, and what follows it.
-    fn run_conv(
-        &mut self,
-        op: &'static str,
-        mut conv: Conv,
-        carry: Option<&View<'_>>,
-        sums: Option<&RowSums<'_>>,
-    ) -> Result<(), ComputeError> {
+    /// The product, in several dispatches if it would take too long.
+    fn multiply(&mut self, op: &'static str, mut conv: Conv) -> Result<Conv, ComputeError> {
         let product = self.product(op, &conv.spec)?;
         let [bm, bn, _] = product.tile();
         let tiles = conv.cells.div_ceil(bm);
@@ -303,7 +325,7 @@ impl Gpu {
             let macs = conv.macs / jobs as u64 * n as u64;
             self.stream.dispatch(kernel, &conv.params, [x, y, columns], macs)?;
         }
-        self.after(op, conv, carry, sums)
+        Ok(conv)
     }
 
     /// The tail for the next slice and sums of the rows.

@@ -28,12 +28,15 @@ pub(super) fn up4(n: usize) -> usize {
 }
 
 impl Layout {
-    /// Of a weight that is multiplied; a normalisation has none.
-    pub(super) fn new(spec: &WeightSpec) -> Option<Self> {
+    /// Of a weight that is multiplied, as it is or transformed; a normalisation has none.
+    pub(super) fn new(spec: &WeightSpec, transformed: bool) -> Option<Self> {
         let of = |dtype, cin, cout, matrices, biases, lists, list| {
             Some(Layout { dtype, cin, cout, matrices, biases, lists, list })
         };
         match *spec {
+            WeightSpec::Conv { cin, cout, kernel: [kt, ..], dtype, .. } if transformed => {
+                of(dtype, cin, cout, 16 * kt, 1, 0, 0)
+            }
             WeightSpec::Conv { cin, cout, kernel, dtype, .. } => {
                 let taps = kernel.iter().product::<usize>();
                 of(dtype, cin, cout, taps, 1, 1, 1 + taps)
@@ -65,8 +68,8 @@ impl Layout {
 }
 
 /// Bytes of a weight.
-pub(super) fn bytes(spec: &WeightSpec) -> u64 {
-    match (spec, Layout::new(spec)) {
+pub(super) fn bytes(spec: &WeightSpec, transformed: bool) -> u64 {
+    match (spec, Layout::new(spec, transformed)) {
         (_, Some(layout)) => layout.bytes() as u64,
         (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
         _ => 0,
@@ -79,11 +82,12 @@ fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
 }
 
 /// Reads a weight and lays it out.
-pub(super) fn pack(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+pub(super) fn pack(weight: &Weight, transformed: bool) -> Result<Vec<u8>, ComputeError> {
     let spec = weight.spec();
-    let Some(layout) = Layout::new(&spec) else { return norm(weight) };
+    let Some(layout) = Layout::new(&spec, transformed) else { return norm(weight) };
     let mut packed = Packed { layout, bytes: vec![0; layout.bytes()] };
     match spec {
+        WeightSpec::Conv { kernel: [kt, ..], .. } if transformed => winograd(weight, kt, &mut packed)?,
         WeightSpec::Conv { kernel, .. } => conv(weight, kernel, &mut packed)?,
         WeightSpec::Upsample { time, .. } => upsample(weight, time, &mut packed)?,
         _ => conv(weight, [1; 3], &mut packed)?,
@@ -157,6 +161,42 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
     let list: Vec<u32> = (0..taps).map(|m| word(kt - 1 - m / (kh * kw), m / kw % kh, m % kw, m)).collect();
     packed.list(0, &list);
     Ok(())
+}
+
+/// The 3x3 windows of every tap in time as 4x4 matrices: `G g G^T` of F(2x2, 3x3), summed in f64 so that each
+/// value is rounded once.
+fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
+    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let taps = 9 * kt;
+    let mut line = vec![0.0; cin * taps];
+    for o in 0..cout {
+        weight.read(Part::Main, o * cin * taps, &mut line)?;
+        for (i, k) in (0..cin).flat_map(|i| (0..kt).map(move |k| (i, k))) {
+            let window = &line[i * taps + 9 * k..][..9];
+            for (place, value) in transformed(window).into_iter().enumerate() {
+                let matrix = (k * 16 + place) * packed.layout.matrix_len();
+                let start = (matrix + i * up4(cout) + o) * dtype.bytes();
+                encode(dtype, &[value as f32], &mut packed.bytes[start..start + dtype.bytes()]);
+            }
+        }
+    }
+    let mut bias = vec![0.0; cout];
+    weight.read(Part::Bias, 0, &mut bias)?;
+    packed.bias(0, &bias);
+    Ok(())
+}
+
+fn transformed(window: &[f32]) -> [f64; 16] {
+    let column = |[a, b, c]: [f64; 3]| [a, 0.5 * (a + b + c), 0.5 * (a - b + c), c];
+    let at = |y: usize, x: usize| f64::from(window[3 * y + x]);
+    let rows: [[f64; 4]; 3] = [0, 1, 2].map(|y| column([at(y, 0), at(y, 1), at(y, 2)]));
+    let mut all = [0.0; 16];
+    for x in 0..4 {
+        for (y, value) in column([rows[0][x], rows[1][x], rows[2][x]]).into_iter().enumerate() {
+            all[4 * y + x] = value;
+        }
+    }
+    all
 }
 
 /// Folds the three steps of an upsampler into one matrix per phase and tap.

@@ -3,11 +3,13 @@
 mod conv;
 mod matrix;
 mod threads;
+mod winograd;
 
 use std::fmt::Write;
 
 pub(super) use matrix::Blocks;
 pub(super) use threads::Tile;
+pub(super) use winograd::Winograd;
 
 use super::params::{NAMES, WORDS};
 use super::windows::{Operand, Reach, declare};
@@ -20,14 +22,17 @@ pub(super) enum Product {
     Threads(Tile),
     /// Matrix units.
     Matrix(Blocks),
+    /// Transformed tiles.
+    Winograd(Winograd),
 }
 
 impl Product {
-    /// Pixels and output channels of a workgroup, and input channels of a step.
+    /// Pixels (of transformed tiles: tiles) and output channels of a workgroup, and input channels of a step.
     pub(super) fn tile(&self) -> [usize; 3] {
         match self {
             Product::Threads(tile) => [tile.bm, tile.bn, tile.bk],
             Product::Matrix(blocks) => blocks.tile(),
+            Product::Winograd(w) => [Winograd::TILES, Winograd::COLUMNS, w.bk],
         }
     }
 
@@ -35,6 +40,7 @@ impl Product {
         match self {
             Product::Threads(tile) => tile.threads(),
             Product::Matrix(blocks) => blocks.threads(),
+            Product::Winograd(_) => Winograd::THREADS,
         }
     }
 
@@ -43,6 +49,7 @@ impl Product {
         match self {
             Product::Threads(tile) => tile.shared_bytes(),
             Product::Matrix(blocks) => blocks.shared_bytes(),
+            Product::Winograd(w) => w.shared_bytes(),
         }
     }
 
@@ -50,6 +57,7 @@ impl Product {
     pub(super) fn sums(&self) -> usize {
         match self {
             Product::Threads(tile) => tile.tm * tile.tn,
+            Product::Winograd(_) => Winograd::SUMS,
             Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
         }
     }
@@ -148,6 +156,7 @@ impl Kernel {
         let body = match self.role {
             Role::Conv { product: Product::Threads(tile), .. } => threads::text(&mut text, tile),
             Role::Conv { product: Product::Matrix(blocks), .. } => matrix::text(&mut text, blocks),
+            Role::Conv { product: Product::Winograd(w), .. } => winograd::text(&mut text, w),
             Role::After { .. } => with_source(include_str!("../wgsl/after.wgsl")),
             Role::Combine => include_str!("../wgsl/combine.wgsl").into(),
             Role::Normalize => with_source(include_str!("../wgsl/normalize.wgsl")),

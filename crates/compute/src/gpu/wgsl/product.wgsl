@@ -41,7 +41,7 @@ fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: 
     let cx = p % P(W_GRID);
     let y = cy * factor + py;
     let x = cx * factor + px;
-    if (y < P(Y_ROW0) || y >= P(Y_END)) { return; }
+    if (y < P(Y_ROW0) || y >= P(Y_END) || x >= P(Y_W)) { return; }
     var row = 0u;
     if (P(PHASES) == 4u) {
         // The border that a phase can touch: its own side of the cell.
@@ -54,7 +54,7 @@ fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: 
     v += lf4_v(P(SHORT_BIAS) + n);
 @END@
     let cout = P(COUT);
-    let o = P(Y_SKIP) + t * P(Y_FRAME) + ((y - P(Y_ROW0)) * P(W_GRID) * factor + x) * cout + n;
+    let o = P(Y_SKIP) + t * P(Y_FRAME) + ((y - P(Y_ROW0)) * P(Y_W) + x) * cout + n;
 @IF VECOUT@
     if (P(ACCUMULATE) != 0u) { v += ld4_y(o); }
     st4_y(o, v);

@@ -1,0 +1,98 @@
+// Convolution by Winograd's F(2x2, 3x3): tiles of 2 by 2 output pixels come from 4 by 4 input pixels by 16
+// products instead of 36. Taps in time are summed before the way back. A workgroup has TM tiles and BN
+// output channels, sixteen threads for each of the 16 places of the transformed tile. Tiles lie at even rows
+// and columns of the frame, wherever a stripe starts.
+
+const QUADS: u32 = BK / 4u;
+const BEHIND: u32 = 16u * TM * QUADS;
+// Transformed pixels [16, TM, QUADS], behind them weights [16, BK, BN / 4]; at the end sums.
+var<workgroup> sh: array<vec4<f32>, 2u * BEHIND>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    let job = P(FIRST) + wid.x + wid.y * grid.x;
+    if (job >= P(JOBS)) { return; }
+    let t = job / P(TILES);
+    let first = (job % P(TILES)) * TM;
+    let n0 = wid.z * BN;
+    let cin = P(CIN);
+    let cin4 = P(CIN4);
+    let cout4 = P(COUT4);
+    // What this thread multiplies.
+    let place = tid / 16u;
+    let tx = tid % 4u;
+    let ty = tid / 4u % 4u;
+@ACC@
+    // What it brings in: a row of the transformed tile is the sum or difference of two rows of pixels.
+    let row = tid % 4u;
+    let tile = tid / 4u % TM;
+    let quad = tid / (4u * TM);
+    let cell = first + tile;
+    let ok = cell < P(CELLS) && quad < QUADS;
+    let top = (P(CELL0) + cell / P(W_GRID)) * 2u - P(BEFORE_Y);
+    let left = cell % P(W_GRID) * 2u - P(BEFORE_X);
+    let ya = top + select(select(0u, 1u, (row & 1u) == 1u), 2u, row == 2u);
+    let yb = top + select(select(2u, 3u, row == 3u), 1u, row == 2u);
+    let sign = select(-1.0, 1.0, row == 1u);
+    let ina = ok && ya >= P(NEED0) && ya < P(NEED1);
+    let inb = ok && yb >= P(NEED0) && yb < P(NEED1);
+    let frame = frame_of(t);
+    for (var n = 0u; n < P(KT); n++) {
+        let s = source(frame.newest + n + 1u - P(KT));
+        let oa = s.start + (ya - s.row0) * P(W_IN) * cin;
+        let ob = s.start + (yb - s.row0) * P(W_IN) * cin;
+        for (var c0 = 0u; c0 < cin4; c0 += BK) {
+            workgroupBarrier();
+            if (quad < QUADS) {
+                let c = c0 + quad * 4u;
+                let deep = c < cin4;
+@LOAD@
+                let at = (row * 4u * TM + tile) * QUADS + quad;
+                sh[at] = e0 - e2;
+                sh[at + TM * QUADS] = e1 + e2;
+                sh[at + 2u * TM * QUADS] = e2 - e1;
+                sh[at + 3u * TM * QUADS] = e1 - e3;
+            }
+            for (var i = tid; i < 16u * BK * BN / 4u; i += 256u) {
+                let p = i / (BK * BN / 4u);
+                let kk = c0 + i / (BN / 4u) % BK;
+                let o = n0 + i % (BN / 4u) * 4u;
+                var v = vec4<f32>(0.0);
+                if (kk < cin4 && o < cout4) { v = ld4_w(((n * 16u + p) * cin4 + kk) * cout4 + o); }
+                sh[BEHIND + i] = v;
+            }
+            workgroupBarrier();
+            let deep = min(BK, cin4 - c0) / 4u;
+            for (var k = 0u; k < deep; k++) {
+@INNER@
+            }
+        }
+    }
+    // The way back: a quarter of the sums at a time, one output pixel and four channels a thread.
+    let here = tid / 4u % 16u;
+    let py = tid / 128u;
+    let px = tid / 64u % 2u;
+@STORE@
+}
+
+// Four channels of a pixel; nothing outside the frame.
+fn pixel(s: Source, o: u32, inside: bool, x: u32, c: u32) -> vec4<f32> {
+    if (!inside || x >= P(W_IN)) { return vec4<f32>(0.0); }
+    return input4(s, o + x * P(CIN), c);
+}
+
+fn across(o: u32, py: u32) -> vec4<f32> {
+    let b = sh[o + 4u * STEP];
+    let c = sh[o + 8u * STEP];
+    if (py == 0u) { return sh[o] + b + c; }
+    return b - c - sh[o + 12u * STEP];
+}
+
+const STEP: u32 = 16u * 4u;
+
+fn back(o: u32, py: u32, px: u32) -> vec4<f32> {
+    let b = across(o + STEP, py);
+    let c = across(o + 2u * STEP, py);
+    if (px == 0u) { return across(o, py) + b + c; }
+    return b - c - across(o + 3u * STEP, py);
+}
