@@ -72,7 +72,10 @@ pub(super) fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Var
     let Some((cout, dtype)) = layer(spec) else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
-    if let (DType::F16, Some(MatrixUnits { size, subgroup })) = (dtype, units) {
+    // Single 16-bit values are stored with atomic operations, which kernels with matrices must not have: under
+    // their memory model those need a capability that naga does not declare.
+    let fits = dtype == DType::F16 && cout.is_multiple_of(4);
+    if let (true, Some(MatrixUnits { size, subgroup })) = (fits, units) {
         all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
     }
     // In 16 bits the transformed weights would be rounded once more than those of the other kernels.

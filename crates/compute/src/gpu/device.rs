@@ -199,7 +199,13 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         false => Vec::new(),
     };
     GpuInfo {
-        device: GpuDevice { api, index, fingerprint, limits: GpuLimits::default(), choices: Choices::default() },
+        device: GpuDevice {
+            api,
+            index,
+            fingerprint,
+            limits: GpuLimits::default(),
+            choices: Choices::default(),
+        },
         name: info.name,
         kind: match info.device_type {
             wgpu::DeviceType::DiscreteGpu => "discrete",

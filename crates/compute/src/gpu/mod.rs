@@ -208,7 +208,8 @@ impl Ops for Gpu {
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if !weight.is_resident() {
             let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-            self.stream.write(buffer.offset(), &pack::pack(weight, self.choices.transforms(&weight.spec()))?)?;
+            self.stream
+                .write(buffer.offset(), &pack::pack(weight, self.choices.transforms(&weight.spec()))?)?;
             weight.set_buffer(Some(buffer));
         }
         Ok(())

@@ -11,8 +11,8 @@ use super::{Gpu, Place};
 use crate::dtype::DType;
 use crate::error::{ComputeError, mismatch};
 use crate::ops::{
-    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc, Ops,
-    Padding, Prologue, RowSums, RowSumsDesc, ShuffleDesc, UpsampleDesc, UpsampleWork,
+    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
+    Ops, Padding, Prologue, RowSums, RowSumsDesc, ShuffleDesc, UpsampleDesc, UpsampleWork,
 };
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
@@ -78,12 +78,7 @@ impl Gpu {
     }
 
     /// The weight of a product: matrices, bias, list of taps.
-    fn set_weight(
-        &self,
-        op: &'static str,
-        params: &mut Params,
-        weight: &Weight,
-    ) -> Result<(), ComputeError> {
+    fn set_weight(&self, op: &'static str, params: &mut Params, weight: &Weight) -> Result<(), ComputeError> {
         let (range, layout) = self.weight(op, weight)?;
         params.lies(Operand::W, range).set(&[
             (P::BIAS, layout.bias() / 4),

@@ -273,10 +273,15 @@ impl Stream {
         let layouts = lock(&self.opened.layouts);
         let layout = layouts.get(&self.windows.len()).map(|l| &l.1);
         let text = kernel.source(reach);
-        let module = self.opened.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some("remaster"),
             source: wgpu::ShaderSource::Wgsl(text.into()),
-        });
+        };
+        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..Default::default() };
+        #[expect(unsafe_code, reason = "loops that count up need no counter beside theirs")]
+        // SAFETY: indices stay checked. What is left out is a second counter in every loop, against loops that
+        // never end: every loop of the kernels counts up to a number of its parameters or its table of taps.
+        let module = unsafe { self.opened.device.create_shader_module_trusted(descriptor, checks) };
         self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("remaster"),
             layout,
@@ -618,9 +623,6 @@ mod tests {
             let Some(result) = stream(bytes, 1003) else { return };
             match result.err() {
                 Some(ComputeError::DeviceMemory { bytes: b, .. }) => assert_eq!(b, bytes),
-                Some(ComputeError::DeviceBindings { bytes: b, largest, .. }) => {
-                    assert!(b == bytes && largest < b)
-                }
                 other => panic!("{other:?}"),
             }
         }

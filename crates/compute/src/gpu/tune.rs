@@ -49,7 +49,9 @@ impl WeightSource for Numbers {
 /// The same layer with other channels; none for one that is not multiplied.
 fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpec> {
     Some(match *spec {
-        WeightSpec::Conv { kernel, stride, dtype, .. } => WeightSpec::Conv { cin, cout, kernel, stride, dtype },
+        WeightSpec::Conv { kernel, stride, dtype, .. } => {
+            WeightSpec::Conv { cin, cout, kernel, stride, dtype }
+        }
         WeightSpec::Upsample { time, dtype, .. } => WeightSpec::Upsample { cin, cout, time, dtype },
         WeightSpec::Linear { dtype, .. } => WeightSpec::Linear { cin, cout, dtype },
         WeightSpec::Norm { .. } => return None,
@@ -183,21 +185,22 @@ pub fn tune(
         for variant in all {
             let with = with_variant(device, &variant);
             // A kernel that this device cannot run loses; another error of the device comes back later.
-            let tried = Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
-                let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;
-                let max_abs = Difference::between(&ours, &twin).max_abs;
-                let right = max_abs <= tolerance(dtype);
-                let seconds = match right {
-                    true => {
-                        drop(gpu);
-                        let bytes = arena(&with, spec, 1, side)?;
-                        let mut gpu = Gpu::new(with, bytes, CancelToken::default())?;
-                        layer(&mut gpu, spec, 1, side, runs.max(1) + 1)?.1
-                    }
-                    false => f64::INFINITY,
-                };
-                Ok((max_abs, right, seconds))
-            });
+            let tried =
+                Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
+                    let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;
+                    let max_abs = Difference::between(&ours, &twin).max_abs;
+                    let right = max_abs <= tolerance(dtype);
+                    let seconds = match right {
+                        true => {
+                            drop(gpu);
+                            let bytes = arena(&with, spec, 1, side)?;
+                            let mut gpu = Gpu::new(with, bytes, CancelToken::default())?;
+                            layer(&mut gpu, spec, 1, side, runs.max(1) + 1)?.1
+                        }
+                        false => f64::INFINITY,
+                    };
+                    Ok((max_abs, right, seconds))
+                });
             let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
             tell(&Tuned { layer: layer_name(spec), variant, max_abs, right, seconds });
             if best.is_none_or(|(s, _)| seconds < s) {

@@ -142,8 +142,10 @@ pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand
                 return;
             }
             let (shift, mask) = (reach.shift, (1u64 << reach.shift) - 1);
-            let _ =
-                writeln!(text, "    let n = {base} + q;\n    let r = n & {mask}u;\n    switch (n >> {shift}u) {{");
+            let _ = writeln!(
+                text,
+                "    let n = {base} + q;\n    let r = n & {mask}u;\n    switch (n >> {shift}u) {{"
+            );
             for i in 1..several {
                 let _ = writeln!(text, "        case {i}u: {{ {} }}", body(i, "r"));
             }
@@ -156,7 +158,9 @@ pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand
             format!("m_{l}{i}[{r}][s] = v;")
         });
         let merge = |i: u8, r: &str| match merged == Some(*o) {
-            true => format!("atomicAnd(&b_{l}{i}[{r} * 4u + s], ~mask); atomicOr(&b_{l}{i}[{r} * 4u + s], bits);"),
+            true => {
+                format!("atomicAnd(&b_{l}{i}[{r} * 4u + s], ~mask); atomicOr(&b_{l}{i}[{r} * 4u + s], bits);")
+            }
             false => format!("m_{l}{i}[{r}][s] = (m_{l}{i}[{r}][s] & ~mask) | bits;"),
         };
         function(format!("fn merge_{l}(q: u32, s: u32, mask: u32, bits: u32)"), &merge);

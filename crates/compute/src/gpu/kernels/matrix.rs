@@ -104,10 +104,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
         }
         for n in 0..down * across {
             let (i, j) = (n / across, n % across);
-            let _ = write!(
-                multiply,
-                "\n            acc{n} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, acc{n});"
-            );
+            let _ = write!(multiply, "\n            acc{n} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, acc{n});");
         }
     }
     multiply += "\n            }";

@@ -254,3 +254,117 @@ fn attention(text: &mut String, values: usize) -> String {
             &each(quads, |j| format!("    give(o, column + (lane + {j}u * PER) * 4u, r{j} / sum);")),
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wgpu::naga;
+
+    /// Every kernel, with everything that it can be asked for, on devices with matrices of 8 and of 16.
+    fn all() -> Vec<(Kernel, Reach)> {
+        let direct = Tile::WIDE.iter().chain(&Tile::NARROW).map(|t| Product::Threads(*t));
+        let matrix = [(8, 8), (16, 32), (16, 64)].into_iter().flat_map(|(n, s)| Blocks::variants(n, s));
+        let products: Vec<Product> = direct
+            .chain(matrix.map(Product::Matrix))
+            .chain(Winograd::VARIANTS.map(Product::Winograd))
+            .collect();
+        let mut kernels = Vec::new();
+        for (n, dtype) in [DType::F32, DType::F16, DType::Bf16].into_iter().enumerate() {
+            for (vec_in, flag) in [(true, true), (true, false), (false, true), (false, false)] {
+                let mut add = |role| kernels.push(Kernel { role, dtype, vec_in });
+                for product in &products {
+                    let fits = match product {
+                        Product::Threads(_) => true,
+                        Product::Matrix(_) => dtype == DType::F16 && flag,
+                        Product::Winograd(_) => dtype == DType::F32,
+                    };
+                    if fits {
+                        let (prologue, shortcut) = (flag, flag != vec_in);
+                        add(Role::Conv { product: *product, prologue, shortcut, vec_out: flag });
+                    }
+                }
+                add(Role::After { prologue: flag });
+                add(Role::Normalize);
+                add(Role::Shuffle);
+                add(Role::Copy { from: [DType::F32, DType::F16, DType::Bf16][(n + usize::from(flag)) % 3] });
+                add(Role::Attention { values: attention_values(if flag { 512 } else { 40 }) });
+            }
+        }
+        kernels.push(Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true });
+        let reach = |k: &Kernel, n: u8| {
+            let mut windows = [0; Operand::COUNT];
+            k.operands().into_iter().for_each(|o| windows[o as usize] = n);
+            Reach { windows, shift: if n > 1 { 20 } else { 0 } }
+        };
+        kernels.iter().enumerate().map(|(i, k)| (*k, reach(k, if i % 5 == 4 { 3 } else { 1 }))).collect()
+    }
+
+    fn spirv(source: &str) -> Vec<u32> {
+        use naga::back::spv;
+        use naga::valid::{Capabilities, ValidationFlags, Validator};
+        let module = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
+            parse_doc_comments: false,
+            capabilities: Capabilities::all(),
+        })
+        .parse(source)
+        .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let info = Validator::new(ValidationFlags::all(), Capabilities::all())
+            .validate(&module)
+            .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let options = spv::Options { lang_version: (1, 6), ..Default::default() };
+        spv::write_vec(&module, &info, &options, None).unwrap()
+    }
+
+    /// naga says of arrays in workgroup memory how far apart their values lie, which newer rules forbid there
+    /// (<https://github.com/gfx-rs/wgpu/issues/7696>). Drivers do not mind; the checker would see nothing else.
+    fn without_strides(words: &[u32]) -> Vec<u32> {
+        let [variable, pointer, decorate, stride, workgroup] = [59, 32, 71, 6, 4];
+        let mut all: Vec<&[u32]> = Vec::new();
+        let mut rest = &words[5..];
+        while let Some(first) = rest.first() {
+            let (one, more) = rest.split_at((first >> 16) as usize);
+            all.push(one);
+            rest = more;
+        }
+        let op = |i: &[u32]| i[0] & 0xffff;
+        let shared = all.iter().filter(|i| op(i) == variable && i[3] == workgroup).map(|i| i[1]);
+        let pointers: Vec<u32> = shared.collect();
+        let pointed = |i: &&&[u32]| op(i) == pointer && pointers.contains(&i[1]);
+        let arrays: Vec<u32> = all.iter().filter(pointed).map(|i| i[3]).collect();
+        let strides = |i: &[u32]| op(i) == decorate && i[2] == stride && arrays.contains(&i[1]);
+        let kept = all.iter().filter(|i| !strides(i)).flat_map(|i| i.iter());
+        words[..5].iter().chain(kept).copied().collect()
+    }
+
+    /// Those that cannot be run here are at least valid: matrices of 16, and subgroups of 32 and 64.
+    #[test]
+    fn every_kernel_is_valid_spirv() {
+        let tool = std::env::var("SPIRV_VAL").unwrap_or_else(|_| "spirv-val".into());
+        let mut command = tool.split(' ');
+        let program = command.next().unwrap_or_default();
+        let arguments: Vec<&str> = command.collect();
+        let version = std::process::Command::new(program).args(&arguments).arg("--version").output();
+        let found = version.is_ok_and(|o| o.status.success());
+        let all = all();
+        for (i, (kernel, reach)) in all.iter().enumerate() {
+            let words = without_strides(&spirv(&kernel.source(*reach)));
+            let matrix = matches!(kernel.role, Role::Conv { product: Product::Matrix(_), .. });
+            if !found || !(matrix || i % 7 == 0) {
+                continue;
+            }
+            let file = std::env::temp_dir().join(format!("remaster-kernel-{}-{i}.spv", std::process::id()));
+            std::fs::write(&file, words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+            let out = std::process::Command::new(program)
+                .args(&arguments)
+                .args(["--target-env", "vulkan1.3"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            std::fs::remove_file(&file).unwrap();
+            let said =
+                String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
+            assert!(out.status.success(), "{kernel:?}: {said}");
+        }
+        println!("{} kernels; spirv-val {}", all.len(), if found { "passed" } else { "NOT RUN: not found" });
+    }
+}

@@ -42,15 +42,12 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
         )
     });
     for i in 0..8 {
-        let _ = write!(
-            inner,
-            "\n                let a{i} = sh[(place * TM + ty + {}u) * QUADS + k];",
-            i * 4
-        );
+        let _ = write!(inner, "\n                let a{i} = sh[(place * TM + ty + {}u) * QUADS + k];", i * 4);
         for (e, part) in ["x", "y", "z", "w"].iter().enumerate() {
             for j in 0..2 {
                 let (n, b) = (i * 2 + j, e * 2 + j);
-                let _ = write!(inner, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
+                let _ =
+                    write!(inner, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
             }
         }
     }
