@@ -1,7 +1,9 @@
-//! `remaster devices`: what can compute on this machine.
+//! `remaster devices`: what can compute on this machine, and how much memory a run gets there.
 
 use remaster_compute::Backend;
-use remaster_plan::Budget;
+#[cfg(feature = "gpu")]
+use remaster_compute::gpu::{self, GpuInfo};
+use remaster_plan::{Budget, bytes};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -19,8 +21,22 @@ struct Device {
     usable: bool,
     /// In words, for people. Not stable.
     notes: Vec<String>,
+    /// GPUs only, as are the limits; absent where the driver does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
+}
+
+/// Memory of a GPU.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Memory {
+    bytes: u64,
+    /// What this process may take now; absent where the driver only says how much there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_bytes: Option<u64>,
+    /// Whether it is the host's, so that `--ram` counts.
+    shared: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,13 +68,26 @@ pub(crate) fn run(out: &Output) -> Result<(), CliError> {
             kind: "cpu",
             driver: String::new(),
             usable: true,
-            notes: vec!["f32, bf16 and f16 storage".into()],
+            notes: Vec::new(),
+            memory: None,
             limits: None,
         });
     }
     let report = Report { devices, auto: auto() };
     out.result(&report, || describe(&report));
     Ok(())
+}
+
+impl Memory {
+    /// What a run may take where nobody says it. The rest is for other programs, which ask for more while we
+    /// run, and for the driver, which keeps kernels and page tables in the same memory. Where only the size
+    /// is known, what others hold already has to come out of the headroom too.
+    fn allowed(&self) -> u64 {
+        match self.free_bytes {
+            Some(free) => free.saturating_sub((free / 10).max(512 << 20)),
+            None => self.bytes.saturating_sub((self.bytes / 4).max(1 << 30)),
+        }
+    }
 }
 
 /// Whether a device may have memory of its own.
@@ -70,31 +99,49 @@ pub(crate) fn has_memory(backend: &Backend) -> bool {
     }
 }
 
-/// What a run may use, when the process holds `held` bytes beside it. A software GPU computes in host
-/// memory; how much a real one has free its driver does not tell us, so it has to be said.
+/// What a run may use, when the process holds `held` bytes beside it.
 pub(crate) fn budget(
     backend: &Backend,
     memory: &MemoryArgs,
     vram: Option<Amount>,
     held: u64,
 ) -> Result<Budget, CliError> {
-    match (vram, backend) {
-        (Some(vram), _) => memory.apart(vram),
-        #[cfg(feature = "gpu")]
-        (None, Backend::Gpu(device)) => {
-            let software = |d: &remaster_compute::gpu::GpuInfo| d.device == *device && d.kind == "software";
-            match remaster_compute::gpu::devices().iter().any(software) {
-                true => memory.shared(held),
-                false => Err(CliError::UnknownMemory { what: "--vram" }),
-            }
+    let own = own(backend);
+    match (vram, own) {
+        (Some(vram), own) => {
+            let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
+            memory.apart(vram.resolve("--vram", size, free)?, held)
         }
-        _ => memory.shared(held),
+        (None, Some(own)) if own.shared => Ok(match memory.shared(held)? {
+            Budget::Shared { ram, disk } => {
+                Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(own.bytes)), disk }
+            }
+            apart => apart,
+        }),
+        (None, Some(own)) => memory.apart(own.allowed(), held),
+        (None, None) if has_memory(backend) => Err(CliError::UnknownMemory { what: "--vram" }),
+        (None, None) => memory.shared(held),
     }
 }
 
 #[cfg(not(feature = "gpu"))]
-fn gpus() -> Vec<Device> {
-    Vec::new()
+fn own(_: &Backend) -> Option<Memory> {
+    None
+}
+
+/// Memory of the device that computes, where it can be asked.
+#[cfg(feature = "gpu")]
+fn own(backend: &Backend) -> Option<Memory> {
+    match backend {
+        Backend::Gpu(device) => device.info().and_then(|info| memory_of(&info)),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn memory_of(info: &GpuInfo) -> Option<Memory> {
+    let shared = info.shares_memory();
+    info.memory.map(|m| Memory { bytes: m.size, free_bytes: m.free, shared })
 }
 
 #[cfg(not(feature = "gpu"))]
@@ -104,12 +151,17 @@ fn auto() -> String {
 
 #[cfg(feature = "gpu")]
 fn auto() -> String {
-    remaster_compute::gpu::preferred().map_or("cpu".into(), |d| d.to_string())
+    gpu::preferred().map_or("cpu".into(), |d| d.to_string())
+}
+
+#[cfg(not(feature = "gpu"))]
+fn gpus() -> Vec<Device> {
+    Vec::new()
 }
 
 #[cfg(feature = "gpu")]
 fn gpus() -> Vec<Device> {
-    let of = |info: remaster_compute::gpu::GpuInfo| {
+    let of = |info: GpuInfo| {
         let mut notes: Vec<String> =
             info.lacks.iter().map(|l| format!("cannot be used: it has {l}")).collect();
         if info.kind == "software" {
@@ -117,22 +169,12 @@ fn gpus() -> Vec<Device> {
                 "a processor that plays a GPU: right numbers, slow; --device auto never takes it".into(),
             );
         }
-        notes.push("f32, bf16 and f16 storage; sums are f32".into());
-        notes.push(match info.f16 {
-            true => "16-bit arithmetic: yes (not used by the kernels of this build)".into(),
-            false => "16-bit arithmetic: no, and none is needed".into(),
-        });
-        notes.push(match info.matrices.is_empty() {
-            true => "matrix units: none that the driver offers to Vulkan".into(),
-            false => {
-                format!("matrix units: {} (not used by the kernels of this build)", info.matrices.join(", "))
-            }
-        });
         Device {
             device: info.device.to_string(),
             usable: info.lacks.is_empty(),
             kind: info.kind,
             notes,
+            memory: memory_of(&info),
             limits: Some(Limits {
                 max_binding_bytes: info.max_binding,
                 max_buffer_bytes: info.max_buffer,
@@ -142,36 +184,74 @@ fn gpus() -> Vec<Device> {
                 max_threads: info.max_threads,
                 max_arena_bytes: info.max_arena(),
                 f16_arithmetic: info.f16,
-                matrix_units: info.matrices.clone(),
+                matrix_units: info.matrices,
             }),
             name: info.name,
             driver: info.driver,
         }
     };
-    remaster_compute::gpu::devices().into_iter().map(of).collect()
+    gpu::devices().into_iter().map(of).collect()
 }
 
 fn describe(report: &Report) -> String {
-    let mib = |n: u64| format!("{:.0} MiB", n as f64 / 1048576.0);
     let mut text = String::new();
     for d in &report.devices {
         text += &format!("{:10} {} ({})\n", d.device, d.name, d.kind);
+        let mut line = |what: &str, value: String| text += &format!("           {what}: {value}\n");
         if !d.driver.is_empty() {
-            text += &format!("           driver: {}\n", d.driver);
+            line("driver", d.driver.clone());
         }
         if let Some(l) = &d.limits {
-            text += &format!(
-                "           memory: up to {} in {} buffers of {}; {} groups a dispatch, {} KiB a group\n",
-                mib(l.max_arena_bytes),
-                l.max_bindings,
-                mib(l.max_binding_bytes),
-                l.max_workgroups,
-                l.workgroup_memory_bytes / 1024,
+            line("memory", d.memory.as_ref().map_or("the driver does not say; give --vram".into(), memory));
+            line(
+                "kernels",
+                format!(
+                    "reach up to {} in {} buffers of {}; {} groups a dispatch, {} KiB a group",
+                    bytes(l.max_arena_bytes),
+                    l.max_bindings,
+                    bytes(l.max_binding_bytes),
+                    l.max_workgroups,
+                    l.workgroup_memory_bytes / 1024,
+                ),
             );
+            if !l.matrix_units.is_empty() {
+                line("matrix units", format!("{} (not used by this build)", l.matrix_units.join(", ")));
+            }
         }
         for note in &d.notes {
-            text += &format!("           {note}\n");
+            line("note", note.clone());
         }
     }
     text + &format!("--device auto is {}\n", report.auto)
+}
+
+/// The memory of a GPU in words.
+fn memory(m: &Memory) -> String {
+    let told = match m.free_bytes {
+        Some(free) => format!("{} free of {}", bytes(free), bytes(m.bytes)),
+        None => format!("{} (size of the card, not what is free)", bytes(m.bytes)),
+    };
+    match m.shared {
+        true => format!("{told}, shared with the host: --ram counts"),
+        false => format!("{told}; without --vram a run takes up to {}", bytes(m.allowed())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_default_leaves_a_headroom() {
+        let of = |bytes, free_bytes| Memory { bytes, free_bytes, shared: false };
+        assert_eq!(of(24 * GIB, Some(20 * GIB)).allowed(), 18 * GIB);
+        assert_eq!(of(8 * GIB, Some(4 * GIB)).allowed(), 7 * GIB / 2);
+        assert_eq!(of(8 * GIB, Some(GIB / 4)).allowed(), 0);
+        assert_eq!(of(8 * GIB, None).allowed(), 6 * GIB);
+        assert_eq!(of(2 * GIB, None).allowed(), GIB);
+        assert!(memory(&of(8 * GIB, None)).contains("size of the card, not what is free"));
+        assert!(memory(&of(8 * GIB, Some(4 * GIB))).contains("takes up to 3.50 GiB"));
+    }
 }

@@ -59,8 +59,13 @@ impl Amount {
         self.resolve(what, None, None)
     }
 
-    /// In bytes, on a machine with this much in all and this much free.
-    fn resolve(self, what: &'static str, total: Option<u64>, free: Option<u64>) -> Result<u64, CliError> {
+    /// In bytes, where there is this much in all and this much free.
+    pub(crate) fn resolve(
+        self,
+        what: &'static str,
+        total: Option<u64>,
+        free: Option<u64>,
+    ) -> Result<u64, CliError> {
         let unknown = CliError::UnknownMemory { what };
         match self {
             Amount::Bytes(n) => Ok(n),
@@ -143,11 +148,10 @@ impl MemoryArgs {
         Ok(Budget::Shared { ram: ram.saturating_sub(PROCESS + held), disk })
     }
 
-    /// What a device with memory of its own may use.
-    pub(crate) fn apart(&self, vram: Amount) -> Result<Budget, CliError> {
+    /// What a device may use that has `vram` bytes of its own for us.
+    pub(crate) fn apart(&self, vram: u64, held: u64) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        let vram = vram.bytes("--vram")?;
-        Ok(Budget::Apart { vram, ram: ram.saturating_sub(PROCESS), disk })
+        Ok(Budget::Apart { vram, ram: ram.saturating_sub(PROCESS + held), disk })
     }
 
     fn resolve(&self) -> Result<(u64, u64), CliError> {

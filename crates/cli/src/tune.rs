@@ -8,6 +8,7 @@ use remaster_compute::gpu::{GpuDevice, tune};
 use serde::{Deserialize, Serialize};
 
 use crate::args::TuneArgs;
+use crate::cache;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -44,12 +45,8 @@ struct Report {
     file: Option<PathBuf>,
 }
 
-/// The user's cache folder, as the system's customs have it.
 fn file() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").map(|h| h.join(".cache"));
-    let folder = set("XDG_CACHE_HOME").or_else(|| set("LOCALAPPDATA")).or_else(home)?;
-    Some(folder.join("remaster").join("tune.json"))
+    Some(cache::folder()?.join("tune.json"))
 }
 
 /// A file of another version, or one that is not ours, counts as none.
@@ -63,17 +60,17 @@ fn key(device: GpuDevice) -> String {
     format!("{:016x}", device.fingerprint)
 }
 
-/// The device with the kernels that were found for it.
-pub(crate) fn apply(device: GpuDevice) -> GpuDevice {
-    let tiles = kept().devices.get(&key(device)).copied();
-    GpuDevice { tiles: tiles.unwrap_or(device.tiles), ..device }
+/// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
+pub(crate) fn apply(device: GpuDevice, tuned: bool) -> GpuDevice {
+    let tiles = kept().devices.get(&key(device)).copied().filter(|_| tuned);
+    GpuDevice { tiles: tiles.unwrap_or(device.tiles), cache: cache::folder(), ..device }
 }
 
 pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
     let Backend::Gpu(device) = args.device else {
         return Err(CliError::BenchBackend);
     };
-    let device = GpuDevice { tiles: [0; 2], ..device };
+    let device = apply(device, false);
     out.say(format_args!("timing the kernels of {device}"));
     let (best, tuned) = tune(device, args.side.into(), args.repeat.into())?;
     let mut kept = kept();

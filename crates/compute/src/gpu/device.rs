@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use super::cache::PipelineFile;
+use super::driver::{self, GpuMemory};
 use super::kernels::{Binding, Kernel};
 use crate::error::ComputeError;
 
@@ -64,6 +67,8 @@ pub struct GpuDevice {
     pub limits: GpuLimits,
     /// Kernels of layers with many and with few output channels, as `tune` chose. They change no bit.
     pub tiles: [u8; 2],
+    /// Folder for compiled kernels; without one every run compiles its own. Whoever opens the device decides.
+    pub cache: Option<&'static Path>,
 }
 
 impl std::fmt::Display for GpuDevice {
@@ -99,6 +104,8 @@ pub struct GpuInfo {
     pub f16: bool,
     /// Sizes of the matrix units, such as `8x8x8 f16 to f32`; empty where there are none.
     pub matrices: Vec<String>,
+    /// Its memory; absent where the driver cannot be asked.
+    pub memory: Option<GpuMemory>,
     /// Why it cannot be used; empty if it can.
     pub lacks: Vec<String>,
 }
@@ -109,6 +116,11 @@ impl GpuInfo {
     pub fn max_arena(&self) -> u64 {
         let chunk = chunk_limit(self.max_binding.min(self.max_buffer));
         chunk.saturating_mul(u64::from(self.max_bindings / 2).max(1))
+    }
+
+    /// Whether it computes in host memory.
+    pub fn shares_memory(&self) -> bool {
+        matches!(self.kind, "software" | "integrated")
     }
 }
 
@@ -145,14 +157,14 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// FNV-1a: stable between versions and machines.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-    let fingerprint = hash(&format!("{}|{driver}", info.name));
+    let fingerprint = hash(format!("{}|{driver}", info.name).as_bytes());
     let mut lacks = Vec::new();
     if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
         lacks.push(format!(
@@ -171,7 +183,14 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         false => Vec::new(),
     };
     GpuInfo {
-        device: GpuDevice { api, index, fingerprint, limits: GpuLimits::default(), tiles: [0; 2] },
+        device: GpuDevice {
+            api,
+            index,
+            fingerprint,
+            limits: GpuLimits::default(),
+            tiles: [0; 2],
+            cache: None,
+        },
         name: info.name,
         kind: match info.device_type {
             wgpu::DeviceType::DiscreteGpu => "discrete",
@@ -195,6 +214,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
                     .to_lowercase()
             })
             .collect(),
+        memory: driver::memory(adapter),
         lacks,
     }
 }
@@ -273,12 +293,43 @@ pub(super) struct Opened {
     pub(super) faults: Faults,
     pub(super) layouts: Mutex<HashMap<Views, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
     pub(super) pipelines: Mutex<HashMap<(Kernel, Binding), wgpu::ComputePipeline>>,
+    kept: Option<PipelineFile>,
+}
+
+impl Opened {
+    /// Where compiled kernels of earlier runs are looked for.
+    pub(super) fn pipeline_cache(&self) -> Option<&wgpu::PipelineCache> {
+        self.kept.as_ref().map(PipelineFile::cache)
+    }
+
+    /// Whether there were any.
+    pub(super) fn found_pipelines(&self) -> bool {
+        self.kept.as_ref().is_some_and(PipelineFile::found)
+    }
+}
+
+impl Drop for Opened {
+    /// What a device compiled before it broke is not worth a guess.
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.faults.get().is_none()) {
+            kept.save();
+        }
+    }
 }
 
 /// Devices that somebody has open. Those who open one again share it and the kernels compiled for it.
 static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 
+/// Small buffers share blocks of this many bytes, in device memory and in host memory: the smallest there
+/// are. wgpu's own choice doubles them, which took up to 28 MiB more than the buffers need.
+pub(super) const BLOCK: u64 = 4 << 20;
+
 impl GpuDevice {
+    /// What is known of it now; `None` if it is gone.
+    pub fn info(&self) -> Option<GpuInfo> {
+        Some(describe(self.api, self.index, adapters(self.api).get(self.index)?))
+    }
+
     /// Opens it with all it has, but for the limits that are forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
         let key = GpuDevice { tiles: [0; 2], ..*self };
@@ -308,10 +359,15 @@ impl GpuDevice {
             limits.max_compute_workgroups_per_dimension =
                 limits.max_compute_workgroups_per_dimension.min(groups);
         }
+        let folder = self.cache.filter(|_| adapter.features().contains(wgpu::Features::PIPELINE_CACHE));
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("remaster"),
+            required_features: match folder {
+                Some(_) => wgpu::Features::PIPELINE_CACHE,
+                None => wgpu::Features::empty(),
+            },
             required_limits: limits.clone(),
-            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCK..BLOCK },
             ..Default::default()
         };
         let (device, queue) =
@@ -326,7 +382,8 @@ impl GpuDevice {
         }));
         let seen = faults.clone();
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
+        let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
-        Ok(Opened { device, queue, limits, faults, layouts, pipelines })
+        Ok(Opened { device, queue, limits, faults, layouts, pipelines, kept })
     }
 }

@@ -5,7 +5,9 @@
 //! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
 //! order that its layer gives, so slices and stripes change no bit.
 
+mod cache;
 mod device;
+mod driver;
 mod kernels;
 mod ops;
 mod pack;
@@ -14,6 +16,7 @@ mod stream;
 mod tune;
 
 pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, devices, preferred};
+pub use driver::GpuMemory;
 pub use stream::GpuCounts;
 pub use tune::{Tuned, tune};
 
@@ -51,6 +54,10 @@ impl Sizing for GpuSizing {
 
     fn scratch_bytes(&self, _work: &Work) -> u64 {
         0
+    }
+
+    fn fixed_bytes(&self) -> u64 {
+        stream::BESIDE
     }
 }
 
@@ -112,6 +119,16 @@ impl Gpu {
     /// Bytes of device memory that were taken from the driver; absent where it is not known.
     pub fn reserved_bytes(&self) -> Option<u64> {
         self.stream.reserved()
+    }
+
+    /// Memory of the device as its driver counts it now; absent where it cannot be asked.
+    pub fn memory(&self) -> Option<GpuMemory> {
+        self.stream.memory()
+    }
+
+    /// Whether kernels that an earlier run compiled were found in the folder of the device.
+    pub fn found_pipelines(&self) -> bool {
+        self.stream.found_pipelines()
     }
 
     fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::device::{Fault, GpuDevice, Opened, chunk_limit, lock};
+use super::device::{BLOCK, Fault, GpuDevice, Opened, chunk_limit, lock};
+use super::driver::{self, GpuMemory};
 use super::kernels::{Binding, Kernel};
 use super::params::{Params, WORDS};
 use crate::cancel::CancelToken;
@@ -37,6 +38,9 @@ const BLOCKS: u32 = 4096;
 /// A staging buffer, and how many there are each way: one is filled while the others travel.
 const STAGE: u64 = 4 << 20;
 const STAGES: usize = 3;
+/// Bytes beside the arena: parameters and staging, and the rest of a block behind the parameters, behind the
+/// end of the arena, and of what wgpu itself sends parameters with.
+pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64 + 2 * STAGES as u64 * STAGE + 3 * BLOCK;
 /// A batch is submitted when it has this many commands or multiply-adds: drivers end work that takes
 /// seconds, and a cancelled run should stop soon.
 const BATCH: usize = 64;
@@ -155,6 +159,16 @@ impl Stream {
         self.opened.device.generate_allocator_report().map(|r| r.total_reserved_bytes)
     }
 
+    /// What the driver counts.
+    pub(super) fn memory(&self) -> Option<GpuMemory> {
+        driver::memory_now(&self.opened.device)
+    }
+
+    /// Whether kernels of an earlier run were found.
+    pub(super) fn found_pipelines(&self) -> bool {
+        self.opened.found_pipelines()
+    }
+
     /// What the driver reported, if anything.
     fn check(&self) -> Result<(), ComputeError> {
         let device = self.name.clone();
@@ -248,7 +262,7 @@ impl Stream {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache: opened.pipeline_cache(),
         });
         self.counts.pipelines += 1;
         compiled.insert((kernel, self.binding()), pipeline.clone());
