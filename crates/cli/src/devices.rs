@@ -7,7 +7,7 @@ use remaster_plan::{Budget, bytes};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::memory::{Amount, MemoryArgs};
+use crate::memory::{Amount, MemoryArgs, process};
 use crate::output::Output;
 
 /// A device and what it can do.
@@ -90,7 +90,7 @@ impl Memory {
     }
 }
 
-/// Whether a device may have memory of its own.
+/// Whether it is a GPU, which may have memory of its own.
 pub(crate) fn has_memory(backend: &Backend) -> bool {
     match backend {
         Backend::Cpu { .. } | Backend::Reference => false,
@@ -106,20 +106,32 @@ pub(crate) fn budget(
     vram: Option<Amount>,
     held: u64,
 ) -> Result<Budget, CliError> {
-    let own = own(backend);
+    within(own(backend), has_memory(backend), memory, vram, held)
+}
+
+/// The same for a device with this memory.
+fn within(
+    own: Option<Memory>,
+    gpu: bool,
+    memory: &MemoryArgs,
+    vram: Option<Amount>,
+    held: u64,
+) -> Result<Budget, CliError> {
+    let held = process(gpu) + held;
     match (vram, own) {
         (Some(vram), own) => {
             let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
             memory.apart(vram.resolve("--vram", size, free)?, held)
         }
         (None, Some(own)) if own.shared => Ok(match memory.shared(held)? {
+            // A size alone says little: an old Mesa names 2 GiB whatever the machine has.
             Budget::Shared { ram, disk } => {
-                Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(own.bytes)), disk }
+                Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(u64::MAX)), disk }
             }
             apart => apart,
         }),
         (None, Some(own)) => memory.apart(own.allowed(), held),
-        (None, None) if has_memory(backend) => Err(CliError::UnknownMemory { what: "--vram" }),
+        (None, None) if gpu => Err(CliError::UnknownMemory { what: "--vram" }),
         (None, None) => memory.shared(held),
     }
 }
@@ -227,12 +239,13 @@ fn describe(report: &Report) -> String {
 
 /// The memory of a GPU in words.
 fn memory(m: &Memory) -> String {
-    let told = match m.free_bytes {
-        Some(free) => format!("{} free of {}", bytes(free), bytes(m.bytes)),
-        None => format!("{} (size of the card, not what is free)", bytes(m.bytes)),
+    let told = match (m.free_bytes, m.shared) {
+        (Some(free), _) => format!("{} free of {}", bytes(free), bytes(m.bytes)),
+        (None, false) => format!("{} (size of the card, not what is free)", bytes(m.bytes)),
+        (None, true) => format!("{} (what the driver names, not what is free)", bytes(m.bytes)),
     };
     match m.shared {
-        true => format!("{told}, shared with the host: --ram counts"),
+        true => format!("{told}; shared with the host, so --ram counts"),
         false => format!("{told}; without --vram a run takes up to {}", bytes(m.allowed())),
     }
 }
@@ -253,5 +266,39 @@ mod tests {
         assert_eq!(of(2 * GIB, None).allowed(), GIB);
         assert!(memory(&of(8 * GIB, None)).contains("size of the card, not what is free"));
         assert!(memory(&of(8 * GIB, Some(4 * GIB))).contains("takes up to 3.50 GiB"));
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        memory: MemoryArgs,
+    }
+
+    #[test]
+    fn a_card_has_its_own_budget_and_what_shares_memory_has_not() {
+        let memory = <Line as clap::Parser>::parse_from(["x", "--ram", "4G"]).memory;
+        let card = Memory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
+        let of = |own, gpu, vram: Option<&str>| match within(
+            own,
+            gpu,
+            &memory,
+            vram.map(|v| v.parse().unwrap()),
+            GIB,
+        ) {
+            Ok(Budget::Apart { vram, ram, .. }) => Ok((Some(vram), ram)),
+            Ok(Budget::Shared { ram, .. }) => Ok((None, ram)),
+            Err(error) => Err(error.to_string()),
+        };
+        let (cpu, gpu) = (3 * GIB - process(false), 3 * GIB - process(true));
+        assert_eq!(of(Some(card), true, None), Ok((Some(7 * GIB / 2), gpu)));
+        assert_eq!(of(Some(card), true, Some("2G")), Ok((Some(2 * GIB), gpu)));
+        assert_eq!(of(Some(card), true, Some("50%")), Ok((Some(4 * GIB), gpu)));
+        assert_eq!(of(Some(card), true, Some("-1G")), Ok((Some(3 * GIB), gpu)));
+        let shared = Memory { shared: true, ..card };
+        assert_eq!(of(Some(shared), true, None), Ok((None, gpu)));
+        assert_eq!(of(Some(Memory { free_bytes: Some(GIB), ..shared }), true, None), Ok((None, GIB)));
+        assert_eq!(of(Some(Memory { bytes: GIB, free_bytes: None, ..shared }), true, None), Ok((None, gpu)));
+        assert_eq!(of(None, false, None), Ok((None, cpu)));
+        assert!(of(None, true, None).unwrap_err().contains("--vram"));
     }
 }

@@ -116,7 +116,14 @@ enum ModeWord {
 }
 
 /// Code, threads and the small things of a process.
-pub(crate) const PROCESS: u64 = 64 << 20;
+const PROCESS: u64 = 64 << 20;
+/// What the driver of a GPU takes of the host beside that: the compiler of a software device took 92 MiB.
+const DRIVER: u64 = 96 << 20;
+
+/// What a process takes that computes on a GPU, or that does not.
+pub(crate) fn process(gpu: bool) -> u64 {
+    PROCESS + if gpu { DRIVER } else { 0 }
+}
 
 impl MemoryArgs {
     pub(crate) fn wish(&self) -> Result<Wish, CliError> {
@@ -142,16 +149,16 @@ impl MemoryArgs {
         self.spill.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// What a device that computes in host memory may use, when the process holds `held` bytes beside it.
+    /// What a device that computes in host memory may use, when the process has `held` bytes beside it.
     pub(crate) fn shared(&self, held: u64) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        Ok(Budget::Shared { ram: ram.saturating_sub(PROCESS + held), disk })
+        Ok(Budget::Shared { ram: ram.saturating_sub(held), disk })
     }
 
     /// What a device may use that has `vram` bytes of its own for us.
     pub(crate) fn apart(&self, vram: u64, held: u64) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        Ok(Budget::Apart { vram, ram: ram.saturating_sub(PROCESS + held), disk })
+        Ok(Budget::Apart { vram, ram: ram.saturating_sub(held), disk })
     }
 
     fn resolve(&self) -> Result<(u64, u64), CliError> {

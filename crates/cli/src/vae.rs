@@ -202,7 +202,8 @@ impl<'a> Network<'a> {
         self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
         let phase = direction.name();
         let host = plan::host_bytes(&plan, budget.is_apart());
-        self.progress.plan(host + memory::PROCESS + 2 * frames, &[]);
+        let process = memory::process(devices::has_memory(&self.backend));
+        self.progress.plan(host + process + 2 * frames, &[]);
         self.progress.phase("load", Some(0));
         self.progress.phase(phase, Some(clip.frames()));
         self.progress.enter("load");

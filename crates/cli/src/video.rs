@@ -211,7 +211,8 @@ impl Run<'_> {
         }
         let mut work = Vec::new();
         let slice = plans.iter().map(|p| p.how.slice).max().unwrap_or(SLICE);
-        let mut planned = memory::PROCESS + held_bytes(geometry, slice);
+        let mut planned =
+            memory::process(devices::has_memory(&self.network.backend)) + held_bytes(geometry, slice);
         for p in plans {
             self.out.say(plan::describe(p, apart).trim_end());
             planned += plan::host_bytes(p, apart);

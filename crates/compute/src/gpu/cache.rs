@@ -112,7 +112,7 @@ mod tests {
         let folder = folder("pipeline-file");
         let path = folder.join("deeper").join("file.bin");
         assert_eq!(read(&path, 7), None, "there is none");
-        let data: Vec<u8> = (0..1000u32).map(|i| (i * i >> 3) as u8).collect();
+        let data: Vec<u8> = (0..1000u32).map(|i| ((i * i) >> 3) as u8).collect();
         write(&path, 7, &data).unwrap();
         assert_eq!(read(&path, 7).as_deref(), Some(data.as_slice()));
         assert_eq!(read(&path, 8), None, "another device or version");

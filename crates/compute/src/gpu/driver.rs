@@ -9,7 +9,8 @@ pub struct GpuMemory {
     pub size: u64,
     /// Bytes of it that this process may still take; absent where the driver does not say.
     pub free: Option<u64>,
-    /// Bytes of it that this process has taken; absent where the driver does not say.
+    /// Bytes of it that this process has taken; absent where the driver does not say. Mesa's software device
+    /// counts those of the whole machine.
     pub used: Option<u64>,
 }
 
