@@ -321,7 +321,7 @@ impl Drop for Opened {
 static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 
 /// Small buffers share blocks of this many bytes, in device memory and in host memory: the smallest there
-/// are. wgpu's own choice doubles them, which took up to 28 MiB more than the buffers need.
+/// are. wgpu's own choices let them grow to 64 MiB and more, which nobody could plan with.
 pub(super) const BLOCK: u64 = 4 << 20;
 
 impl GpuDevice {
