@@ -203,8 +203,9 @@ pub(crate) struct PlanArgs {
     /// Columns of a frame.
     #[arg(long, value_name = "PIXELS")]
     pub(crate) width: usize,
-    /// Plan for a device with this much memory of its own; --ram is then what the host may give.
-    #[arg(long, value_name = "SIZE")]
+    /// Plan for a device with this much memory of its own; --ram is then what the host may give
+    /// [default with a GPU: what is free on it, less a headroom].
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) vram: Option<Amount>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
@@ -262,7 +263,7 @@ impl Device {
                 Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.cpu_path })
             }
             #[cfg(feature = "gpu")]
-            (Backend::Gpu(device), None) if !self.no_tune => Ok(Backend::Gpu(crate::tune::apply(device))),
+            (Backend::Gpu(device), None) => Ok(Backend::Gpu(crate::tune::apply(device, !self.no_tune))),
             (backend, Some(_)) => Err(CliError::Threads { backend: backend.name() }),
             (backend, None) => Ok(backend),
         }
@@ -315,8 +316,9 @@ pub(crate) struct VaeArgs {
     pub(crate) media: MediaArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// Memory of a GPU that may be used, like 8G.
-    #[arg(long, value_name = "SIZE")]
+    /// Memory of a GPU that may be used: 8G, 80% (of the card's), -1G (what is free less 1G) [default: what
+    /// is free, less a tenth and at least 512M].
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) vram: Option<Amount>,
     /// Overwrite the output if it exists.
     #[arg(short = 'y', long)]

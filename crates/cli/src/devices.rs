@@ -1,11 +1,13 @@
-//! `remaster devices`: what can compute on this machine.
+//! `remaster devices`: what can compute on this machine, and how much memory a run gets there.
 
 use remaster_compute::Backend;
-use remaster_plan::Budget;
+#[cfg(feature = "gpu")]
+use remaster_compute::gpu::{self, GpuInfo};
+use remaster_plan::{Budget, bytes};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::memory::{Amount, MemoryArgs};
+use crate::memory::{Amount, MemoryArgs, process};
 use crate::output::Output;
 
 /// A device and what it can do.
@@ -19,8 +21,22 @@ struct Device {
     usable: bool,
     /// In words, for people. Not stable.
     notes: Vec<String>,
+    /// GPUs only, as are the limits; absent where the driver does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
+}
+
+/// Memory of a GPU.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Memory {
+    bytes: u64,
+    /// What this process may take now; absent where the driver only says how much there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_bytes: Option<u64>,
+    /// Whether it is the host's, so that `--ram` counts.
+    shared: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,7 +68,8 @@ pub(crate) fn run(out: &Output) -> Result<(), CliError> {
             kind: "cpu",
             driver: String::new(),
             usable: true,
-            notes: vec!["f32, bf16 and f16 storage".into()],
+            notes: Vec::new(),
+            memory: None,
             limits: None,
         });
     }
@@ -61,7 +78,19 @@ pub(crate) fn run(out: &Output) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Whether a device may have memory of its own.
+impl Memory {
+    /// What a run may take where nobody says it. The rest is for other programs, which ask for more while we
+    /// run, and for the driver, which keeps kernels and page tables in the same memory. Where only the size
+    /// is known, what others hold already has to come out of the headroom too.
+    fn allowed(&self) -> u64 {
+        match self.free_bytes {
+            Some(free) => free.saturating_sub((free / 10).max(512 << 20)),
+            None => self.bytes.saturating_sub((self.bytes / 4).max(1 << 30)),
+        }
+    }
+}
+
+/// Whether it is a GPU, which may have memory of its own.
 pub(crate) fn has_memory(backend: &Backend) -> bool {
     match backend {
         Backend::Cpu { .. } | Backend::Reference => false,
@@ -70,31 +99,61 @@ pub(crate) fn has_memory(backend: &Backend) -> bool {
     }
 }
 
-/// What a run may use, when the process holds `held` bytes beside it. A software GPU computes in host
-/// memory; how much a real one has free its driver does not tell us, so it has to be said.
+/// What a run may use, when the process holds `held` bytes beside it.
 pub(crate) fn budget(
     backend: &Backend,
     memory: &MemoryArgs,
     vram: Option<Amount>,
     held: u64,
 ) -> Result<Budget, CliError> {
-    match (vram, backend) {
-        (Some(vram), _) => memory.apart(vram),
-        #[cfg(feature = "gpu")]
-        (None, Backend::Gpu(device)) => {
-            let software = |d: &remaster_compute::gpu::GpuInfo| d.device == *device && d.kind == "software";
-            match remaster_compute::gpu::devices().iter().any(software) {
-                true => memory.shared(held),
-                false => Err(CliError::UnknownMemory { what: "--vram" }),
-            }
+    within(own(backend), has_memory(backend), memory, vram, held)
+}
+
+/// The same for a device with this memory.
+fn within(
+    own: Option<Memory>,
+    gpu: bool,
+    memory: &MemoryArgs,
+    vram: Option<Amount>,
+    held: u64,
+) -> Result<Budget, CliError> {
+    let held = process(gpu) + held;
+    match (vram, own) {
+        (Some(vram), own) => {
+            let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
+            memory.apart(vram.resolve("--vram", size, free)?, held)
         }
-        _ => memory.shared(held),
+        (None, Some(own)) if own.shared => Ok(match memory.shared(held)? {
+            // A size alone says little: an old Mesa names 2 GiB whatever the machine has.
+            Budget::Shared { ram, disk } => {
+                Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(u64::MAX)), disk }
+            }
+            apart => apart,
+        }),
+        (None, Some(own)) => memory.apart(own.allowed(), held),
+        (None, None) if gpu => Err(CliError::UnknownMemory { what: "--vram" }),
+        (None, None) => memory.shared(held),
     }
 }
 
 #[cfg(not(feature = "gpu"))]
-fn gpus() -> Vec<Device> {
-    Vec::new()
+fn own(_: &Backend) -> Option<Memory> {
+    None
+}
+
+/// Memory of the device that computes, where it can be asked.
+#[cfg(feature = "gpu")]
+fn own(backend: &Backend) -> Option<Memory> {
+    match backend {
+        Backend::Gpu(device) => device.info().and_then(|info| memory_of(&info)),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn memory_of(info: &GpuInfo) -> Option<Memory> {
+    let shared = info.shares_memory();
+    info.memory.map(|m| Memory { bytes: m.size, free_bytes: m.free, shared })
 }
 
 #[cfg(not(feature = "gpu"))]
@@ -104,12 +163,17 @@ fn auto() -> String {
 
 #[cfg(feature = "gpu")]
 fn auto() -> String {
-    remaster_compute::gpu::preferred().map_or("cpu".into(), |d| d.to_string())
+    gpu::preferred().map_or("cpu".into(), |d| d.to_string())
+}
+
+#[cfg(not(feature = "gpu"))]
+fn gpus() -> Vec<Device> {
+    Vec::new()
 }
 
 #[cfg(feature = "gpu")]
 fn gpus() -> Vec<Device> {
-    let of = |info: remaster_compute::gpu::GpuInfo| {
+    let of = |info: GpuInfo| {
         let mut notes: Vec<String> =
             info.lacks.iter().map(|l| format!("cannot be used: it has {l}")).collect();
         if info.kind == "software" {
@@ -117,28 +181,19 @@ fn gpus() -> Vec<Device> {
                 "a processor that plays a GPU: right numbers, slow; --device auto never takes it".into(),
             );
         }
-        notes.push("f32, bf16 and f16 storage; sums are f32".into());
-        notes.push(match info.f16 {
-            true => "16-bit arithmetic: yes".into(),
-            false => "16-bit arithmetic: no, and none is needed".into(),
-        });
-        notes.push(match (info.matrices.is_empty(), info.units) {
-            (true, _) => "matrix units: none that the driver offers".into(),
-            (false, None) => format!(
-                "matrix units: {}; the kernels need square ones of 8 or 16 with f16 products and f32 sums",
-                info.matrices.join(", ")
-            ),
-            (false, Some(units)) => format!(
-                "matrix units: {}; `remaster tune` tries the ones of {} for f16",
-                info.matrices.join(", "),
-                units.size
-            ),
-        });
+        if !info.matrices.is_empty() {
+            notes.push(match info.units {
+                None => "its matrix units are not used: the kernels need square ones of 8 or 16, f16 to f32"
+                    .into(),
+                Some(units) => format!("`remaster tune` tries its matrix units of {} for f16", units.size),
+            });
+        }
         Device {
             device: info.device.to_string(),
             usable: info.lacks.is_empty(),
             kind: info.kind,
             notes,
+            memory: memory_of(&info),
             limits: Some(Limits {
                 max_binding_bytes: info.max_binding,
                 max_buffer_bytes: info.max_buffer,
@@ -148,36 +203,109 @@ fn gpus() -> Vec<Device> {
                 max_threads: info.max_threads,
                 max_tensor_bytes: info.max_operand(),
                 f16_arithmetic: info.f16,
-                matrix_units: info.matrices.clone(),
+                matrix_units: info.matrices,
             }),
             name: info.name,
             driver: info.driver,
         }
     };
-    remaster_compute::gpu::devices().into_iter().map(of).collect()
+    gpu::devices().into_iter().map(of).collect()
 }
 
 fn describe(report: &Report) -> String {
-    let mib = |n: u64| format!("{:.0} MiB", n as f64 / 1048576.0);
     let mut text = String::new();
     for d in &report.devices {
         text += &format!("{:10} {} ({})\n", d.device, d.name, d.kind);
+        let mut line = |what: &str, value: String| text += &format!("           {what}: {value}\n");
         if !d.driver.is_empty() {
-            text += &format!("           driver: {}\n", d.driver);
+            line("driver", d.driver.clone());
         }
         if let Some(l) = &d.limits {
-            text += &format!(
-                "           a tensor: up to {} in {} windows of {}; {} groups a dispatch, {} KiB a group\n",
-                mib(l.max_tensor_bytes),
-                l.max_bindings,
-                mib(l.max_binding_bytes),
-                l.max_workgroups,
-                l.workgroup_memory_bytes / 1024,
+            line("memory", d.memory.as_ref().map_or("the driver does not say; give --vram".into(), memory));
+            line(
+                "kernels",
+                format!(
+                    "tensors of up to {} in {} windows of {}; {} groups a dispatch, {} KiB a group",
+                    bytes(l.max_tensor_bytes),
+                    l.max_bindings,
+                    bytes(l.max_binding_bytes),
+                    l.max_workgroups,
+                    l.workgroup_memory_bytes / 1024,
+                ),
             );
+            if !l.matrix_units.is_empty() {
+                line("matrix units", l.matrix_units.join(", "));
+            }
         }
         for note in &d.notes {
-            text += &format!("           {note}\n");
+            line("note", note.clone());
         }
     }
     text + &format!("--device auto is {}\n", report.auto)
+}
+
+/// The memory of a GPU in words.
+fn memory(m: &Memory) -> String {
+    let told = match (m.free_bytes, m.shared) {
+        (Some(free), _) => format!("{} free of {}", bytes(free), bytes(m.bytes)),
+        (None, false) => format!("{} (size of the card, not what is free)", bytes(m.bytes)),
+        (None, true) => format!("{} (what the driver names, not what is free)", bytes(m.bytes)),
+    };
+    match m.shared {
+        true => format!("{told}; shared with the host, so --ram counts"),
+        false => format!("{told}; without --vram a run takes up to {}", bytes(m.allowed())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_default_leaves_a_headroom() {
+        let of = |bytes, free_bytes| Memory { bytes, free_bytes, shared: false };
+        assert_eq!(of(24 * GIB, Some(20 * GIB)).allowed(), 18 * GIB);
+        assert_eq!(of(8 * GIB, Some(4 * GIB)).allowed(), 7 * GIB / 2);
+        assert_eq!(of(8 * GIB, Some(GIB / 4)).allowed(), 0);
+        assert_eq!(of(8 * GIB, None).allowed(), 6 * GIB);
+        assert_eq!(of(2 * GIB, None).allowed(), GIB);
+        assert!(memory(&of(8 * GIB, None)).contains("size of the card, not what is free"));
+        assert!(memory(&of(8 * GIB, Some(4 * GIB))).contains("takes up to 3.50 GiB"));
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        memory: MemoryArgs,
+    }
+
+    #[test]
+    fn a_card_has_its_own_budget_and_what_shares_memory_has_not() {
+        let memory = <Line as clap::Parser>::parse_from(["x", "--ram", "4G"]).memory;
+        let card = Memory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
+        let of = |own, gpu, vram: Option<&str>| match within(
+            own,
+            gpu,
+            &memory,
+            vram.map(|v| v.parse().unwrap()),
+            GIB,
+        ) {
+            Ok(Budget::Apart { vram, ram, .. }) => Ok((Some(vram), ram)),
+            Ok(Budget::Shared { ram, .. }) => Ok((None, ram)),
+            Err(error) => Err(error.to_string()),
+        };
+        let (cpu, gpu) = (3 * GIB - process(false), 3 * GIB - process(true));
+        assert_eq!(of(Some(card), true, None), Ok((Some(7 * GIB / 2), gpu)));
+        assert_eq!(of(Some(card), true, Some("2G")), Ok((Some(2 * GIB), gpu)));
+        assert_eq!(of(Some(card), true, Some("50%")), Ok((Some(4 * GIB), gpu)));
+        assert_eq!(of(Some(card), true, Some("-1G")), Ok((Some(3 * GIB), gpu)));
+        let shared = Memory { shared: true, ..card };
+        assert_eq!(of(Some(shared), true, None), Ok((None, gpu)));
+        assert_eq!(of(Some(Memory { free_bytes: Some(GIB), ..shared }), true, None), Ok((None, GIB)));
+        assert_eq!(of(Some(Memory { bytes: GIB, free_bytes: None, ..shared }), true, None), Ok((None, gpu)));
+        assert_eq!(of(None, false, None), Ok((None, cpu)));
+        assert!(of(None, true, None).unwrap_err().contains("--vram"));
+    }
 }

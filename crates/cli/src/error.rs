@@ -59,7 +59,7 @@ pub(crate) enum CliError {
         #[source]
         source: CheckpointError,
     },
-    #[error("this system does not say how much memory there is; give {what} in bytes, like 8G")]
+    #[error("this system does not say how much memory there is or is free; give {what} in bytes, like 8G")]
     UnknownMemory { what: &'static str },
     #[error("--stripes is for exact mode; leave it out or use --mode exact")]
     Stripes,

@@ -2,6 +2,8 @@
 
 mod args;
 mod bench;
+#[cfg(feature = "gpu")]
+mod cache;
 mod compare;
 mod config;
 mod devices;

@@ -59,8 +59,13 @@ impl Amount {
         self.resolve(what, None, None)
     }
 
-    /// In bytes, on a machine with this much in all and this much free.
-    fn resolve(self, what: &'static str, total: Option<u64>, free: Option<u64>) -> Result<u64, CliError> {
+    /// In bytes, where there is this much in all and this much free.
+    pub(crate) fn resolve(
+        self,
+        what: &'static str,
+        total: Option<u64>,
+        free: Option<u64>,
+    ) -> Result<u64, CliError> {
         let unknown = CliError::UnknownMemory { what };
         match self {
             Amount::Bytes(n) => Ok(n),
@@ -111,7 +116,15 @@ enum ModeWord {
 }
 
 /// Code, threads and the small things of a process.
-pub(crate) const PROCESS: u64 = 64 << 20;
+const PROCESS: u64 = 64 << 20;
+/// What the driver of a GPU takes of the host beside that. Without it plans for a software device, which
+/// brings a compiler along, fell short by up to 92 MiB.
+const DRIVER: u64 = 96 << 20;
+
+/// What a process takes that computes on a GPU, or that does not.
+pub(crate) fn process(gpu: bool) -> u64 {
+    PROCESS + if gpu { DRIVER } else { 0 }
+}
 
 impl MemoryArgs {
     pub(crate) fn wish(&self) -> Result<Wish, CliError> {
@@ -137,17 +150,16 @@ impl MemoryArgs {
         self.spill.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// What a device that computes in host memory may use, when the process holds `held` bytes beside it.
+    /// What a device that computes in host memory may use, when the process has `held` bytes beside it.
     pub(crate) fn shared(&self, held: u64) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        Ok(Budget::Shared { ram: ram.saturating_sub(PROCESS + held), disk })
+        Ok(Budget::Shared { ram: ram.saturating_sub(held), disk })
     }
 
-    /// What a device with memory of its own may use.
-    pub(crate) fn apart(&self, vram: Amount) -> Result<Budget, CliError> {
+    /// What a device may use that has `vram` bytes of its own for us.
+    pub(crate) fn apart(&self, vram: u64, held: u64) -> Result<Budget, CliError> {
         let (ram, disk) = self.resolve()?;
-        let vram = vram.bytes("--vram")?;
-        Ok(Budget::Apart { vram, ram: ram.saturating_sub(PROCESS), disk })
+        Ok(Budget::Apart { vram, ram: ram.saturating_sub(held), disk })
     }
 
     fn resolve(&self) -> Result<(u64, u64), CliError> {

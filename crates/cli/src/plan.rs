@@ -6,6 +6,7 @@ use remaster_plan::{Clip, Plan, bytes};
 use remaster_weights::FormulaParams;
 
 use crate::args::PlanArgs;
+use crate::devices;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -16,15 +17,18 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     // Sizes follow from the shape of the network alone, so no weights are needed.
     let task = Task::new(&VaeConfig::full(), &mut FormulaParams, args.what.direction(), clip, backend, build);
     let wish = args.memory.wish()?;
-    let plan = match args.vram {
-        Some(vram) => {
-            let mut planner = task.planner_for(device_sizing);
-            planner.plan(&args.memory.apart(vram)?, &wish)?
-        }
-        None => task.planner().plan(&args.memory.shared(0)?, &wish)?,
-    };
-    out.result(&plan, || describe(&plan, args.vram.is_some()));
+    let budget = devices::budget(&backend, &args.memory, args.vram, 0)?;
+    // A card that this machine need not have.
+    let imagined = args.vram.is_some() && !devices::has_memory(&backend);
+    let mut planner = if imagined { task.planner_for(device_sizing) } else { task.planner() };
+    let plan = planner.plan(&budget, &wish)?;
+    out.result(&plan, || describe(&plan, budget.is_apart()));
     Ok(())
+}
+
+/// What a plan takes of the host's memory.
+pub(crate) fn host_bytes(plan: &Plan, apart: bool) -> u64 {
+    plan.peaks.host + if apart { 0 } else { plan.peaks.device }
 }
 
 /// The plan for people.

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use remaster_compute::gpu::{Choices, GpuDevice, tune};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
-use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Module, Scope};
+use remaster_model::Scope;
+use remaster_model::vae::{Decoder, Encoder, Module, VaeConfig};
 use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 
 use crate::args::TuneArgs;
+use crate::cache;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -49,12 +50,8 @@ struct Report {
     file: Option<PathBuf>,
 }
 
-/// The user's cache folder, as the system's customs have it.
 fn file() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").map(|h| h.join(".cache"));
-    let folder = set("XDG_CACHE_HOME").or_else(|| set("LOCALAPPDATA")).or_else(home)?;
-    Some(folder.join("remaster").join("tune.json"))
+    Some(cache::folder()?.join("tune.json"))
 }
 
 /// A file of another version, or one that is not ours, counts as none.
@@ -68,12 +65,10 @@ fn key(device: GpuDevice) -> String {
     format!("{:016x}", device.fingerprint)
 }
 
-/// The device with the kernels that were found for it.
-pub(crate) fn apply(device: GpuDevice) -> GpuDevice {
-    match kept().devices.remove(&key(device)) {
-        Some(table) => GpuDevice { choices: Choices::new(table), ..device },
-        None => device,
-    }
+/// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
+pub(crate) fn apply(device: GpuDevice, tuned: bool) -> GpuDevice {
+    let table = kept().devices.remove(&key(device)).filter(|_| tuned);
+    GpuDevice { choices: Choices::new(table.unwrap_or_default()), cache: cache::folder(), ..device }
 }
 
 /// Every layer of the network that is multiplied.
@@ -96,6 +91,7 @@ pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
     let Backend::Gpu(device) = args.device else {
         return Err(CliError::BenchBackend);
     };
+    let device = apply(device, false);
     out.say(format_args!("timing the kernels of {device}"));
     let mut rows = Vec::new();
     let mut chosen = BTreeMap::new();

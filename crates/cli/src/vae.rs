@@ -199,9 +199,11 @@ impl<'a> Network<'a> {
         let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
         let budget = devices::budget(&self.backend, &self.args.memory, self.args.vram, 2 * frames)?;
         let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
-        self.out.say(plan::describe(&plan, false).trim_end());
+        self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
         let phase = direction.name();
-        self.progress.plan(plan.peaks.device + plan.peaks.host + memory::PROCESS + 2 * frames, &[]);
+        let host = plan::host_bytes(&plan, budget.is_apart());
+        let process = memory::process(devices::has_memory(&self.backend));
+        self.progress.plan(host + process + 2 * frames, &[]);
         self.progress.phase("load", Some(0));
         self.progress.phase(phase, Some(clip.frames()));
         self.progress.enter("load");

@@ -124,7 +124,7 @@ impl Run<'_> {
             &mut self.tools,
         )?;
         notes.extend(more);
-        self.announce(&plans, &geometry, &format, opened.counted, &notes);
+        self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
         let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
         let clamp = !self.network.is_identity();
         let progress = &mut self.progress;
@@ -145,9 +145,10 @@ impl Run<'_> {
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let task = self.network.task(Direction::Encode, clip, open_ended);
-        let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
+        let budget = self.budget(&geometry)?;
+        let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
         let plans = [plan];
-        self.announce(&plans, &geometry, &format, opened.counted, &notes);
+        self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
@@ -178,10 +179,11 @@ impl Run<'_> {
         };
         let geometry = file.about().geometry;
         let task = self.network.task(Direction::Decode, clip, false);
-        let plan = task.planner().plan(&self.budget(&geometry)?, &args.memory.wish()?)?;
+        let budget = self.budget(&geometry)?;
+        let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
         let plans = [plan];
         let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
-        self.announce(&plans, &geometry, &format, true, &notes);
+        self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
@@ -198,6 +200,7 @@ impl Run<'_> {
     fn announce(
         &mut self,
         plans: &[Plan],
+        apart: bool,
         geometry: &Geometry,
         format: &Format,
         counted: bool,
@@ -208,10 +211,11 @@ impl Run<'_> {
         }
         let mut work = Vec::new();
         let slice = plans.iter().map(|p| p.how.slice).max().unwrap_or(SLICE);
-        let mut planned = memory::PROCESS + held_bytes(geometry, slice);
+        let mut planned =
+            memory::process(devices::has_memory(&self.network.backend)) + held_bytes(geometry, slice);
         for p in plans {
-            self.out.say(plan::describe(p, false).trim_end());
-            planned += p.peaks.device + p.peaks.host;
+            self.out.say(plan::describe(p, apart).trim_end());
+            planned += plan::host_bytes(p, apart);
             let macs = (p.work.macs + p.work.attention_macs) as f64 / p.job.clip.frames() as f64;
             work.push((p.job.direction.name(), macs.max(1.0)));
         }

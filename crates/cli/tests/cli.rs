@@ -420,6 +420,21 @@ mod run_vae {
     }
 
     #[test]
+    fn devices_are_a_document_and_gpus_have_a_memory() {
+        let run = Desk::new().run("devices --json");
+        run.succeeds();
+        let json = run.json();
+        let devices = json["devices"].as_array().unwrap();
+        assert!(devices.iter().any(|d| d["device"] == "cpu" && d["usable"] == true));
+        for gpu in devices.iter().filter(|d| d["device"].as_str().unwrap().starts_with("vulkan")) {
+            let memory = &gpu["memory"];
+            let free = memory["free_bytes"].as_u64();
+            assert!(memory["bytes"].as_u64().unwrap() > 0 && free.is_none_or(|f| f > 0), "{gpu}");
+            assert_eq!(memory["shared"], gpu["kind"] == "software" || gpu["kind"] == "integrated");
+        }
+    }
+
+    #[test]
     fn a_plan_is_a_document_and_a_refusal_names_a_budget() {
         let desk = Desk::new();
         let run = desk.run("plan decode --height 1088 --width 1920 --dtype bf16 --vram 6G --ram 32G --json");

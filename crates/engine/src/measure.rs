@@ -61,15 +61,19 @@ pub(crate) fn measure(
     let host = limits.host.saturating_sub(overhead(&course, limits.disk));
     let stores =
         (Box::new(NullStore::new("host", host)), Box::new(NullStore::new("spill file", limits.disk)));
-    let device = Box::new(Meter::new(sizing, limits.device));
+    let fixed = sizing.fixed_bytes();
+    let device = Box::new(Meter::new(sizing, limits.device.saturating_sub(fixed)));
     let mut ops = Staged::new(device, stores.0, stores.1, placement(how));
     let lengths = course.lengths(job.start)?;
     let result = dry_run(&mut ops, half, &course, &lengths, job.start);
     unload(half);
     let work = result?;
     let disk = ops.file_arena().peak();
-    let peaks =
-        Peaks { device: ops.arena().peak(), host: ops.host_arena().peak() + overhead(&course, disk), disk };
+    let peaks = Peaks {
+        device: ops.arena().peak() + fixed,
+        host: ops.host_arena().peak() + overhead(&course, disk),
+        disk,
+    };
     Ok(Cost { peaks, work, largest: ops.largest() })
 }
 

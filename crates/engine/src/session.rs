@@ -39,6 +39,8 @@ pub struct Session<'a> {
     half: &'a dyn Half,
     course: Course,
     ops: Staged,
+    /// Bytes on the device beside the arena.
+    fixed: u64,
     tails: Vec<Tails>,
     states: Vec<State>,
     /// Input frames that went through.
@@ -82,11 +84,23 @@ impl<'a> Session<'a> {
             0 => Box::new(NullStore::new("host", 0)),
             n => Box::new(HostStore::new(n)?),
         };
-        let device = settings.backend.open(plan.peaks.device, settings.cancel.clone())?;
+        let fixed = settings.backend.sizing().fixed_bytes();
+        let arena = plan.peaks.device.saturating_sub(fixed);
+        let device = settings.backend.open(arena, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
         let tails = tails(half, &course, plan.job.start)?;
-        let mut session =
-            Session { plan, half, course, ops, tails, states: Vec::new(), seen: 0, slice: 0, over: false };
+        let mut session = Session {
+            plan,
+            half,
+            course,
+            ops,
+            fixed,
+            tails,
+            states: Vec::new(),
+            seen: 0,
+            slice: 0,
+            over: false,
+        };
         session.reserve(plan.job.start)?;
         load(&mut session.ops, half)?;
         Ok(session)
@@ -149,17 +163,21 @@ impl<'a> Session<'a> {
             self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
         self.seen += frames;
         self.over = last;
-        let device_peak = self.ops.arena().peak();
+        let device_peak = self.device_peak();
         events(Event::SliceDone { slice: self.slice, written: self.written(), device_peak });
         self.slice += 1;
         Ok(())
+    }
+
+    fn device_peak(&self) -> u64 {
+        self.ops.arena().peak() + self.fixed
     }
 
     /// What was used so far.
     pub fn summary(&self) -> Summary {
         Summary {
             frames: self.written(),
-            device_peak: self.ops.arena().peak(),
+            device_peak: self.device_peak(),
             host_peak: self.ops.host_arena().peak(),
             disk_peak: self.ops.file_arena().peak(),
         }

@@ -37,6 +37,7 @@ fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
     let Some(device) = device("thirty_random_plans_give_the_bits_of_the_whole_run") else { return };
     // Held open: what one run compiled the next one finds.
     let _open = Gpu::new(device, 1024, CancelToken::default()).unwrap();
+    let fixed = Backend::Gpu(device).sizing().fixed_bytes();
     let mut rng = Rng::new(4);
     let mut spilled = 0;
     for n in 0..6 {
@@ -52,7 +53,8 @@ fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
             let (cut, used) = bench.run(&plan).unwrap();
             assert!(same(&cut, &whole), "{clip:?} {direction:?} {dtype}: {:?}", plan.how);
             assert!(used.device_peak <= plan.peaks.device, "{used:?} over {plan:?}");
-            assert!(used.device_peak * 10 >= plan.peaks.device * 9, "{used:?} far below {plan:?}");
+            let [peak, planned] = [used.device_peak, plan.peaks.device].map(|n| n - fixed);
+            assert!(peak * 10 >= planned * 9, "{used:?} far below {plan:?}");
             assert_eq!(used.disk_peak, plan.peaks.disk);
             spilled += usize::from(used.disk_peak > 0);
         }
@@ -102,10 +104,9 @@ fn steady(device: GpuDevice, config: &VaeConfig, [h, w]: [usize; 2]) {
         before = now;
     }
     assert_eq!(gpu.arena().peak(), meter.arena().peak());
-    // Parameters and staging buffers are 26 MiB whatever the plan.
-    let (planned, reserved) = (meter.arena().peak(), gpu.reserved_bytes().unwrap_or(0));
-    println!("planned {planned} bytes, reserved {reserved}");
-    assert!(reserved <= planned + planned / 10 + (32 << 20), "{reserved} reserved for {planned} planned");
+    // Others may share the device in one process, so it is only printed; `gpu_memory` has the law.
+    let planned = meter.arena().peak() + Backend::Gpu(device).sizing().fixed_bytes();
+    println!("planned {planned} bytes, reserved {}", gpu.reserved_bytes().unwrap_or(0));
     half.weights(&mut |w| gpu.evict(w));
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The most bytes in use at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peaks {
-    /// On the device: weights, activations, state, scratch.
+    /// On the device: weights, activations, state, scratch, and what a GPU needs beside them.
     pub device: u64,
     /// In host memory, beside the device.
     pub host: u64,

@@ -68,7 +68,7 @@ fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
 
 /// Every kernel that can do a layer on a device with these matrix units. The first is used where nothing was
 /// tuned: it runs everywhere.
-pub(super) fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
+pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
     let Some((cout, dtype)) = layer(spec) else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
@@ -149,6 +149,10 @@ impl Choices {
     pub(super) fn class(&self) -> String {
         let apart = self.0.into_iter().flatten().filter(|(_, v)| !v.starts_with("direct"));
         let text: String = apart.map(|(l, v)| format!("{l}={v};")).collect();
-        if text.is_empty() { String::new() } else { format!(" {:016x}", super::device::hash(&text)) }
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!(" {:016x}", super::device::hash(text.as_bytes()))
+        }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use super::cache::PipelineFile;
 use super::choice::Choices;
+use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use super::windows::Reach;
 use crate::error::ComputeError;
@@ -66,6 +69,8 @@ pub struct GpuDevice {
     pub limits: GpuLimits,
     /// Kernels by layer, as `tune` chose them.
     pub choices: Choices,
+    /// Folder for compiled kernels; without one every run compiles its own. Whoever opens the device decides.
+    pub cache: Option<&'static Path>,
 }
 
 impl std::fmt::Display for GpuDevice {
@@ -132,6 +137,8 @@ pub struct GpuInfo {
     pub matrices: Vec<String>,
     /// Which of them the kernels use.
     pub units: Option<MatrixUnits>,
+    /// Its memory; absent where the driver cannot be asked.
+    pub memory: Option<GpuMemory>,
     /// Why it cannot be used; empty if it can.
     pub lacks: Vec<String>,
 }
@@ -142,6 +149,11 @@ impl GpuInfo {
         let chunk = 1u64 << self.max_binding.min(self.max_buffer).max(1).ilog2();
         let left = self.max_bindings.saturating_sub(8);
         chunk.saturating_mul(u64::from(left)).max(self.max_binding).min(u64::from(u32::MAX) * 16)
+    }
+
+    /// Whether it computes in host memory.
+    pub fn shares_memory(&self) -> bool {
+        matches!(self.kind, "software" | "integrated")
     }
 }
 
@@ -173,14 +185,14 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// FNV-1a: stable between versions and machines.
-pub(super) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-    let fingerprint = hash(&format!("{}|{driver}", info.name));
+    let fingerprint = hash(format!("{}|{driver}", info.name).as_bytes());
     let mut lacks = Vec::new();
     if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
         lacks.push(format!(
@@ -205,6 +217,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
             fingerprint,
             limits: GpuLimits::default(),
             choices: Choices::default(),
+            cache: None,
         },
         name: info.name,
         kind: match info.device_type {
@@ -231,6 +244,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
             .collect(),
         subgroup: info.subgroup_max_size,
         units: matrix_units(adapter),
+        memory: driver::memory(adapter),
         lacks,
     }
 }
@@ -308,12 +322,43 @@ pub(super) struct Opened {
     /// By the number of buffers that are bound.
     pub(super) layouts: Mutex<HashMap<usize, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
     pub(super) pipelines: Mutex<HashMap<(Kernel, Reach), wgpu::ComputePipeline>>,
+    kept: Option<PipelineFile>,
+}
+
+impl Opened {
+    /// Where compiled kernels of earlier runs are looked for.
+    pub(super) fn pipeline_cache(&self) -> Option<&wgpu::PipelineCache> {
+        self.kept.as_ref().map(PipelineFile::cache)
+    }
+
+    /// Whether there were any.
+    pub(super) fn found_pipelines(&self) -> bool {
+        self.kept.as_ref().is_some_and(PipelineFile::found)
+    }
+}
+
+impl Drop for Opened {
+    /// What a device compiled before it broke is not worth a guess.
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.faults.get().is_none()) {
+            kept.save();
+        }
+    }
 }
 
 /// Devices that somebody has open. Those who open one again share it and the kernels compiled for it.
 static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 
+/// Small buffers share blocks of this many bytes, in device memory and in host memory: the smallest there
+/// are. wgpu's own choices let them grow to 64 MiB and more, which nobody could plan with.
+pub(super) const BLOCK: u64 = 4 << 20;
+
 impl GpuDevice {
+    /// What is known of it now; `None` if it is gone.
+    pub fn info(&self) -> Option<GpuInfo> {
+        Some(describe(self.api, self.index, adapters(self.api).get(self.index)?))
+    }
+
     /// Opens it with all it has, but for the limits that are forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
         let key = GpuDevice { choices: Choices::default(), ..*self };
@@ -344,7 +389,6 @@ impl GpuDevice {
                 limits.max_compute_workgroups_per_dimension.min(groups);
         }
         let units = info.units;
-        let required_features = if units.is_some() { MATRIX_FEATURES } else { wgpu::Features::empty() };
         #[expect(unsafe_code, reason = "wgpu wants it said")]
         let experimental_features = match units {
             // SAFETY: "experimental" says that wgpu may have faults in it. What is used of it, loads,
@@ -353,12 +397,16 @@ impl GpuDevice {
             Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
             None => wgpu::ExperimentalFeatures::disabled(),
         };
+        let folder = self.cache.filter(|_| adapter.features().contains(wgpu::Features::PIPELINE_CACHE));
+        let mut required_features = wgpu::Features::empty();
+        required_features.set(MATRIX_FEATURES, units.is_some());
+        required_features.set(wgpu::Features::PIPELINE_CACHE, folder.is_some());
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("remaster"),
             required_features,
             required_limits: limits.clone(),
             experimental_features,
-            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCK..BLOCK },
             ..Default::default()
         };
         let (device, queue) =
@@ -373,7 +421,8 @@ impl GpuDevice {
         }));
         let seen = faults.clone();
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
+        let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
-        Ok(Opened { device, queue, limits, faults, units, layouts, pipelines })
+        Ok(Opened { device, queue, limits, faults, units, layouts, pipelines, kept })
     }
 }

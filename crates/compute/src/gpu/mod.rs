@@ -5,8 +5,10 @@
 //! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
 //! order that its layer gives, so slices and stripes change no bit.
 
+mod cache;
 mod choice;
 mod device;
+mod driver;
 mod kernels;
 mod ops;
 mod pack;
@@ -15,8 +17,9 @@ mod stream;
 mod tune;
 mod windows;
 
-pub use choice::{Choices, Variant, all_variants, layer_name};
+pub use choice::{Choices, Variant, all_variants, layer_name, variants};
 pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, preferred};
+pub use driver::GpuMemory;
 pub use stream::GpuCounts;
 pub use tune::{Tuned, tune, with_variant};
 
@@ -69,6 +72,10 @@ impl Sizing for GpuSizing {
     fn scratch_bytes(&self, _work: &Work) -> u64 {
         0
     }
+
+    fn fixed_bytes(&self) -> u64 {
+        stream::BESIDE
+    }
 }
 
 /// Where the values of a view lie: the bytes of its tensor, and numbers of values from their start.
@@ -99,6 +106,16 @@ impl Gpu {
     /// Bytes of device memory that were taken from the driver; absent where it is not known.
     pub fn reserved_bytes(&self) -> Option<u64> {
         self.stream.reserved()
+    }
+
+    /// Memory of the device as its driver counts it now; absent where it cannot be asked.
+    pub fn memory(&self) -> Option<GpuMemory> {
+        self.stream.memory()
+    }
+
+    /// Whether kernels that an earlier run compiled were found in the folder of the device.
+    pub fn found_pipelines(&self) -> bool {
+        self.stream.found_pipelines()
     }
 
     /// What multiplies in a layer.

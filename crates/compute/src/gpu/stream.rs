@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::device::{Fault, GpuDevice, MatrixUnits, Opened, lock};
+use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened, lock};
+use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use super::params::{Params, WORDS, Words};
 use super::windows::{Grid, Operand, Reach, Window};
@@ -40,6 +41,9 @@ const GROUPS: usize = 4096;
 /// A staging buffer, and how many there are each way: one is filled while the others travel.
 const STAGE: u64 = 4 << 20;
 const STAGES: usize = 3;
+/// Bytes beside the arena: parameters and staging, and the rest of a block behind the parameters, behind the
+/// end of the arena, and of what wgpu itself sends parameters with.
+pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64 + 2 * STAGES as u64 * STAGE + 3 * BLOCK;
 /// A batch is submitted when it has this many commands or multiply-adds: drivers end work that takes
 /// seconds, and a cancelled run should stop soon.
 const BATCH: usize = 64;
@@ -154,6 +158,16 @@ impl Stream {
     /// Bytes of device memory reserved, by all who share the device.
     pub(super) fn reserved(&self) -> Option<u64> {
         self.opened.device.generate_allocator_report().map(|r| r.total_reserved_bytes)
+    }
+
+    /// What the driver counts.
+    pub(super) fn memory(&self) -> Option<GpuMemory> {
+        driver::memory_now(&self.opened.device)
+    }
+
+    /// Whether kernels of an earlier run were found.
+    pub(super) fn found_pipelines(&self) -> bool {
+        self.opened.found_pipelines()
     }
 
     /// What the driver reported, if anything.
@@ -292,7 +306,7 @@ impl Stream {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache: self.opened.pipeline_cache(),
         })
     }
 

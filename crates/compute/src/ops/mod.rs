@@ -147,6 +147,11 @@ pub trait Sizing: Send + Sync {
 
     /// Bytes of scratch an op takes from the arena while it runs; 0 for none.
     fn scratch_bytes(&self, work: &Work) -> u64;
+
+    /// Bytes that the device takes beside the arena, whatever runs on it.
+    fn fixed_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Checks that are the same for every op.
