@@ -99,8 +99,8 @@ impl Disturbed {
 }
 
 fn bench(direction: Direction, frames: usize, dtype: DType) -> Bench {
-    let clip = Clip::new(frames, 32, 40).unwrap();
-    Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(2), build(dtype, true))
+    let clip = Clip::new(frames, 16, 24).unwrap();
+    Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(1), build(dtype, true))
 }
 
 fn sliced(bench: &Bench, slice: usize) -> Plan {
@@ -172,7 +172,8 @@ fn a_second_fault_is_the_error_unless_state_was_saved_in_between() {
         assert_eq!(cut.made.data.len(), 0, "the sink was not told to leave nothing behind");
     };
     let restart = Recovery { budget: PLENTY, pace: None };
-    ended(run.run(&plan, Some(restart), lost(vec![calls / 2, calls])));
+    // The new plan may have longer slices, and fewer calls.
+    ended(run.run(&plan, Some(restart), lost(vec![calls / 2, calls * 5 / 8])));
     assert_eq!(run.faults.opened().len(), 2);
     // The second device is lost while its weights are loaded or its state is restored.
     let keep = Recovery { budget: PLENTY, pace: ALWAYS };
@@ -181,12 +182,13 @@ fn a_second_fault_is_the_error_unless_state_was_saved_in_between() {
     ended(run.run(&plan, None, lost(vec![calls / 2])));
     assert_eq!(run.faults.opened().len(), 1);
 
-    let cut = run.run(&plan, Some(keep), lost(vec![calls / 3, calls]));
+    let first = run.run(&plan, Some(keep), lost(vec![calls / 8]));
+    let (all, start) = (run.faults.calls(), first.plans[1].job.start);
+    let cut = run.run(&plan, Some(keep), lost(vec![calls / 8, all - 20]));
     cut.result.unwrap();
     assert!(same(&cut.made, &whole.made));
-    let opened = run.faults.opened();
-    assert_eq!(opened.len(), 3);
-    assert!(cut.plans[1].job.start < cut.plans[2].job.start);
+    assert_eq!(run.faults.opened().len(), 3);
+    assert!(cut.plans[2].job.start > start, "{:?}", cut.warnings);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl<'a> Intake<'a> {
             }
         }
         // 4n + 1 by frames that go back the way they came.
-        if self.seen == 0 || self.given % 4 == 1 {
+        if self.last.is_empty() || self.given % 4 == 1 {
             return Ok(None);
         }
         let index = mirror_index(self.given, self.seen);
@@ -155,7 +155,8 @@ impl Source for Intake<'_> {
         // The end of a clip needs the last frames before it.
         self.run(source, aside, frame.saturating_sub(LAST));
         while self.given < frame {
-            if self.next().map_err(|e| SourceError(Box::new(e)))?.is_none() {
+            let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
+            if next.is_none() || self.over {
                 let reason = format!("it had {frame} frames and now has {}", self.seen);
                 return Err(SourceError(reason.into()));
             }
@@ -304,11 +305,13 @@ mod tests {
 
     #[test]
     fn a_clip_that_got_shorter_is_an_error() {
-        let footage = Footage {
-            source: Box::new(numbers(9)),
-            again: Some(Box::new(|| Ok(Box::new(numbers(3))))),
-        };
-        let (mut intake, _beside) = Intake::start(footage, Geometry::new([16, 16], Default::default()));
-        assert!(intake.back_to(8).is_err());
+        for frames in 0..8 {
+            let footage = Footage {
+                source: Box::new(numbers(9)),
+                again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
+            };
+            let (mut intake, _beside) = Intake::start(footage, Geometry::new([16, 16], Default::default()));
+            assert!(intake.back_to(8).is_err(), "{frames}");
+        }
     }
 }
