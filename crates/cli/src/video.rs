@@ -284,11 +284,7 @@ fn plan_both(encoder: &Task, decoder: &Task, budget: &Budget, wish: &Wish) -> Re
 }
 
 /// The frames of the input, which a file gives again if the device is lost.
-fn footage<'a>(
-    source: Box<dyn FrameSource>,
-    args: &'a VaeArgs,
-    tools: &'a mut Lazy<'_>,
-) -> Footage<'a> {
+fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut Lazy<'_>) -> Footage<'a> {
     // A named pipe is no file.
     let stays = |path: &Path| path.metadata().is_ok_and(|m| m.is_file() || m.is_dir());
     if is_pipe(&args.input) || !stays(&args.input) {

@@ -65,11 +65,8 @@ impl Checkpoint {
     pub(crate) fn save(&mut self, sessions: &mut [Session<'_>]) -> Result<(), EngineError> {
         let began = Instant::now();
         let bytes = sessions.iter().map(Session::state_bytes).sum();
-        let failed = |reason: String| EngineError::Spill {
-            folder: self.folder.display().to_string(),
-            bytes,
-            reason,
-        };
+        let failed =
+            |reason: String| EngineError::Spill { folder: self.folder.display().to_string(), bytes, reason };
         if let Some(free) = free_space(&self.folder).filter(|free| *free < bytes) {
             return Err(failed(format!("{free} bytes are free")));
         }

@@ -184,11 +184,7 @@ impl<'a> Guarded<'a> {
     }
 
     /// Opens the device with plans that take less.
-    fn again(
-        &mut self,
-        error: EngineError,
-        events: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), EngineError> {
+    fn again(&mut self, error: EngineError, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
         self.close();
         let (Some(fault), true) = (error.fault(), self.may_try(&error)) else { return Err(error) };
         self.tried = true;
@@ -201,7 +197,8 @@ impl<'a> Guarded<'a> {
                 Err(_) => return Err(error),
             }
         }
-        let changes: Vec<String> = self.lanes.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
+        let changes: Vec<String> =
+            self.lanes.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
         let from = self.start_in_words();
         events(Event::Warning(format!(
             "{}; the run goes on {from}: {}",
@@ -281,7 +278,9 @@ fn in_words(fault: &ComputeError) -> String {
 fn change(old: &Plan, new: &Plan) -> String {
     let (name, before) = (old.job.direction.name(), bytes(old.peaks.device));
     match new.how == old.how {
-        true => format!("{name} with the same plan of {before} on the device, as no smaller one gives the same result"),
+        true => format!(
+            "{name} with the same plan of {before} on the device, as no smaller one gives the same result"
+        ),
         false => format!("{name} with {} on the device instead of {before}", bytes(new.peaks.device)),
     }
 }

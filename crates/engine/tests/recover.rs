@@ -16,6 +16,10 @@ use remaster_testkit::{Faults, Rng};
 
 const PLENTY: Budget = Budget::Apart { vram: 1 << 40, ram: 1 << 40, disk: 1 << 40 };
 
+/// Narrow: weights are made for every run, and with streamed weights for every layer.
+const NARROW: VaeConfig =
+    VaeConfig { colours: 3, latent: 4, channels: [8, 8, 16, 16], resnets: 1, groups: 4 };
+
 /// Behind every slice.
 const ALWAYS: Option<Pace> = Some(Pace { every: Duration::ZERO, times: 0 });
 
@@ -99,8 +103,8 @@ impl Disturbed {
 }
 
 fn bench(direction: Direction, frames: usize, dtype: DType) -> Bench {
-    let clip = Clip::new(frames, 16, 24).unwrap();
-    Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(1), build(dtype, true))
+    let clip = Clip::new(frames, 32, 40).unwrap();
+    Bench::new(&NARROW, direction, clip, Backend::cpu_with(1), build(dtype, true))
 }
 
 fn sliced(bench: &Bench, slice: usize) -> Plan {
@@ -147,7 +151,10 @@ fn a_device_lost_anywhere_changes_no_bit_and_no_frame_comes_twice() {
                 assert_eq!(cut.plans.iter().map(|p| p.peaks.device).collect::<Vec<_>>(), opened);
                 let [words] = &cut.warnings[..] else { panic!("{:?}", cut.warnings) };
                 let sizes = opened.iter().map(|n| remaster_plan::bytes(*n));
-                assert!(sizes.into_iter().all(|n| words.contains(&n)) && words.contains("was lost"), "{words}");
+                assert!(
+                    sizes.into_iter().all(|n| words.contains(&n)) && words.contains("was lost"),
+                    "{words}"
+                );
                 let start = cut.plans[1].job.start;
                 assert_eq!(words.contains("from the start"), start == 0, "{words}");
                 assert!(pace.is_some() || start == 0);
@@ -224,7 +231,7 @@ fn tiles_and_bands_stay_as_they_were() {
     let bands = Bands { stage: 2, count: 3, halo: None, reduce: 2 };
     for mode in [Mode::Blend(tiling), Mode::SharedStats(bands)] {
         let build = build(DType::F32, true);
-        let bench = Bench::new(&VaeConfig::tiny(), Direction::Decode, clip, Backend::cpu_with(2), build);
+        let bench = Bench::new(&NARROW, Direction::Decode, clip, Backend::cpu_with(2), build);
         let plan = bench.plan(Candidate { mode, slice: 8, state: Rule::DEVICE, ..WHOLE });
         let mut run = Disturbed::new(bench);
         let whole = run.run(&plan, None, Faults::default());
@@ -272,7 +279,11 @@ fn what_cannot_be_read_twice_or_saved_is_said() {
     (settings.spill, settings.recovery, settings.open) = ("/nowhere".into(), Some(keep), Open::default());
     let (mut source, mut sink) = (Memory::source(run.bench.clip.clone()), Strict(Memory::sink()));
     let mut warnings = Vec::new();
-    let told = &mut |event: Event<'_>| if let Event::Warning(text) = event { warnings.push(text) };
+    let told = &mut |event: Event<'_>| {
+        if let Event::Warning(text) = event {
+            warnings.push(text)
+        }
+    };
     run.bench.task.run(&plan, &mut source, &mut sink, told).unwrap();
     assert!(same(&sink.0.clip, &whole.made));
     assert!(warnings.len() == 1 && warnings[0].contains("not saved any more"), "{warnings:?}");

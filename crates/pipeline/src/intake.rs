@@ -290,7 +290,8 @@ mod tests {
                     source: Box::new(numbers(frames)),
                     again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
                 };
-                let (mut intake, beside) = Intake::start(footage, Geometry::new([16, 16], Default::default()));
+                let (mut intake, beside) =
+                    Intake::start(footage, Geometry::new([16, 16], Default::default()));
                 let mut out = vec![0.0; read * 16 * 16 * 3];
                 assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
                 intake.back_to(back).unwrap();

@@ -18,6 +18,10 @@ use remaster_plan::{Budget, Clip, Direction, Plan, Tiling, Wish, WishedMode};
 use remaster_testkit::{Faults, Rng};
 use remaster_weights::FormulaParams;
 
+/// Narrow: weights are made for every run, and with streamed weights for every layer.
+const NARROW: VaeConfig =
+    VaeConfig { colours: 3, latent: 4, channels: [8, 8, 16, 16], resnets: 1, groups: 4 };
+
 /// The network takes 29: the end is filled up.
 const FRAMES: usize = 27;
 const SIZE: [usize; 2] = [21, 13];
@@ -85,7 +89,7 @@ fn half(direction: Direction, slice: usize, faults: &Faults, folder: &Path) -> (
     let clip = Clip::new(29, height, width).unwrap();
     let build = Build { dtype: DType::F32, collapse: true };
     let backend = Backend::cpu_with(1);
-    let mut task = Task::new(&VaeConfig::tiny(), &mut FormulaParams, direction, clip, backend, build);
+    let mut task = Task::new(&NARROW, &mut FormulaParams, direction, clip, backend, build);
     task.job.open_ended = true;
     let pace = Some(Pace { every: Duration::ZERO, times: 0 });
     task.settings.recovery = Some(Recovery { budget: PLENTY, pace });
@@ -131,19 +135,24 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
     let result = match way {
         Way::Roundtrip(first, second) => {
             let (encoder, decoder) = (half(Direction::Encode, first), half(Direction::Decode, second));
-            let halves =
-                [&encoder, &decoder].map(|(task, plan)| Half { task, plan });
+            let halves = [&encoder, &decoder].map(|(task, plan)| Half { task, plan });
             roundtrip(footage, sink, geometry, halves, true, &mut events)
         }
         Way::Encode(path) => {
             let (task, plan) = half(Direction::Encode, 4);
-            let channels = VaeConfig::tiny().latent;
+            let channels = NARROW.latent;
             let half = Half { task: &task, plan: &plan };
             encode(footage, path, true, geometry, half, channels, &mut events)
         }
         Way::Decode(path) => {
             let (task, plan) = half(Direction::Decode, 4);
-            decode(&LatentFile::open(path).unwrap(), sink, Half { task: &task, plan: &plan }, true, &mut events)
+            decode(
+                &LatentFile::open(path).unwrap(),
+                sink,
+                Half { task: &task, plan: &plan },
+                true,
+                &mut events,
+            )
         }
     };
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "a file was left behind");
