@@ -418,3 +418,36 @@ impl<'a> Network<'a> {
         task
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remaster_plan::{Candidate, Job, Peaks, VERSION, Work};
+
+    #[test]
+    fn two_halves_that_are_planned_anew_share_one_budget() {
+        let plan = |direction, device, host, disk| Plan {
+            version: VERSION,
+            job: Job {
+                direction,
+                clip: Clip::new(5, 16, 16).unwrap(),
+                start: 0,
+                open_ended: false,
+                dtype: "f32".into(),
+                collapse: true,
+                numerics: "test".into(),
+            },
+            how: Candidate::WHOLE,
+            peaks: Peaks { device, host, disk },
+            work: Work::default(),
+            better: None,
+        };
+        let plans = [plan(Direction::Encode, 300, 20, 0), plan(Direction::Decode, 600, 50, 7)];
+        let apart = divide(&Budget::Apart { vram: 1001, ram: 80, disk: 11 }, &plans);
+        assert_eq!(apart[0], Budget::Apart { vram: 350, ram: 25, disk: 2 });
+        assert_eq!(apart[1], Budget::Apart { vram: 650, ram: 55, disk: 9 });
+        let shared = divide(&Budget::Shared { ram: 1000, disk: 7 }, &plans);
+        assert_eq!(shared[0], Budget::Shared { ram: 335, disk: 0 });
+        assert_eq!(shared[1], Budget::Shared { ram: 665, disk: 7 });
+    }
+}

@@ -173,6 +173,7 @@ impl<'a> Guarded<'a> {
         }
         self.close();
         if let Err(why) = back(self.checkpoint.seen(0)) {
+            self.check_cancel()?;
             events(Event::Warning(format!("the run cannot go on after its device failed: {why}")));
             return Err(error);
         }
@@ -190,6 +191,7 @@ impl<'a> Guarded<'a> {
         self.tried = true;
         let mut plans = Vec::new();
         for (i, lane) in self.lanes.iter().enumerate() {
+            self.check_cancel()?;
             let Some(recovery) = lane.settings.recovery else { continue };
             match replan(lane, &recovery.budget, self.checkpoint.seen(i), fault) {
                 Ok(plan) => plans.push(plan),
@@ -210,6 +212,14 @@ impl<'a> Guarded<'a> {
             lane.plan = plan;
         }
         self.open()
+    }
+
+    /// Planning takes seconds and reading a clip again may take minutes.
+    fn check_cancel(&self) -> Result<(), EngineError> {
+        match self.lanes.iter().any(|lane| lane.settings.cancel.is_cancelled()) {
+            true => Err(ComputeError::Cancelled.into()),
+            false => Ok(()),
+        }
     }
 
     fn open(&mut self) -> Result<(), EngineError> {
