@@ -37,8 +37,8 @@ pub(crate) struct Checkpoint {
 
 struct Saved {
     file: File,
-    /// Input frames that went through each half.
-    seen: Vec<usize>,
+    /// Of each half: input frames that went through, and bytes of its state.
+    halves: Vec<(usize, u64)>,
 }
 
 impl Checkpoint {
@@ -58,7 +58,16 @@ impl Checkpoint {
 
     /// Input frames that went through half number `i` when the state was saved; 0 if it never was.
     pub(crate) fn seen(&self, i: usize) -> usize {
-        self.saved.as_ref().and_then(|s| s.seen.get(i)).copied().unwrap_or(0)
+        self.half(i).0
+    }
+
+    /// Bytes of disk that the saved state of half number `i` takes.
+    pub(crate) fn bytes(&self, i: usize) -> u64 {
+        self.half(i).1
+    }
+
+    fn half(&self, i: usize) -> (usize, u64) {
+        self.saved.as_ref().and_then(|s| s.halves.get(i)).copied().unwrap_or_default()
     }
 
     /// Saves the states of all halves, one behind the other. The one before counts until this one is whole.
@@ -77,7 +86,8 @@ impl Checkpoint {
         }
         let file = out.into_inner().map_err(|e| failed(e.error().to_string()))?;
         forget_pages(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX));
-        self.saved = Some(Saved { file, seen: sessions.iter().map(Session::seen).collect() });
+        let halves = sessions.iter().map(|s| (s.seen(), s.state_bytes())).collect();
+        self.saved = Some(Saved { file, halves });
         (self.took, self.since) = (began.elapsed(), Instant::now());
         Ok(())
     }

@@ -192,8 +192,10 @@ impl<'a> Guarded<'a> {
         let mut plans = Vec::new();
         for (i, lane) in self.lanes.iter().enumerate() {
             self.check_cancel()?;
-            let Some(recovery) = lane.settings.recovery else { continue };
-            match replan(lane, &recovery.budget, self.checkpoint.seen(i), fault) {
+            let Some(Recovery { mut budget, .. }) = lane.settings.recovery else { continue };
+            let (Budget::Shared { disk, .. } | Budget::Apart { disk, .. }) = &mut budget;
+            *disk = disk.saturating_sub(self.checkpoint.bytes(i));
+            match replan(lane, &budget, self.checkpoint.seen(i), fault) {
                 Ok(plan) => plans.push(plan),
                 // What went wrong first is what the person has to know.
                 Err(_) => return Err(error),
