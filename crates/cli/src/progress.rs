@@ -113,8 +113,10 @@ struct State {
 struct Slice {
     direction: Direction,
     began: Instant,
-    frames: usize,
-    written: usize,
+    /// Input frames behind it.
+    through: usize,
+    /// Frames of the clip that were counted: what is made again counts once.
+    counted: usize,
 }
 
 impl Progress {
@@ -256,23 +258,21 @@ impl Progress {
         match event {
             Event::Planned(plan) => {
                 let (direction, began) = (plan.job.direction, Instant::now());
-                self.slices.insert(phase, Slice { direction, began, frames: 0, written: 0 });
+                self.slices.entry(phase).or_insert(Slice { direction, began, through: 0, counted: 0 });
                 self.enter(phase);
             }
-            Event::SliceStarted { frames, .. } => {
+            Event::SliceStarted { done, frames, .. } => {
                 if let Some(slice) = self.slices.get_mut(phase) {
-                    (slice.began, slice.frames) = (Instant::now(), *frames);
+                    (slice.began, slice.through) = (Instant::now(), done + frames);
                 }
                 self.enter(phase);
             }
             Event::SliceDone { written, .. } => {
                 let Some(slice) = self.slices.get_mut(phase) else { return };
                 // Progress counts frames of the clip; the engine counts latents on one side of each half.
-                let frames = match slice.direction {
-                    Direction::Encode => slice.frames,
-                    Direction::Decode => written.saturating_sub(slice.written),
-                };
-                slice.written = *written;
+                let all = if slice.direction == Direction::Encode { slice.through } else { *written };
+                let frames = all.saturating_sub(slice.counted);
+                slice.counted += frames;
                 let busy = slice.began.elapsed();
                 self.advance(phase, frames, busy);
             }

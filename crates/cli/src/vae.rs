@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use remaster_compute::{Backend, CancelToken, HostTensor};
-use remaster_engine::{Event, Memory, Task};
+use remaster_engine::{Event, Memory, Recovery, Task};
 use remaster_model::Params;
 use remaster_model::vae::{Gaussian, VaeConfig};
 use remaster_plan::{Clip, Direction, Plan};
@@ -199,6 +199,7 @@ impl<'a> Network<'a> {
         let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
         let budget = devices::budget(&self.backend, &self.args.memory, self.args.vram, 2 * frames)?;
         let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
+        task.settings.recovery = Some(Recovery::new(&self.backend, budget));
         self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
         let phase = direction.name();
         let host = plan::host_bytes(&plan, budget.is_apart());

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
-use remaster_engine::{EngineError, Task};
-use remaster_media::{Format, place};
+use remaster_engine::{EngineError, Recovery, Task};
+use remaster_media::{Format, FrameSource, place};
 use remaster_model::Params;
 use remaster_model::vae::{NullVae, VaeConfig};
-use remaster_pipeline::{Done, Event, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip};
+use remaster_pipeline::{
+    Done, Event, Footage, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip,
+};
 use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
 use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
@@ -111,9 +113,12 @@ impl Run<'_> {
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let budget = self.budget(&geometry)?;
-        let [encoder, decoder] = [Direction::Encode, Direction::Decode]
+        let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
         let plans = plan_both(&encoder, &decoder, &budget, &args.memory.wish()?)?;
+        let [first, second] = divide(&budget, &plans);
+        encoder.settings.recovery = Some(Recovery::new(&self.network.backend, first));
+        decoder.settings.recovery = Some(Recovery::new(&self.network.backend, second));
         let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
         let (sink, more) = media.create(
             &args.output,
@@ -128,8 +133,8 @@ impl Run<'_> {
         let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
         let clamp = !self.network.is_identity();
         let progress = &mut self.progress;
-        let done =
-            roundtrip(opened.source, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
+        let footage = footage(opened.source, args, &mut self.tools);
+        let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
         self.report(&done, geometry, Some(format), notes, plans.into())
     }
 
@@ -144,15 +149,17 @@ impl Run<'_> {
         }
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
-        let task = self.network.task(Direction::Encode, clip, open_ended);
+        let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
+        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
         self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
-        let done = encode(opened.source, &args.output, args.yes, geometry, half, channels, &mut |event| {
+        let footage = footage(opened.source, args, &mut self.tools);
+        let done = encode(footage, &args.output, args.yes, geometry, half, channels, &mut |event| {
             follow(progress, &event);
         })?;
         self.report(&done, geometry, Some(format), notes, plans.into())
@@ -178,9 +185,10 @@ impl Run<'_> {
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
-        let task = self.network.task(Direction::Decode, clip, false);
+        let mut task = self.network.task(Direction::Decode, clip, false);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
+        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
         let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
         self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
@@ -275,6 +283,34 @@ fn plan_both(encoder: &Task, decoder: &Task, budget: &Budget, wish: &Wish) -> Re
         Err(error) => error,
     };
     SHARES[1..].iter().find_map(|share| both(*share).ok()).ok_or(refused)
+}
+
+/// The frames of the input, which a file gives again if the device is lost.
+fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut Lazy<'_>) -> Footage<'a> {
+    // A named pipe is no file.
+    let stays = |path: &Path| path.metadata().is_ok_and(|m| m.is_file() || m.is_dir());
+    if is_pipe(&args.input) || !stays(&args.input) {
+        return source.into();
+    }
+    let again = move || Ok(args.media.open(&args.input, tools)?.source);
+    Footage { source, again: Some(Box::new(again)) }
+}
+
+/// What each of two halves may use when it is planned anew: what it has, and half of what is left.
+fn divide(budget: &Budget, [encode, decode]: &[Plan; 2]) -> [Budget; 2] {
+    let rest = |plan: &Plan, other: &Plan| {
+        let left = share(&less(&less(budget, plan), other), 1, 2);
+        let peaks = plan.peaks;
+        match left {
+            Budget::Shared { ram, disk } => {
+                Budget::Shared { ram: ram + peaks.device + peaks.host, disk: disk + peaks.disk }
+            }
+            Budget::Apart { vram, ram, disk } => {
+                Budget::Apart { vram: vram + peaks.device, ram: ram + peaks.host, disk: disk + peaks.disk }
+            }
+        }
+    };
+    [rest(encode, decode), rest(decode, encode)]
 }
 
 /// Shows what happens.
@@ -382,5 +418,38 @@ impl<'a> Network<'a> {
         task.settings.spill = self.args.memory.folder();
         task.settings.cancel = self.cancel.clone();
         task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remaster_plan::{Candidate, Job, Peaks, VERSION, Work};
+
+    #[test]
+    fn two_halves_that_are_planned_anew_share_one_budget() {
+        let plan = |direction, device, host, disk| Plan {
+            version: VERSION,
+            job: Job {
+                direction,
+                clip: Clip::new(5, 16, 16).unwrap(),
+                start: 0,
+                open_ended: false,
+                dtype: "f32".into(),
+                collapse: true,
+                numerics: "test".into(),
+            },
+            how: Candidate::WHOLE,
+            peaks: Peaks { device, host, disk },
+            work: Work::default(),
+            better: None,
+        };
+        let plans = [plan(Direction::Encode, 300, 20, 0), plan(Direction::Decode, 600, 50, 7)];
+        let apart = divide(&Budget::Apart { vram: 1001, ram: 80, disk: 11 }, &plans);
+        assert_eq!(apart[0], Budget::Apart { vram: 350, ram: 25, disk: 2 });
+        assert_eq!(apart[1], Budget::Apart { vram: 650, ram: 55, disk: 9 });
+        let shared = divide(&Budget::Shared { ram: 1000, disk: 7 }, &plans);
+        assert_eq!(shared[0], Budget::Shared { ram: 335, disk: 0 });
+        assert_eq!(shared[1], Budget::Shared { ram: 665, disk: 7 });
     }
 }

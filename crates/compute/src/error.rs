@@ -97,8 +97,7 @@ pub enum ComputeError {
     },
     /// A GPU stopped answering; what was enqueued is lost.
     #[error(
-        "device {device} was lost: {reason}; finished work is kept: run again with a smaller memory budget, \
-         or use --device cpu"
+        "device {device} was lost: {reason}; run again with a smaller memory budget, or use --device cpu"
     )]
     DeviceLost {
         /// Which one.

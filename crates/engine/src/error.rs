@@ -74,4 +74,16 @@ impl EngineError {
     pub fn is_cancelled(&self) -> bool {
         matches!(self, EngineError::Compute(ComputeError::Cancelled))
     }
+
+    /// What the device failed with, if another plan or another attempt may help.
+    pub fn fault(&self) -> Option<&ComputeError> {
+        let EngineError::Compute(error) = self else { return None };
+        match error {
+            ComputeError::DeviceLost { .. }
+            | ComputeError::DeviceMemory { .. }
+            | ComputeError::DeviceBindings { .. }
+            | ComputeError::Device { .. } => Some(error),
+            _ => None,
+        }
+    }
 }

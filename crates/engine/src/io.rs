@@ -18,6 +18,11 @@ pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 pub trait Source {
     /// Fills `out` with the next frames, `[t, h, w, c]`. Fewer than asked for means the end.
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError>;
+
+    /// Goes back: the next frame is number `frame`, counted from 0. For a run whose device was lost.
+    fn back_to(&mut self, _frame: usize) -> Result<(), SourceError> {
+        Err(SourceError("what comes in cannot be read twice".into()))
+    }
 }
 
 /// Takes results in order.
@@ -72,6 +77,11 @@ impl Source for Memory {
         self.position += frames;
         Ok(frames)
     }
+
+    fn back_to(&mut self, frame: usize) -> Result<(), SourceError> {
+        self.seek(frame);
+        Ok(())
+    }
 }
 
 impl Sink for Memory {
@@ -89,7 +99,7 @@ impl Sink for Memory {
 /// What happens in a run, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// This will be done.
+    /// This will be done. Comes again when a run is planned anew.
     Planned(&'a Plan),
     /// Weights are on the device, or will come one by one.
     Loaded,

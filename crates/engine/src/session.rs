@@ -2,17 +2,19 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use remaster_compute::staged::Staged;
 use remaster_compute::{
-    Backend, CancelToken, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
+    Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
 };
 use remaster_model::vae::{Half, State, load, unload};
-use remaster_plan::{Mode, Plan, Tile, VERSION};
+use remaster_plan::{Plan, Tile, VERSION};
 
 use crate::blend::Canvas;
 use crate::course::{Course, Traffic};
 use crate::error::EngineError;
+use crate::guard::{Guarded, Lane, Recovery};
 use crate::io::{Event, Sink, Source, Summary};
 use crate::measure::{Tails, overhead, placement, reserve, tails};
 use crate::spill::SpillFile;
@@ -31,11 +33,42 @@ pub struct Settings {
     pub spill: PathBuf,
     /// Stops the run.
     pub cancel: CancelToken,
+    /// What to do when the device fails; `None` for nothing: the run ends with its error.
+    pub recovery: Option<Recovery>,
+    /// How the device is opened.
+    pub open: Open,
+}
+
+/// Opens a backend with an arena of so many bytes. Tests have one that makes devices which fail.
+#[derive(Clone)]
+pub struct Open(Arc<Opener>);
+
+type Opener = dyn Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops>, ComputeError> + Send + Sync;
+
+impl Open {
+    /// In a way of one's own.
+    pub fn with(
+        open: impl Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops>, ComputeError> + Send + Sync + 'static,
+    ) -> Self {
+        Open(Arc::new(open))
+    }
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Open::with(|backend, cap, cancel| backend.open(cap, cancel))
+    }
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Open")
+    }
 }
 
 /// A clip under way.
 pub struct Session<'a> {
-    plan: &'a Plan,
+    plan: Plan,
     half: &'a dyn Half,
     course: Course,
     ops: Staged,
@@ -58,7 +91,7 @@ impl Drop for Session<'_> {
 
 impl<'a> Session<'a> {
     /// Opens the device with an arena of the planned size and loads the weights.
-    pub fn start(plan: &'a Plan, half: &'a dyn Half, settings: &Settings) -> Result<Self, EngineError> {
+    pub fn start(plan: &Plan, half: &'a dyn Half, settings: &Settings) -> Result<Self, EngineError> {
         let file: Box<dyn Store> = match plan.peaks.disk {
             0 => Box::new(NullStore::new("spill file", 0)),
             n => Box::new(SpillFile::create(&settings.spill, n)?),
@@ -68,7 +101,7 @@ impl<'a> Session<'a> {
 
     /// As `start`, with a store for what the plan puts into the spill file.
     pub fn start_with(
-        plan: &'a Plan,
+        plan: &Plan,
         half: &'a dyn Half,
         settings: &Settings,
         file: Box<dyn Store>,
@@ -86,11 +119,11 @@ impl<'a> Session<'a> {
         };
         let fixed = settings.backend.sizing().fixed_bytes();
         let arena = plan.peaks.device.saturating_sub(fixed);
-        let device = settings.backend.open(arena, settings.cancel.clone())?;
+        let device = (settings.open.0)(&settings.backend, arena, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
         let tails = tails(half, &course, plan.job.start)?;
         let mut session = Session {
-            plan,
+            plan: plan.clone(),
             half,
             course,
             ops,
@@ -129,6 +162,11 @@ impl<'a> Session<'a> {
     /// Input frames that went through.
     pub fn seen(&self) -> usize {
         self.seen
+    }
+
+    /// Bytes of the state that is carried from slice to slice.
+    pub fn state_bytes(&self) -> u64 {
+        self.states.iter().map(State::bytes).sum()
     }
 
     /// Takes the next slice through the network.
@@ -329,24 +367,18 @@ pub fn run(
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary, EngineError> {
     events(Event::Planned(plan));
-    match plan.how.mode {
-        Mode::Whole | Mode::Exact { .. } => {}
-        Mode::SharedStats(_) => events(Event::Warning(
-            "statistics of the frame are estimated: the result differs a little from the uncut one".into(),
-        )),
-        Mode::Blend(_) => events(Event::Warning(
-            "tiles are computed apart and blended: seams and drift of colour are possible".into(),
-        )),
-    }
     let mut go = || -> Result<Summary, EngineError> {
-        let mut session = Session::start(plan, half, settings)?;
+        let mut run = Guarded::start(vec![Lane { half, settings, plan: plan.clone() }], events)?;
         events(Event::Loaded);
-        while !session.is_done() {
-            session.advance(source, sink, events)?;
+        while !run.is_done(0) {
+            let step = run.advance(0, source, sink, events).and_then(|()| run.keep(events));
+            if let Err(error) = step {
+                run.recover(error, &mut |frame| source.back_to(frame), events)?;
+            }
         }
-        let frame = session.written();
-        sink.finish().map_err(|source| EngineError::Sink { frame, source })?;
-        Ok(session.summary())
+        let summary = run.summary(0);
+        sink.finish().map_err(|source| EngineError::Sink { frame: summary.frames, source })?;
+        Ok(summary)
     };
     let result = go();
     match &result {

@@ -285,13 +285,13 @@ impl Shared {
 /// Lets the system write the pages out and give their memory back: the file must not fill the memory that
 /// it is there to save.
 #[cfg(target_os = "linux")]
-fn forget_pages(file: &File, at: u64, bytes: usize) {
+pub(crate) fn forget_pages(file: &File, at: u64, bytes: usize) {
     let length = std::num::NonZeroU64::new(bytes as u64);
     let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn forget_pages(_: &File, _: u64, _: usize) {}
+pub(crate) fn forget_pages(_: &File, _: u64, _: usize) {}
 
 /// Bytes that may be written in a folder; `None` where the system does not say.
 #[cfg(unix)]

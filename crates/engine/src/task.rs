@@ -6,9 +6,10 @@ use remaster_model::{Build, Params, Scope};
 use remaster_plan::{Candidate, Clip, Cost, Direction, Job, Plan, VERSION};
 
 use crate::error::EngineError;
+use crate::guard::Lane;
 use crate::io::{Event, Sink, Source, Summary};
 use crate::measure::{Planner, measure};
-use crate::session::{Session, Settings, run};
+use crate::session::{Open, Session, Settings, run};
 
 /// One clip to take through one half.
 pub struct Task {
@@ -67,6 +68,8 @@ impl Task {
             channels,
             spill: std::env::temp_dir(),
             cancel: CancelToken::default(),
+            recovery: None,
+            open: Open::default(),
         };
         Task { half, job, settings }
     }
@@ -107,8 +110,13 @@ impl Task {
     }
 
     /// Opens the device.
-    pub fn start<'a>(&'a self, plan: &'a Plan) -> Result<Session<'a>, EngineError> {
+    pub fn start(&self, plan: &Plan) -> Result<Session<'_>, EngineError> {
         Session::start(plan, self.half.as_ref(), &self.settings)
+    }
+
+    /// For a run that goes on when the device fails.
+    pub fn lane(&self, plan: &Plan) -> Lane<'_> {
+        Lane { half: self.half.as_ref(), settings: &self.settings, plan: plan.clone() }
     }
 
     /// Runs the whole clip.

@@ -4,14 +4,17 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Bench, WHOLE, build, direction, way};
 use remaster_compute::gpu::{Gpu, GpuCounts, GpuDevice};
 use remaster_compute::meter::Meter;
 use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape};
+use remaster_engine::{Open, Pace, Recovery};
 use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Half, Module, Pass, State, VaeConfig, load};
-use remaster_plan::Clip;
-use remaster_testkit::{Rng, dry_run};
+use remaster_plan::{Budget, Candidate, Clip, Direction};
+use remaster_testkit::{Faults, Rng, dry_run};
 use remaster_weights::FormulaParams;
 
 fn device(test: &str) -> Option<GpuDevice> {
@@ -60,6 +63,34 @@ fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
         }
     }
     assert!(spilled >= 5, "only {spilled} of the plans used the spill file");
+}
+
+#[test]
+fn a_lost_device_is_opened_again_and_goes_on_with_the_same_bits() {
+    let Some(device) = device("a_lost_device_is_opened_again_and_goes_on_with_the_same_bits") else { return };
+    for direction in [Direction::Encode, Direction::Decode] {
+        let clip = Clip::new(13, 16, 24).unwrap();
+        let build = build(DType::F32, true);
+        let mut bench = Bench::new(&VaeConfig::tiny(), direction, clip, Backend::Gpu(device), build);
+        let budget = Budget::Apart { vram: 1 << 40, ram: 1 << 40, disk: 1 << 40 };
+        let plan = bench.plan(Candidate { slice: 4, ..WHOLE });
+        let mut lost_at = |calls: Vec<u64>| {
+            let faults = Faults::default();
+            faults.lose_at(calls);
+            let pace = Some(Pace { every: Duration::ZERO, times: 0 });
+            bench.task.settings.recovery = Some(Recovery { budget, pace });
+            let open = faults.clone();
+            bench.task.settings.open =
+                Open::with(move |backend, cap, cancel| open.open(backend, cap, cancel));
+            let made = bench.run(&plan).unwrap().0;
+            (made, faults)
+        };
+        let (whole, faults) = lost_at(Vec::new());
+        let (cut, faults) = lost_at(vec![faults.calls() * 2 / 3]);
+        let opened = faults.opened();
+        assert!(opened.len() == 2 && opened[1] < opened[0], "{opened:?}");
+        assert!(same(&cut, &whole), "{direction:?}");
+    }
 }
 
 /// Slices of one latent each, of a decoder of this size.

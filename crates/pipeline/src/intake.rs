@@ -19,16 +19,43 @@ pub(crate) const WAITING: usize = 4;
 /// Frames that may be needed again to fill up the end: a clip is at most 3 frames short of 4n + 1.
 const LAST: usize = 4;
 
+/// Opens a clip again, from its first frame.
+pub type Again<'a> =
+    Box<dyn FnMut() -> Result<Box<dyn FrameSource>, Box<dyn std::error::Error + Send + Sync>> + 'a>;
+
+/// Frames of a clip, and how to get them once more.
+pub struct Footage<'a> {
+    /// The frames.
+    pub source: Box<dyn FrameSource>,
+    /// `None` for what can only be read once, such as a pipe.
+    pub again: Option<Again<'a>>,
+}
+
+impl From<Box<dyn FrameSource>> for Footage<'_> {
+    fn from(source: Box<dyn FrameSource>) -> Self {
+        Footage { source, again: None }
+    }
+}
+
 /// What a frame has beside its colours.
 pub(crate) struct Beside {
     pub(crate) pts: i64,
     pub(crate) alpha: Option<Vec<f32>>,
 }
 
+/// Where the thread sends what does not go through the network.
+struct Aside {
+    to: Sender<Beside>,
+    /// Frames it was sent for.
+    sent: usize,
+}
+
 /// The engine's end of the decoding thread.
-pub(crate) struct Intake {
+pub(crate) struct Intake<'a> {
+    geometry: Geometry,
+    again: Option<Again<'a>>,
     frames: Option<Receiver<Result<Vec<f32>, MediaError>>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Option<Aside>>>,
     last: VecDeque<Arc<Vec<f32>>>,
     /// Frames that came.
     seen: usize,
@@ -37,21 +64,39 @@ pub(crate) struct Intake {
     over: bool,
 }
 
-impl Intake {
+impl<'a> Intake<'a> {
     /// Starts to decode. What does not go through the network comes out at the other end.
-    pub(crate) fn start(source: Box<dyn FrameSource>, geometry: Geometry) -> (Self, Receiver<Beside>) {
-        let (to, frames) = sync_channel(WAITING);
-        let (aside, beside) = channel();
-        let thread = std::thread::spawn(move || decode(source, geometry, &to, &aside));
-        let intake = Intake {
-            frames: Some(frames),
-            thread: Some(thread),
+    pub(crate) fn start(footage: Footage<'a>, geometry: Geometry) -> (Self, Receiver<Beside>) {
+        let (to, beside) = channel();
+        let mut intake = Intake {
+            geometry,
+            again: footage.again,
+            frames: None,
+            thread: None,
             last: VecDeque::new(),
             seen: 0,
             given: 0,
             over: false,
         };
+        intake.run(footage.source, Some(Aside { to, sent: 0 }), 0);
         (intake, beside)
+    }
+
+    /// Decodes from frame `skip` on.
+    fn run(&mut self, source: Box<dyn FrameSource>, aside: Option<Aside>, skip: usize) {
+        let (to, frames) = sync_channel(WAITING);
+        let geometry = self.geometry;
+        self.thread = Some(std::thread::spawn(move || decode(source, geometry, skip, &to, aside)));
+        self.frames = Some(frames);
+        self.last.clear();
+        (self.seen, self.given, self.over) = (skip, skip, false);
+    }
+
+    /// Ends the thread. What it gives back is there if it did not come to the end of the clip.
+    fn stop(&mut self) -> Option<Aside> {
+        // A thread that waits to send sees that nobody listens any more.
+        drop(self.frames.take());
+        self.thread.take().and_then(|thread| thread.join().ok()).flatten()
     }
 
     /// Frames of the clip so far, without what fills up its end.
@@ -76,7 +121,7 @@ impl Intake {
             }
         }
         // 4n + 1 by frames that go back the way they came.
-        if self.seen == 0 || self.given % 4 == 1 {
+        if self.last.is_empty() || self.given % 4 == 1 {
             return Ok(None);
         }
         let index = mirror_index(self.given, self.seen);
@@ -85,7 +130,7 @@ impl Intake {
     }
 }
 
-impl Source for Intake {
+impl Source for Intake<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         let length = shape.len() / shape.t.max(1);
         for (i, out) in out.chunks_exact_mut(length.max(1)).take(shape.t).enumerate() {
@@ -99,41 +144,67 @@ impl Source for Intake {
         }
         Ok(shape.t)
     }
-}
 
-impl Drop for Intake {
-    fn drop(&mut self) {
-        // A thread that waits to send sees that nobody listens any more.
-        drop(self.frames.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Decodes from the start again: times and alpha of frames that went out before are not sent twice.
+    fn back_to(&mut self, frame: usize) -> Result<(), SourceError> {
+        let Some(again) = &mut self.again else {
+            return Err(SourceError("a pipe cannot be read twice".into()));
+        };
+        let source = again().map_err(SourceError)?;
+        let aside = self.stop();
+        // The end of a clip needs the last frames before it.
+        self.run(source, aside, frame.saturating_sub(LAST));
+        while self.given < frame {
+            let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
+            if next.is_none() || self.over {
+                let reason = format!("it had {frame} frames and now has {}", self.seen);
+                return Err(SourceError(reason.into()));
+            }
+            self.given += 1;
         }
+        Ok(())
     }
 }
 
+impl Drop for Intake<'_> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The thread. Gives `aside` back if it was stopped before the end of the clip.
 fn decode(
     mut source: Box<dyn FrameSource>,
     geometry: Geometry,
+    skip: usize,
     to: &SyncSender<Result<Vec<f32>, MediaError>>,
-    aside: &Sender<Beside>,
-) {
+    mut aside: Option<Aside>,
+) -> Option<Aside> {
     let mut frame = Frame::new(0, 0, 3);
-    loop {
+    for number in 0.. {
         let prepared = match source.next(&mut frame) {
-            Ok(None) => return,
+            Ok(None) => return None,
+            Ok(Some(_)) if number < skip => continue,
             Ok(Some(pts)) => {
                 let (data, alpha) = geometry.prepare(&frame);
                 // Sent first, so that it is there when the frame comes out.
-                let _ = aside.send(Beside { pts, alpha });
+                if let Some(aside) = aside.as_mut().filter(|a| a.sent == number) {
+                    let _ = aside.to.send(Beside { pts, alpha });
+                    aside.sent += 1;
+                }
                 Ok(data)
             }
             Err(error) => Err(error),
         };
         let failed = prepared.is_err();
-        if to.send(prepared).is_err() || failed {
-            return;
+        if to.send(prepared).is_err() {
+            break;
+        }
+        if failed {
+            return None;
         }
     }
+    aside
 }
 
 #[cfg(test)]
@@ -176,19 +247,25 @@ mod tests {
         }
     }
 
-    fn through(frames: usize) -> Vec<usize> {
-        let (mut intake, beside) =
-            Intake::start(Box::new(numbers(frames)), Geometry::new([16, 16], Default::default()));
+    /// Everything that is left, in slices of four.
+    fn rest(intake: &mut Intake<'_>) -> Vec<usize> {
         let mut all = Vec::new();
         loop {
             let mut out = vec![0.0; 4 * 16 * 16 * 3];
             let got = intake.read(Shape::new(4, 16, 16, 3), &mut out).unwrap();
             all.extend(out.chunks(16 * 16 * 3).take(got).map(|f| ((f[0] + 1.0) / 2.0).round() as usize));
             if got < 4 {
-                break;
+                return all;
             }
         }
+    }
+
+    fn through(frames: usize) -> Vec<usize> {
+        let source: Box<dyn FrameSource> = Box::new(numbers(frames));
+        let (mut intake, beside) = Intake::start(source.into(), Geometry::new([16, 16], Default::default()));
+        let all = rest(&mut intake);
         assert_eq!(intake.seen(), frames);
+        assert!(intake.back_to(0).is_err());
         drop(intake);
         assert_eq!(beside.iter().count(), frames);
         all
@@ -202,5 +279,40 @@ mod tests {
         assert_eq!(through(1), [0]);
         assert_eq!(through(2), [0, 1, 1, 1, 1]);
         assert_eq!(through(0), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_clip_that_goes_back_is_the_same_and_its_times_come_once() {
+        for frames in [1, 2, 6, 8, 23] {
+            let whole = through(frames);
+            for (read, back) in (0..=whole.len()).flat_map(|r| (0..=r.min(frames)).map(move |b| (r, b))) {
+                let footage = Footage {
+                    source: Box::new(numbers(frames)),
+                    again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
+                };
+                let (mut intake, beside) =
+                    Intake::start(footage, Geometry::new([16, 16], Default::default()));
+                let mut out = vec![0.0; read * 16 * 16 * 3];
+                assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
+                intake.back_to(back).unwrap();
+                assert_eq!(rest(&mut intake), whole[back..], "{frames}: {read} read, back to {back}");
+                assert_eq!(intake.seen(), frames);
+                drop(intake);
+                let times: Vec<i64> = beside.iter().map(|b| b.pts).collect();
+                assert_eq!(times, (1..=frames as i64).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_clip_that_got_shorter_is_an_error() {
+        for frames in 0..8 {
+            let footage = Footage {
+                source: Box::new(numbers(9)),
+                again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
+            };
+            let (mut intake, _beside) = Intake::start(footage, Geometry::new([16, 16], Default::default()));
+            assert!(intake.back_to(8).is_err(), "{frames}");
+        }
     }
 }

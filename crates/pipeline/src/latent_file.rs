@@ -287,7 +287,9 @@ impl Source for LatentReader<'_> {
             Some(input) => input,
             None => {
                 let mut file = File::open(&self.file.path).map_err(|e| failed(e.to_string()))?;
-                file.seek(SeekFrom::Start(self.file.start)).map_err(|e| failed(e.to_string()))?;
+                let Shape { h, w, c, .. } = self.file.shape;
+                let start = self.file.start + (4 * self.read * h * w * c) as u64;
+                file.seek(SeekFrom::Start(start)).map_err(|e| failed(e.to_string()))?;
                 self.input.insert(BufReader::with_capacity(1 << 16, file))
             }
         };
@@ -300,5 +302,10 @@ impl Source for LatentReader<'_> {
         }
         self.read += frames;
         Ok(frames)
+    }
+
+    fn back_to(&mut self, frame: usize) -> Result<(), SourceError> {
+        (self.input, self.read) = (None, frame.min(self.file.shape.t));
+        Ok(())
     }
 }

@@ -20,6 +20,11 @@ impl Latents {
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
+
+    /// Forgets them: they will be made again.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
 }
 
 /// The mean of moments, latent by latent.

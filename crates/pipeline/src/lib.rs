@@ -17,5 +17,6 @@ mod run;
 
 pub use error::PipelineError;
 pub use geometry::{Geometry, Resize};
+pub use intake::{Again, Footage};
 pub use latent_file::{About, LatentFile};
 pub use run::{Done, Event, Half, decode, encode, held_bytes, roundtrip};

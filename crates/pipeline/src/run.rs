@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use remaster_engine::{Event as EngineEvent, Sink, Source, Task};
-use remaster_media::{FrameSink, FrameSource};
+use remaster_engine::{EngineError, Event as EngineEvent, Guarded, Sink, Source, Task};
+use remaster_media::FrameSink;
 use remaster_plan::Plan;
 
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
-use crate::intake::{self, Intake};
+use crate::intake::{self, Footage, Intake};
 use crate::latent_file::{About, LatentFile, LatentReader, LatentWriter};
 use crate::latents::Latents;
 use crate::outlet::{self, Outlet};
@@ -74,47 +74,72 @@ pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
     (intake::WAITING as u64 + 6) * padded + (outlet::WAITING as u64 + 1) * slice * padded + 6 * source
 }
 
-/// A half under way.
+/// Halves under way.
 struct Running<'a> {
-    session: remaster_engine::Session<'a>,
-    phase: &'static str,
-    /// Frames that were told of.
-    told: usize,
+    run: Guarded<'a>,
+    phases: Vec<&'static str>,
+    /// Frames of each half that were told of.
+    told: Vec<usize>,
+}
+
+/// What the engine says, as far as it is of interest here.
+fn pass(phase: &'static str, event: &EngineEvent<'_>, events: Events<'_>) {
+    match event {
+        EngineEvent::TileDone { tile, of } => events(Event::Tile { phase, tile: *tile, of: *of }),
+        EngineEvent::Warning(text) => events(Event::Warning(text)),
+        _ => {}
+    }
 }
 
 impl<'a> Running<'a> {
-    fn start(half: &Half<'a>) -> Result<Self, PipelineError> {
-        let phase = half.plan.job.direction.name();
-        Ok(Running { session: half.task.start(half.plan)?, phase, told: 0 })
+    fn start(halves: &[Half<'a>], events: Events<'_>) -> Result<Self, PipelineError> {
+        let lanes = halves.iter().map(|half| half.task.lane(half.plan)).collect();
+        let run = Guarded::start(lanes, &mut |event| pass("", &event, events))?;
+        let phases = halves.iter().map(|half| half.plan.job.direction.name()).collect();
+        events(Event::Loaded);
+        Ok(Running { run, phases, told: vec![0; halves.len()] })
     }
 
-    /// Takes a slice through and returns how long the network computed.
+    /// Takes a slice through half number `i` and returns how long the network computed.
     fn advance(
         &mut self,
+        i: usize,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
         events: Events<'_>,
-    ) -> Result<Duration, PipelineError> {
+    ) -> Result<Duration, EngineError> {
         let started = Instant::now();
         let mut source = Timed { source, waited: Duration::ZERO };
         let mut sink = TimedSink { sink, waited: Duration::ZERO };
-        let phase = self.phase;
-        self.session.advance(&mut source, &mut sink, &mut |step| {
-            if let EngineEvent::TileDone { tile, of } = step {
-                events(Event::Tile { phase, tile, of });
-            }
-        })?;
+        let phase = self.phases[i];
+        self.run.advance(i, &mut source, &mut sink, &mut |event| pass(phase, &event, events))?;
         Ok(started.elapsed().saturating_sub(source.waited + sink.waited))
     }
 
-    /// Tells of a slice; the clip has `clip` frames as far as is known. What fills up its end is no part of it.
-    fn tell(&mut self, busy: Duration, clip: usize, events: Events<'_>) {
-        let summary = self.session.summary();
+    /// Tells of a slice; the clip has `clip` frames as far as is known. What fills up its end is no part of it,
+    /// and what is made again was told of.
+    fn tell(&mut self, i: usize, busy: Duration, clip: usize, events: Events<'_>) {
+        let (phase, summary) = (self.phases[i], self.run.summary(i));
         // An encoder takes frames, a decoder gives them.
-        let through = if self.phase == "encode" { self.session.seen() } else { summary.frames };
-        let frames = through.min(clip).saturating_sub(self.told);
-        events(Event::Advanced { phase: self.phase, frames, busy, device_peak: summary.device_peak });
-        self.told += frames;
+        let through = if phase == "encode" { self.run.seen(i) } else { summary.frames };
+        let frames = through.min(clip).saturating_sub(self.told[i]);
+        events(Event::Advanced { phase, frames, busy, device_peak: summary.device_peak });
+        self.told[i] += frames;
+    }
+
+    fn keep(&mut self, events: Events<'_>) -> Result<(), EngineError> {
+        self.run.keep(&mut |event| pass("", &event, events))
+    }
+
+    /// After an error: goes on if it was the device's.
+    fn recover(
+        &mut self,
+        error: EngineError,
+        source: &mut dyn Source,
+        events: Events<'_>,
+    ) -> Result<(), PipelineError> {
+        let mut tell = |event: EngineEvent<'_>| pass("", &event, events);
+        Ok(self.run.recover(error, &mut |frame| source.back_to(frame), &mut tell)?)
     }
 }
 
@@ -134,6 +159,10 @@ impl Source for Timed<'_> {
         let result = self.source.read(shape, out);
         self.waited += started.elapsed();
         result
+    }
+
+    fn back_to(&mut self, frame: usize) -> Result<(), remaster_engine::SourceError> {
+        self.source.back_to(frame)
     }
 }
 
@@ -158,7 +187,7 @@ impl Sink for TimedSink<'_> {
 /// Frames to latents and back. The halves take turns slice by slice, so the first frames are written while the
 /// last ones are still to be read. `clamp` cuts results to the range of pictures.
 pub fn roundtrip(
-    source: Box<dyn FrameSource>,
+    footage: Footage<'_>,
     sink: Box<dyn FrameSink>,
     geometry: Geometry,
     halves: [Half<'_>; 2],
@@ -166,18 +195,24 @@ pub fn roundtrip(
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
     let channels = halves[1].task.settings.channels[0];
-    let (mut encoder, mut decoder) = (Running::start(&halves[0])?, Running::start(&halves[1])?);
-    events(Event::Loaded);
-    let (mut intake, beside) = Intake::start(source, geometry);
+    let mut running = Running::start(&halves, events)?;
+    let (mut intake, beside) = Intake::start(footage, geometry);
     let mut outlet = Outlet::start(sink, geometry, clamp, beside);
     let mut latents = Latents::new(channels);
-    while !decoder.session.is_done() {
-        if encoder.session.is_done() || latents.len() >= decoder.session.wants() {
-            let busy = decoder.advance(&mut latents, &mut outlet, events)?;
-            decoder.tell(busy, intake.seen(), events);
-        } else {
-            let busy = encoder.advance(&mut intake, &mut latents, events)?;
-            encoder.tell(busy, intake.seen(), events);
+    while !running.run.is_done(1) {
+        let decodes = running.run.is_done(0) || latents.len() >= running.run.wants(1);
+        let step = match decodes {
+            true => running.advance(1, &mut latents, &mut outlet, events),
+            false => running.advance(0, &mut intake, &mut latents, events),
+        };
+        let step = step.and_then(|busy| {
+            running.tell(usize::from(decodes), busy, intake.seen(), events);
+            // Slices of one half are multiples of those of the other, so every few of them nothing waits.
+            if latents.len() == 0 { running.keep(events) } else { Ok(()) }
+        });
+        if let Err(error) = step {
+            latents.clear();
+            running.recover(error, &mut intake, events)?;
         }
     }
     events(Event::Finishing);
@@ -189,7 +224,7 @@ pub fn roundtrip(
 
 /// Frames to a latent file at `path`.
 pub fn encode(
-    source: Box<dyn FrameSource>,
+    footage: Footage<'_>,
     path: &Path,
     overwrite: bool,
     geometry: Geometry,
@@ -197,14 +232,18 @@ pub fn encode(
     channels: usize,
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
-    let about = About::new(source.format(), geometry);
-    let mut encoder = Running::start(&half)?;
-    events(Event::Loaded);
-    let (mut intake, beside) = Intake::start(source, geometry);
+    let about = About::new(footage.source.format(), geometry);
+    let mut running = Running::start(&[half], events)?;
+    let (mut intake, beside) = Intake::start(footage, geometry);
     let mut writer = LatentWriter::create(path, overwrite, about, channels)?;
-    while !encoder.session.is_done() {
-        let busy = encoder.advance(&mut intake, &mut writer, events)?;
-        encoder.tell(busy, intake.seen(), events);
+    while !running.run.is_done(0) {
+        let step = running.advance(0, &mut intake, &mut writer, events).and_then(|busy| {
+            running.tell(0, busy, intake.seen(), events);
+            running.keep(events)
+        });
+        if let Err(error) = step {
+            running.recover(error, &mut intake, events)?;
+        }
     }
     events(Event::Finishing);
     let started = Instant::now();
@@ -221,8 +260,7 @@ pub fn decode(
     clamp: bool,
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
-    let mut decoder = Running::start(&half)?;
-    events(Event::Loaded);
+    let mut running = Running::start(&[half], events)?;
     let mut reader = LatentReader::new(file);
     let (to, beside) = std::sync::mpsc::channel();
     for pts in file.timestamps() {
@@ -230,9 +268,14 @@ pub fn decode(
     }
     drop(to);
     let mut outlet = Outlet::start(sink, file.about().geometry, clamp, beside);
-    while !decoder.session.is_done() {
-        let busy = decoder.advance(&mut reader, &mut outlet, events)?;
-        decoder.tell(busy, file.timestamps().len(), events);
+    while !running.run.is_done(0) {
+        let step = running.advance(0, &mut reader, &mut outlet, events).and_then(|busy| {
+            running.tell(0, busy, file.timestamps().len(), events);
+            running.keep(events)
+        });
+        if let Err(error) = step {
+            running.recover(error, &mut reader, events)?;
+        }
     }
     events(Event::Finishing);
     let started = Instant::now();

@@ -1,8 +1,10 @@
-//! What the tests share: numbers from a seed, and the op suite that every backend must pass.
+//! What the tests share: numbers from a seed, the op suite that every backend must pass, and devices that fail.
 
 mod clip;
+mod faulty;
 pub mod op_cases;
 mod rng;
 
 pub use clip::{dry_run, run_clip};
+pub use faulty::Faults;
 pub use rng::{Noise, Rng};

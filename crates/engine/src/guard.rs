@@ -1,0 +1,322 @@
+//! A run that outlives its device.
+
+use remaster_compute::{Backend, ComputeError, HostTensor, Shape};
+use remaster_model::vae::Half;
+use remaster_plan::{Budget, Direction, Mode, Plan, TIME, bytes};
+
+use crate::checkpoint::{Checkpoint, Pace};
+use crate::error::EngineError;
+use crate::io::{Event, Sink, SinkError, Source, SourceError, Summary};
+use crate::replan::replan;
+use crate::session::{Session, Settings};
+
+/// What a run may do when its device fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovery {
+    /// What the plan was chosen for. A smaller one is looked for within it.
+    pub budget: Budget,
+    /// How often the state is saved; `None` for never: a lost device then starts the clip anew.
+    pub pace: Option<Pace>,
+}
+
+impl Recovery {
+    /// Within a budget. Only state on a device that can be lost is saved.
+    pub fn new(backend: &Backend, budget: Budget) -> Self {
+        let stays = matches!(backend, Backend::Cpu { .. } | Backend::Reference);
+        Recovery { budget, pace: (!stays).then(Pace::default) }
+    }
+}
+
+/// One half with the plan for it.
+pub struct Lane<'a> {
+    /// The network.
+    pub half: &'a dyn Half,
+    /// Where.
+    pub settings: &'a Settings,
+    /// How.
+    pub plan: Plan,
+}
+
+/// The sessions of a run: one, or two where the first makes what the second takes. When their device is full or
+/// lost they are planned anew within less, once, and go on from the state that was saved last. A fault after
+/// another state was saved counts as the first again.
+pub struct Guarded<'a> {
+    lanes: Vec<Lane<'a>>,
+    /// One per lane; none after an error.
+    sessions: Vec<Session<'a>>,
+    checkpoint: Checkpoint,
+    /// Result frames of the last lane that its sink has.
+    delivered: usize,
+    /// Planned anew since the state was saved.
+    tried: bool,
+    /// What sessions of devices that failed had used.
+    used: Vec<Summary>,
+}
+
+impl<'a> Guarded<'a> {
+    /// Opens the device and loads the weights.
+    pub fn start(lanes: Vec<Lane<'a>>, events: &mut dyn FnMut(Event<'_>)) -> Result<Self, EngineError> {
+        let mut told = Vec::new();
+        for text in lanes.iter().filter_map(|lane| differs(&lane.plan.how.mode)) {
+            if !told.contains(&text) {
+                told.push(text);
+                events(Event::Warning(text.into()));
+            }
+        }
+        let folder = lanes.first().map(|lane| lane.settings.spill.clone()).unwrap_or_default();
+        // Nothing is saved unless every half can go on from it.
+        let paces = lanes.iter().map(|lane| lane.settings.recovery.and_then(|r| r.pace));
+        let pace = paces.reduce(|a, b| a.and(b)).flatten();
+        let used = vec![Summary::default(); lanes.len()];
+        let mut run = Guarded {
+            checkpoint: Checkpoint::new(folder, pace),
+            sessions: Vec::new(),
+            delivered: 0,
+            tried: false,
+            used,
+            lanes,
+        };
+        match run.open() {
+            Ok(()) => {}
+            Err(error) => run.again(error, events)?,
+        }
+        Ok(run)
+    }
+
+    /// Whether the whole clip went through half number `i`.
+    pub fn is_done(&self, i: usize) -> bool {
+        self.sessions.get(i).is_none_or(Session::is_done)
+    }
+
+    /// Input frames that the next slice of half number `i` takes; 0 at the end.
+    pub fn wants(&self, i: usize) -> usize {
+        self.sessions.get(i).map_or(0, Session::wants)
+    }
+
+    /// Input frames that went through half number `i`.
+    pub fn seen(&self, i: usize) -> usize {
+        self.sessions.get(i).map_or(0, Session::seen)
+    }
+
+    /// What half number `i` used so far.
+    pub fn summary(&self, i: usize) -> Summary {
+        let before = self.used.get(i).copied().unwrap_or_default();
+        self.sessions.get(i).map_or(before, |session| most(before, session.summary()))
+    }
+
+    /// Takes the next slice through half number `i`. Of the last half, frames that the sink has already are not
+    /// given to it again.
+    pub fn advance(
+        &mut self,
+        i: usize,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EngineError> {
+        let last = i + 1 == self.lanes.len();
+        let Some(session) = self.sessions.get_mut(i) else { return Ok(()) };
+        if !last {
+            return session.advance(source, sink, events);
+        }
+        session.advance(source, &mut Once { sink, delivered: &mut self.delivered }, events)
+    }
+
+    /// Saves the state if it is time. Nothing may be on its way between the halves.
+    pub fn keep(&mut self, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
+        let between = self.sessions.iter().all(|s| s.seen() > 0 && !s.is_done());
+        if !between || !self.checkpoint.is_due() {
+            return Ok(());
+        }
+        if !self.has_room() {
+            self.checkpoint.stop();
+            return Ok(());
+        }
+        match self.checkpoint.save(&mut self.sessions) {
+            Ok(()) => {
+                self.tried = false;
+                Ok(())
+            }
+            Err(error) if error.fault().is_some() || error.is_cancelled() => Err(error),
+            Err(error) => {
+                self.checkpoint.stop();
+                let from = self.start_in_words();
+                events(Event::Warning(format!(
+                    "the state of the run is not saved any more, and a lost device would begin {from}: {error}"
+                )));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the budget for disk has room for the state twice: a new one is written beside the old one.
+    fn has_room(&self) -> bool {
+        self.lanes.iter().zip(&self.sessions).all(|(lane, session)| {
+            let needed = lane.plan.peaks.disk.saturating_add(session.state_bytes().saturating_mul(2));
+            let Some(recovery) = lane.settings.recovery else { return false };
+            let (Budget::Shared { disk, .. } | Budget::Apart { disk, .. }) = recovery.budget;
+            needed <= disk
+        })
+    }
+
+    /// After `error`: plans anew within less and goes back to the last saved state, or to the start. `back` brings
+    /// the source of the first half to an input frame. The error itself if it is not the device's, if this was
+    /// tried before, or if the source cannot go back.
+    pub fn recover(
+        &mut self,
+        error: EngineError,
+        back: &mut dyn FnMut(usize) -> Result<(), SourceError>,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EngineError> {
+        if !self.may_try(&error) {
+            self.close();
+            return Err(error);
+        }
+        self.close();
+        if let Err(why) = back(self.checkpoint.seen(0)) {
+            self.check_cancel()?;
+            events(Event::Warning(format!("the run cannot go on after its device failed: {why}")));
+            return Err(error);
+        }
+        self.again(error, events)
+    }
+
+    fn may_try(&self, error: &EngineError) -> bool {
+        error.fault().is_some() && !self.tried && self.lanes.iter().all(|l| l.settings.recovery.is_some())
+    }
+
+    /// Opens the device with plans that take less.
+    fn again(&mut self, error: EngineError, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
+        self.close();
+        let (Some(fault), true) = (error.fault(), self.may_try(&error)) else { return Err(error) };
+        self.tried = true;
+        let mut plans = Vec::new();
+        for (i, lane) in self.lanes.iter().enumerate() {
+            self.check_cancel()?;
+            let Some(Recovery { mut budget, .. }) = lane.settings.recovery else { continue };
+            let (Budget::Shared { disk, .. } | Budget::Apart { disk, .. }) = &mut budget;
+            *disk = disk.saturating_sub(self.checkpoint.bytes(i));
+            match replan(lane, &budget, self.checkpoint.seen(i)) {
+                Ok(plan) => plans.push(plan),
+                // What went wrong first is what the person has to know.
+                Err(_) => return Err(error),
+            }
+        }
+        let changes: Vec<String> =
+            self.lanes.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
+        let from = self.start_in_words();
+        events(Event::Warning(format!(
+            "{}; the run goes on {from}: {}",
+            in_words(fault),
+            changes.join(", ")
+        )));
+        for (lane, plan) in self.lanes.iter_mut().zip(plans) {
+            events(Event::Planned(&plan));
+            lane.plan = plan;
+        }
+        self.open()
+    }
+
+    /// Planning takes seconds and reading a clip again may take minutes.
+    fn check_cancel(&self) -> Result<(), EngineError> {
+        match self.lanes.iter().any(|lane| lane.settings.cancel.is_cancelled()) {
+            true => Err(ComputeError::Cancelled.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn open(&mut self) -> Result<(), EngineError> {
+        for lane in &self.lanes {
+            self.sessions.push(Session::start(&lane.plan, lane.half, lane.settings)?);
+        }
+        self.checkpoint.restore(&mut self.sessions)
+    }
+
+    /// Lets go of the device: all sessions share it, and one that is lost must not be found again.
+    fn close(&mut self) {
+        for (used, session) in self.used.iter_mut().zip(&self.sessions) {
+            *used = most(*used, session.summary());
+        }
+        self.sessions.clear();
+    }
+
+    /// Where a run begins that goes back to the last saved state.
+    fn start_in_words(&self) -> String {
+        let decodes = self.lanes.first().is_some_and(|l| l.plan.job.direction == Direction::Decode);
+        match (self.checkpoint.seen(0), decodes) {
+            (0, _) => "from the start".into(),
+            (n, true) => format!("from frame {}", (n - 1) * TIME + 1),
+            (n, false) => format!("from frame {n}"),
+        }
+    }
+}
+
+fn most(a: Summary, b: Summary) -> Summary {
+    Summary {
+        frames: a.frames.max(b.frames),
+        device_peak: a.device_peak.max(b.device_peak),
+        host_peak: a.host_peak.max(b.host_peak),
+        disk_peak: a.disk_peak.max(b.disk_peak),
+    }
+}
+
+/// What a person should know of a mode that changes the result.
+fn differs(mode: &Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Whole | Mode::Exact { .. } => None,
+        Mode::SharedStats(_) => {
+            Some("statistics of the frame are estimated: the result differs a little from the uncut one")
+        }
+        Mode::Blend(_) => {
+            Some("tiles are computed apart and blended: seams and drift of colour are possible")
+        }
+    }
+}
+
+/// What happened, without the advice for the person: the run takes it.
+fn in_words(fault: &ComputeError) -> String {
+    match fault {
+        ComputeError::DeviceLost { device, reason } => format!("device {device} was lost ({reason})"),
+        ComputeError::DeviceMemory { device, bytes: n } => {
+            format!("device {device} has no room for {}", bytes(*n))
+        }
+        ComputeError::DeviceBindings { device, windows, most, .. } => {
+            format!("device {device} would have to bind {windows} buffers at once, {most} at most")
+        }
+        ComputeError::Device { device, reason } => format!("device {device} failed ({reason})"),
+        other => other.to_string(),
+    }
+}
+
+fn change(old: &Plan, new: &Plan) -> String {
+    let (name, before) = (old.job.direction.name(), bytes(old.peaks.device));
+    match new.how == old.how {
+        true => format!(
+            "{name} with the same plan of {before} on the device, as no smaller one gives the same result"
+        ),
+        false => format!("{name} with {} on the device instead of {before}", bytes(new.peaks.device)),
+    }
+}
+
+/// A sink that gets every frame once, also when frames are made again.
+struct Once<'a> {
+    sink: &'a mut dyn Sink,
+    delivered: &'a mut usize,
+}
+
+impl Sink for Once<'_> {
+    fn write(&mut self, first: usize, mut frames: HostTensor) -> Result<(), SinkError> {
+        let t = frames.shape.t;
+        let known = self.delivered.saturating_sub(first).min(t);
+        if known == t {
+            return Ok(());
+        }
+        if known > 0 {
+            let length = frames.data.len() / t;
+            frames.data.drain(..known * length);
+            frames.shape = Shape { t: t - known, ..frames.shape };
+        }
+        self.sink.write(first + known, frames)?;
+        *self.delivered = first + t;
+        Ok(())
+    }
+}
