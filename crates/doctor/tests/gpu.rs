@@ -65,10 +65,22 @@ goldens! {
     tiny_tiled_odd_1x104x120: 2,
     tiny_tiled_sliced_9x48x64: 2,
     tiny_tiled_image_96x72: 2,
-    #[ignore = "the real network takes minutes on a software device"]
     full_image_64x64: 4,
-    #[ignore = "the real network takes minutes on a software device"]
     full_video_5x64x64: 4,
+}
+
+/// With transformed tiles wherever a layer can have them.
+#[test]
+fn winograd_passes_too() {
+    let name = "winograd_passes_too";
+    let Some(Backend::Gpu(device)) = backend(name) else { return };
+    let winograd = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "winograd").unwrap();
+    for golden in ["tiny_mod_resnet", "tiny_video_9x48x80", "tiny_tiled_5x112x144"] {
+        for stage in stages(golden, Backend::Gpu(with_variant(device, &winograd)), DType::F32) {
+            println!("{golden}/{}: {:.2e}", stage.stage, stage.max_abs);
+            assert!(stage.passed, "{golden}/{} is off by {:e}", stage.stage, stage.max_abs);
+        }
+    }
 }
 
 #[test]
@@ -101,7 +113,6 @@ fn matrix_units_keep_the_golden_as_well_as_other_kernels() {
 }
 
 #[test]
-#[ignore = "the real network takes minutes on a software device"]
 fn f16_storage_keeps_50_db_against_f32_on_the_full_network() {
     let name = "f16_storage_keeps_50_db_against_f32_on_the_full_network";
     let Some(backend) = backend(name) else { return };

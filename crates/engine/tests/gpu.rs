@@ -148,7 +148,6 @@ fn a_steady_slice_makes_nothing_anew_in_the_small_network() {
 }
 
 #[test]
-#[ignore = "the real network takes a minute on a software device"]
 fn a_steady_slice_makes_nothing_anew_in_the_full_network() {
     let Some(device) = device("a_steady_slice_makes_nothing_anew_in_the_full_network") else { return };
     steady(device, &VaeConfig::full(), [1, 1]);

@@ -130,20 +130,21 @@ fn what_lies_beside_an_arena_of_any_size_is_counted() {
         let before = Counted::now(&watch);
         let arena = (mib << 20) + 4096;
         let mut gpu = Gpu::new(device, arena, CancelToken::default()).unwrap();
-        let shape = Shape::new(1, 16, 16, 16);
+        // Two tensors that fill it.
+        let shape = Shape::new(1, (mib as usize) << 5, 64, 64);
         let (x, y) = (gpu.alloc(shape, DType::F32).unwrap(), gpu.alloc(shape, DType::F32).unwrap());
-        gpu.upload(&vec![1.0; shape.len()], x.view()).unwrap();
+        gpu.upload(&vec![1.0; 64 * 64], x.view().rows(0..1)).unwrap();
         gpu.copy(x.view(), y.view()).unwrap();
-        let mut out = vec![0.0; shape.len()];
-        gpu.download(y.view(), &mut out).unwrap();
-        assert_eq!(out, vec![1.0; shape.len()]);
+        let mut out = vec![0.0; 64 * 64];
+        gpu.download(y.view().rows(0..1), &mut out).unwrap();
+        assert!(out.iter().all(|v| *v == 1.0));
         let taken = Counted::now(&watch).since(before);
         println!("arena of {arena} bytes: {} beside it, {taken:?}", taken.reserved.saturating_sub(arena));
         let planned = arena + fixed;
         assert!(taken.reserved <= planned, "{taken:?} for {arena} + {fixed}");
         if let (true, Some(resident)) = (software, taken.resident) {
             assert!(resident <= planned / 10 * 11, "{taken:?} for {planned}");
-            // wgpu clears the arena before its first use, so it is really there.
+            // All of it was written, so it is really there.
             assert!(mib < 300 || resident >= arena / 10 * 9, "{taken:?} for {arena}");
         }
     }

@@ -25,11 +25,9 @@ pub(in crate::gpu) struct Blocks {
 }
 
 impl Blocks {
-    /// Variants for a device: 32 by 32 sums for each of four subgroups, and of two.
+    /// Variants for a device: four subgroups with two by two matrices of sums each, and with four by four.
     pub(in crate::gpu) fn variants(size: usize, subgroup: usize) -> [Blocks; 2] {
-        let n = 32 / size;
-        let of = |rows, columns, deep| Blocks { size, down: n, across: n, rows, columns, deep, subgroup };
-        [of(2, 2, 32 / size), of(2, 1, 16 / size)]
+        [2, 4].map(|n| Blocks { size, down: n, across: n, rows: 2, columns: 2, deep: 2, subgroup })
     }
 
     pub(in crate::gpu) fn threads(&self) -> usize {
