@@ -78,7 +78,7 @@ impl Sizing for GpuSizing {
     }
 }
 
-/// Where the values of a view lie: the bytes of its tensor, and numbers of values from their start.
+/// Where the values of a view lie: bytes of the arena, and numbers of values from their start.
 #[derive(Clone, Debug)]
 struct Place {
     range: Range<u64>,
@@ -137,17 +137,20 @@ impl Gpu {
         Ok(buffer.offset())
     }
 
-    /// Kernels count values with 32 bits.
+    /// From the first value of a view to its last. Kernels count values with 32 bits.
     fn place(&self, op: &'static str, what: &'static str, view: &View<'_>) -> Result<Place, ComputeError> {
         let offset = self.address(op, what, view.tensor().buffer())?;
-        let whole = view.tensor().shape();
-        let most = u32::MAX as usize - (1 << 16);
-        ensure(whole.len() <= most, op, what, format!("{} values", whole.len()), format!("at most {most}"))?;
+        let (whole, part, size) = (view.tensor().shape(), view.shape(), view.dtype().bytes() as u64);
         let row = whole.w * whole.c;
         let above = view.row_range().start - view.tensor().band().first;
+        let first = (view.first_frame() * whole.h + above) * row;
+        let values = (part.t.saturating_sub(1) * whole.h + part.h) * row;
+        let most = u32::MAX as usize - (1 << 16);
+        ensure(values <= most, op, what, format!("{values} values"), format!("at most {most}"))?;
+        let start = offset + first as u64 * size;
         Ok(Place {
-            range: offset..offset + (whole.len() * view.dtype().bytes()) as u64,
-            skip: (view.first_frame() * whole.h + above) * row,
+            range: start / 16 * 16..start + values as u64 * size,
+            skip: (start % 16 / size) as usize,
             frame: whole.h * row,
             row0: view.row_range().start,
         })

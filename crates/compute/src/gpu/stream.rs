@@ -220,15 +220,12 @@ impl Stream {
     }
 
     /// Lays windows over the operands and says where each starts in its first one. An operand that this
-    /// dispatch does without stands where the output does.
+    /// dispatch does without gets some window, which nobody reads.
     fn reach(&mut self, kernel: Kernel, params: &Params, words: &mut Words) -> Reach {
         self.windows.clear();
         let mut windows = [0; Operand::COUNT];
         let nothing = 0..1;
-        let range = |o: Operand| {
-            let output = &params.ranges[Operand::Y as usize];
-            params.ranges[o as usize].as_ref().or(output.as_ref()).unwrap_or(&nothing)
-        };
+        let range = |o: Operand| params.ranges[o as usize].as_ref().unwrap_or(&nothing);
         for operand in kernel.operands() {
             let (count, base) = self.grid.cover(range(operand), &mut self.windows);
             // More than 255 are refused below: no device binds as many.
