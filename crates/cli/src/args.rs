@@ -10,6 +10,7 @@ use remaster_plan::Direction;
 use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;
 use crate::error::CliError;
+use crate::output::Output;
 use crate::generate::{CompletionsArgs, ManArgs};
 use crate::help;
 use crate::media::{MediaArgs, ProbeArgs};
@@ -77,10 +78,10 @@ pub(crate) struct TuneArgs {
     #[arg(long = "dtype", value_name = "FORMAT", value_delimiter = ',', default_value = "f16,f32")]
     pub(crate) dtypes: Vec<DType>,
     /// Rows and columns of the frame that is timed.
-    #[arg(long, default_value_t = 128, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
+    #[arg(long, default_value_t = crate::tune::SIDE, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
     pub(crate) side: u16,
     /// Runs of each kernel; the fastest counts.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = crate::tune::REPEAT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
 }
 
@@ -248,7 +249,7 @@ pub(crate) struct Device {
     /// Kernels of the cpu backend: auto, portable, avx2, avx512 or amx; `,direct` turns Winograd off.
     #[arg(long, default_value = "auto", value_name = "PATH", env = "REMASTER_CPU_PATH")]
     cpu_path: CpuPath,
-    /// Use the first kernels of a GPU, whatever `remaster tune` found.
+    /// Use the first kernels of a GPU: neither look for the fastest ones nor use what `remaster tune` found.
     #[arg(long)]
     no_tune: bool,
     /// Run each upsampler step by step instead of folded into one convolution.
@@ -266,6 +267,18 @@ impl Device {
             (Backend::Gpu(device), None) => Ok(Backend::Gpu(crate::tune::apply(device, !self.no_tune))),
             (backend, Some(_)) => Err(CliError::Threads { backend: backend.name() }),
             (backend, None) => Ok(backend),
+        }
+    }
+
+    /// As `backend`, with the fastest kernels of a GPU, which are looked for if they never were.
+    #[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
+    pub(crate) fn tuned_backend(&self, out: &Output) -> Result<Backend, CliError> {
+        match self.backend()? {
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(device) if !self.no_tune => {
+                Ok(Backend::Gpu(crate::tune::tuned(device, self.dtype, out)?))
+            }
+            backend => Ok(backend),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[cfg(feature = "gpu")]
 use remaster_compute::Backend;
 use remaster_doctor::{
     DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,

@@ -87,51 +87,93 @@ fn layers(dtype: DType) -> Vec<WeightSpec> {
     found
 }
 
+/// Times every kernel in every layer.
+fn search(
+    device: GpuDevice,
+    dtype: DType,
+    side: usize,
+    repeat: usize,
+    out: &Output,
+) -> Result<(Vec<Row>, BTreeMap<String, String>), CliError> {
+    let mut rows = Vec::new();
+    let best = tune(device, &layers(dtype), side, repeat, &mut |t| {
+        out.say(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
+        let finite = |v: f64| v.is_finite().then_some(v);
+        rows.push(Row {
+            layer: t.layer.clone(),
+            kernel: t.variant.to_string(),
+            right: t.right,
+            max_abs: finite(t.max_abs),
+            seconds: finite(t.seconds),
+        });
+    })?;
+    Ok((rows, best.choices.table()))
+}
+
+/// Keeps what was found; the file it is in, unless it cannot be written.
+fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, out: &Output) -> Option<PathBuf> {
+    let file = file()?;
+    let mut kept = kept();
+    kept.devices.entry(key(device)).or_default().extend(chosen.clone());
+    let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
+    let beside = file.with_extension("new");
+    let write = || {
+        file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(&beside, text)?;
+        std::fs::rename(&beside, &file)
+    };
+    match write() {
+        Ok(()) => Some(file),
+        Err(error) => {
+            out.say(format_args!("not kept: {} cannot be written: {error}", file.display()));
+            None
+        }
+    }
+}
+
+/// Rows and columns of the frame that is timed where nobody says, and runs of each kernel.
+pub(crate) const SIDE: u16 = 128;
+pub(crate) const REPEAT: u16 = 3;
+
+/// The device with its fastest kernels for a format, which are looked for if they never were. A software device
+/// is not tuned by itself: it would take longer than most of what is done on it.
+pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<GpuDevice, CliError> {
+    let applied = apply(device, true);
+    let ending = format!(" {dtype}");
+    let known = applied.choices.table().keys().any(|layer| layer.ends_with(&ending));
+    let software = || device.info().is_some_and(|i| i.kind == "software");
+    if known || software() {
+        return Ok(applied);
+    }
+    out.say(format_args!(
+        "looking for the fastest {dtype} kernels of {device}; this is done once, --no-tune leaves it out"
+    ));
+    let (_, chosen) = search(apply(device, false), dtype, SIDE.into(), REPEAT.into(), out)?;
+    keep(device, &chosen, out);
+    let mut table = applied.choices.table();
+    table.extend(chosen);
+    Ok(GpuDevice { choices: Choices::new(table), ..applied })
+}
+
 pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
     let Backend::Gpu(device) = args.device else {
         return Err(CliError::BenchBackend);
     };
     let device = apply(device, false);
     out.say(format_args!("timing the kernels of {device}"));
-    let mut rows = Vec::new();
-    let mut chosen = BTreeMap::new();
+    let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
     for dtype in &args.dtypes {
-        let best = tune(device, &layers(*dtype), args.side.into(), args.repeat.into(), &mut |t| {
-            out.say(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
-            let finite = |v: f64| v.is_finite().then_some(v);
-            rows.push(Row {
-                layer: t.layer.clone(),
-                kernel: t.variant.to_string(),
-                right: t.right,
-                max_abs: finite(t.max_abs),
-                seconds: finite(t.seconds),
-            });
-        })?;
-        chosen.extend(best.choices.table());
-    }
-    let mut kept = kept();
-    kept.devices.entry(key(device)).or_default().extend(chosen.clone());
-    let mut path = file();
-    if let Some(file) = &path {
-        let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
-        let beside = file.with_extension("new");
-        let write = || {
-            file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            std::fs::write(&beside, text)?;
-            std::fs::rename(&beside, file)
-        };
-        if let Err(error) = write() {
-            out.say(format_args!("not kept: {} cannot be written: {error}", file.display()));
-            path = None;
-        }
+        let (rows, best) = search(device, *dtype, args.side.into(), args.repeat.into(), out)?;
+        kernels.extend(rows);
+        chosen.extend(best);
     }
     let report = Report {
         device: device.to_string(),
         fingerprint: key(device),
         side: args.side.into(),
-        kernels: rows,
+        kernels,
+        file: keep(device, &chosen, out),
         chosen,
-        file: path,
     };
     out.result(&report, || describe(&report));
     Ok(())

@@ -155,7 +155,7 @@ impl<'a> Network<'a> {
         cancel: CancelToken,
         progress: &'a mut Progress,
     ) -> Result<Self, CliError> {
-        let backend = args.device.backend()?;
+        let backend = args.device.tuned_backend(out)?;
         if args.vram.is_some() && !devices::has_memory(&backend) {
             return Err(CliError::Vram { backend: backend.name() });
         }

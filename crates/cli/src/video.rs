@@ -77,7 +77,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let _half = interrupt.pending(move || place::remove_parts(&output));
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let backend = args.device.backend()?;
+    let backend = args.device.tuned_backend(out)?;
     if args.vram.is_some() && !devices::has_memory(&backend) {
         return Err(CliError::Vram { backend: backend.name() });
     }

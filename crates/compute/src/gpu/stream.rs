@@ -38,6 +38,8 @@ pub struct GpuCounts {
 const BLOCKS: u32 = 4096;
 /// Bind groups that are kept: a slice of the whole decoder has 130 dispatches.
 const GROUPS: usize = 4096;
+/// Buffers of an arena: of 2 GiB each, the smallest that a driver of today stops at, they are 2 TiB.
+const MOST_BUFFERS: u64 = 1024;
 /// A staging buffer, and how many there are each way: one is filled while the others travel.
 const STAGE: u64 = 4 << 20;
 const STAGES: usize = 3;
@@ -102,6 +104,10 @@ impl Stream {
             limits.max_storage_buffer_binding_size,
             u64::from(limits.min_storage_buffer_offset_alignment),
         );
+        // No machine has as much; a driver may still say yes and mean it when the memory is used.
+        if grid.buffers() > MOST_BUFFERS {
+            return Err(ComputeError::DeviceMemory { device: gpu.to_string(), bytes });
+        }
         let mut counts = GpuCounts::default();
         let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
             counts.allocations += 1;
