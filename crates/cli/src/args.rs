@@ -10,12 +10,12 @@ use remaster_plan::Direction;
 use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;
 use crate::error::CliError;
-use crate::output::Output;
 use crate::generate::{CompletionsArgs, ManArgs};
 use crate::help;
 use crate::media::{MediaArgs, ProbeArgs};
 use crate::memory::{Amount, MemoryArgs};
 use crate::models::{ListArgs, VerifyArgs};
+use crate::output::Output;
 use crate::progress::ProgressArgs;
 
 /// Restore and upscale video with the SeedVR2 networks on your own machine.

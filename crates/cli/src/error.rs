@@ -19,7 +19,7 @@ use crate::interrupt::INTERRUPTED;
 pub(crate) enum CliError {
     #[error("{path} exists; use -y to overwrite it")]
     Exists { path: PathBuf },
-    #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full")]
+    #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full, or identity for video")]
     Weights { word: String },
     #[error("--threads is for the cpu backend; leave it out with {backend}")]
     Threads { backend: &'static str },

@@ -15,6 +15,7 @@ mod interrupt;
 mod media;
 mod memory;
 mod models;
+mod network;
 mod output;
 mod plan;
 mod plot;

@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
-use remaster_compute::{Backend, CancelToken, HostTensor};
-use remaster_engine::{Event, Memory, Recovery, Task};
-use remaster_model::Params;
-use remaster_model::vae::{Gaussian, VaeConfig};
+use remaster_compute::HostTensor;
+use remaster_engine::{Event, Memory, Recovery};
+use remaster_model::vae::Gaussian;
 use remaster_plan::{Clip, Direction, Plan};
-use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
@@ -16,6 +14,7 @@ use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::memory;
+use crate::network::Network;
 use crate::output::Output;
 use crate::plan;
 use crate::progress::{About, Progress, Summary};
@@ -72,36 +71,40 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let output = args.output.clone();
     let _half = interrupt.pending(move || tensors::remove_parts(&output));
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let mut network = Network::open(args, out, cancel, &mut progress)?;
-    let latent = network.config.latent;
+    let network = Network::open(args, out, &cancel)?;
+    if network.is_identity() {
+        // A tensor of latents is the mean of a distribution, which the identity does not make.
+        return Err(CliError::Weights { word: args.weights.clone() });
+    }
+    let (backend, colours, latent) = (network.backend, network.colours(), network.latent());
+    let mut run = Run { network, args, out, progress: &mut progress };
     let mut phases = Vec::new();
     let (clip, psnr) = match command {
         VaeCommand::Encode(_) => {
-            let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
+            let x = tensors::read(&args.input, FRAMES, colours)?;
             let clip = frames_of(&args.input, &x)?;
-            let z = network.encode(x, &mut phases)?;
+            let z = run.encode(x, &mut phases)?;
             tensors::write(&args.output, LATENT, &z)?;
             (clip, None)
         }
         VaeCommand::Decode(_) => {
             let z = tensors::read(&args.input, LATENT, latent)?;
-            let y = network.decode(z, &mut phases)?;
+            let y = run.decode(z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
             (frames_of(&args.input, &y)?, None)
         }
         VaeCommand::Roundtrip(_) => {
-            let x = tensors::read(&args.input, FRAMES, network.config.colours)?;
+            let x = tensors::read(&args.input, FRAMES, colours)?;
             let clip = frames_of(&args.input, &x)?;
             for phase in ["load", "encode", "decode"] {
-                network.progress.phase(phase, Some(if phase == "load" { 0 } else { clip.frames() }));
+                run.progress.phase(phase, Some(if phase == "load" { 0 } else { clip.frames() }));
             }
-            let z = network.encode(x.clone(), &mut phases)?;
-            let y = network.decode(z, &mut phases)?;
+            let z = run.encode(x.clone(), &mut phases)?;
+            let y = run.decode(z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y)?;
             (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
     };
-    let backend = network.backend;
     progress.about(About {
         device: format!("{}, {}", backend.numerics(), args.device.dtype.name()),
         model: args.weights.clone(),
@@ -138,39 +141,14 @@ fn describe(report: &Report) -> String {
     text
 }
 
-struct Network<'a> {
-    config: VaeConfig,
-    params: Box<dyn Params>,
-    backend: Backend,
+struct Run<'a> {
+    network: Network<'a>,
     args: &'a VaeArgs,
     out: &'a Output,
-    cancel: CancelToken,
     progress: &'a mut Progress,
 }
 
-impl<'a> Network<'a> {
-    fn open(
-        args: &'a VaeArgs,
-        out: &'a Output,
-        cancel: CancelToken,
-        progress: &'a mut Progress,
-    ) -> Result<Self, CliError> {
-        let backend = args.device.tuned_backend(out)?;
-        if args.vram.is_some() && !devices::has_memory(&backend) {
-            return Err(CliError::Vram { backend: backend.name() });
-        }
-        let (config, params): (_, Box<dyn Params>) = match args.weights.as_str() {
-            "formula:tiny" => (VaeConfig::tiny(), Box::new(FormulaParams)),
-            "formula:full" => (VaeConfig::full(), Box::new(FormulaParams)),
-            word if word.starts_with("formula:") => return Err(CliError::Weights { word: word.to_owned() }),
-            file => {
-                let (config, params, _) = open_vae(Path::new(file))?;
-                (config, Box::new(params))
-            }
-        };
-        Ok(Network { config, params, backend, args, out, cancel, progress })
-    }
-
+impl Run<'_> {
     fn encode(&mut self, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
         let clip = frames_of(&self.args.input, &x)?;
         let moments = self.half(Direction::Encode, clip, x, phases)?;
@@ -191,19 +169,16 @@ impl<'a> Network<'a> {
         input: HostTensor,
         phases: &mut Vec<Phase>,
     ) -> Result<HostTensor, CliError> {
-        let build = self.args.device.build();
-        let mut task = Task::new(&self.config, self.params.as_mut(), direction, clip, self.backend, build);
-        task.settings.spill = self.args.memory.folder();
-        task.settings.cancel = self.cancel.clone();
+        let mut task = self.network.task(direction, clip, false);
         // The whole clip is read before and kept until it is written.
         let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
-        let budget = devices::budget(&self.backend, &self.args.memory, self.args.vram, 2 * frames)?;
+        let budget = devices::budget(&self.network.backend, &self.args.memory, self.args.vram, 2 * frames)?;
         let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
-        task.settings.recovery = Some(Recovery::new(&self.backend, budget));
+        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
         let phase = direction.name();
         let host = plan::host_bytes(&plan, budget.is_apart());
-        let process = memory::process(devices::has_memory(&self.backend));
+        let process = memory::process(devices::has_memory(&self.network.backend));
         self.progress.plan(host + process + 2 * frames, &[]);
         self.progress.phase("load", Some(0));
         self.progress.phase(phase, Some(clip.frames()));

@@ -2,16 +2,12 @@
 
 use std::path::Path;
 
-use remaster_compute::{Backend, CancelToken};
 use remaster_engine::{EngineError, Recovery, Task};
 use remaster_media::{Format, FrameSource, place};
-use remaster_model::Params;
-use remaster_model::vae::{NullVae, VaeConfig};
 use remaster_pipeline::{
     Done, Event, Footage, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip,
 };
 use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
-use remaster_weights::{FormulaParams, open_vae};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
@@ -20,6 +16,7 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, has_ending, is_pipe};
 use crate::memory;
+use crate::network::Network;
 use crate::output::Output;
 use crate::plan;
 use crate::progress::{About, Progress, Summary};
@@ -77,17 +74,13 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let _half = interrupt.pending(move || place::remove_parts(&output));
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let backend = args.device.tuned_backend(out)?;
-    if args.vram.is_some() && !devices::has_memory(&backend) {
-        return Err(CliError::Vram { backend: backend.name() });
-    }
+    let network = Network::open(args, out, &cancel)?;
     progress.about(About {
-        device: format!("{}, {}", backend.numerics(), args.device.dtype.name()),
+        device: format!("{}, {}", network.backend.numerics(), args.device.dtype.name()),
         model: args.weights.clone(),
         input: args.input.display().to_string(),
         output: args.output.display().to_string(),
     });
-    let network = Network::open(args, backend, cancel.clone())?;
     let run = Run { args, out, network, progress, tools };
     match command {
         VaeCommand::Roundtrip(_) => run.roundtrip(),
@@ -356,100 +349,5 @@ fn less(budget: &Budget, plan: &Plan) -> Budget {
             ram: ram.saturating_sub(peaks.host),
             disk: disk.saturating_sub(peaks.disk),
         },
-    }
-}
-
-/// The weights a person named.
-struct Network<'a> {
-    args: &'a VaeArgs,
-    backend: Backend,
-    cancel: CancelToken,
-    weights: Weights,
-}
-
-enum Weights {
-    Identity,
-    Formula(VaeConfig),
-    File(VaeConfig, std::cell::RefCell<Box<dyn Params>>),
-}
-
-impl<'a> Network<'a> {
-    fn open(args: &'a VaeArgs, backend: Backend, cancel: CancelToken) -> Result<Self, CliError> {
-        let weights = match args.weights.as_str() {
-            "identity" => Weights::Identity,
-            "formula:tiny" => Weights::Formula(VaeConfig::tiny()),
-            "formula:full" => Weights::Formula(VaeConfig::full()),
-            word if word.starts_with("formula:") => return Err(CliError::Weights { word: word.to_owned() }),
-            file => {
-                let (config, params, _) = open_vae(Path::new(file))?;
-                Weights::File(config, std::cell::RefCell::new(Box::new(params)))
-            }
-        };
-        Ok(Network { args, backend, cancel, weights })
-    }
-
-    fn is_identity(&self) -> bool {
-        matches!(self.weights, Weights::Identity)
-    }
-
-    /// Channels of a latent.
-    fn latent(&self) -> usize {
-        match &self.weights {
-            Weights::Identity => NullVae::Decoder.channels()[0],
-            Weights::Formula(config) | Weights::File(config, _) => config.latent,
-        }
-    }
-
-    fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Task {
-        let build = self.args.device.build();
-        let mut task = match &self.weights {
-            Weights::Identity => {
-                let half = if direction == Direction::Encode { NullVae::Encoder } else { NullVae::Decoder };
-                Task::with(Box::new(half), half.channels(), direction, clip, self.backend, build)
-            }
-            Weights::Formula(config) => {
-                Task::new(config, &mut FormulaParams, direction, clip, self.backend, build)
-            }
-            Weights::File(config, params) => {
-                Task::new(config, params.borrow_mut().as_mut(), direction, clip, self.backend, build)
-            }
-        };
-        task.job.open_ended = open_ended;
-        task.settings.spill = self.args.memory.folder();
-        task.settings.cancel = self.cancel.clone();
-        task
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use remaster_plan::{Candidate, Job, Peaks, VERSION, Work};
-
-    #[test]
-    fn two_halves_that_are_planned_anew_share_one_budget() {
-        let plan = |direction, device, host, disk| Plan {
-            version: VERSION,
-            job: Job {
-                direction,
-                clip: Clip::new(5, 16, 16).unwrap(),
-                start: 0,
-                open_ended: false,
-                dtype: "f32".into(),
-                collapse: true,
-                numerics: "test".into(),
-            },
-            how: Candidate::WHOLE,
-            peaks: Peaks { device, host, disk },
-            work: Work::default(),
-            better: None,
-        };
-        let plans = [plan(Direction::Encode, 300, 20, 0), plan(Direction::Decode, 600, 50, 7)];
-        let apart = divide(&Budget::Apart { vram: 1001, ram: 80, disk: 11 }, &plans);
-        assert_eq!(apart[0], Budget::Apart { vram: 350, ram: 25, disk: 2 });
-        assert_eq!(apart[1], Budget::Apart { vram: 650, ram: 55, disk: 9 });
-        let shared = divide(&Budget::Shared { ram: 1000, disk: 7 }, &plans);
-        assert_eq!(shared[0], Budget::Shared { ram: 335, disk: 0 });
-        assert_eq!(shared[1], Budget::Shared { ram: 665, disk: 7 });
     }
 }

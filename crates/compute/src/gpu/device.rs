@@ -157,7 +157,9 @@ impl GpuInfo {
     }
 }
 
-/// Workgroup memory and threads that the kernels need.
+/// Workgroup memory, threads and buffers that the kernels need: a convolution with everything has eight operands
+/// and a second view of its output.
+const BUFFERS_NEEDED: u32 = 9;
 const SHARED_NEEDED: u32 = 16384;
 const THREADS_NEEDED: u32 = 256;
 
@@ -204,6 +206,12 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         lacks.push(format!(
             "{} threads in a workgroup, {THREADS_NEEDED} are needed",
             limits.max_compute_invocations_per_workgroup
+        ));
+    }
+    if limits.max_storage_buffers_per_shader_stage < BUFFERS_NEEDED {
+        lacks.push(format!(
+            "{} buffers for a kernel, {BUFFERS_NEEDED} are needed",
+            limits.max_storage_buffers_per_shader_stage
         ));
     }
     let matrices = match features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {

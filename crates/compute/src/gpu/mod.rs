@@ -274,6 +274,8 @@ impl Ops for Gpu {
     }
 
     fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+        // The device works on what was collected while the store is read.
+        self.stream.submit()?;
         let rows = to.shape().h;
         let bytes = to.shape().w * to.shape().c * to.dtype().bytes();
         ensure(at.row == bytes, "fetch", "bytes of a row", at.row, bytes)?;
