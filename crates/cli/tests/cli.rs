@@ -434,6 +434,28 @@ mod run_vae {
         }
     }
 
+    /// On the first GPU of this machine, a software one included.
+    #[test]
+    #[allow(clippy::print_stdout, reason = "a test that was not run says so")]
+    fn a_gpu_is_examined_stage_by_stage() {
+        let desk = Desk::new();
+        let found = desk.run("devices --json").json();
+        if !found["devices"].as_array().unwrap().iter().any(|d| d["device"] == "vulkan:0") {
+            println!(
+                "NOT RUN: a_gpu_is_examined_stage_by_stage (this machine has no GPU and no software Vulkan)"
+            );
+            return;
+        }
+        desk.goldens("goldens", &["tiny_mod_conv", "tiny_image_64x64"]);
+        let run = desk.run("doctor --device vulkan:0 --no-tune --goldens goldens --json");
+        run.succeeds();
+        let json = run.json();
+        assert_eq!((json["passed"].as_bool(), json["backend"].as_str()), (Some(true), Some("gpu")));
+        let stages = json["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 18 + 4);
+        assert!(stages.iter().all(|s| s["max_abs"].as_f64().unwrap() <= 5e-5), "{json}");
+    }
+
     #[test]
     fn a_plan_is_a_document_and_a_refusal_names_a_budget() {
         let desk = Desk::new();
