@@ -39,19 +39,7 @@ fn a_convolution_of_many_seconds_stops_when_cancelled() {
         let y = ops.alloc(Shape::new(2, 512, 512, 512), DType::F32);
         let Ok(y) = y else { return };
         for _ in 0..20 {
-            ops.conv(&ConvDesc {
-                input: x.view(),
-                prologue: None,
-                carried: None,
-                carry: None,
-                weight: &weight,
-                padding: Padding::all(1),
-                accumulate: false,
-                shortcut: None,
-                sums: None,
-                output: y.view(),
-            })
-            .unwrap();
+            ops.conv(&ConvDesc::new(x.view(), &weight, Padding::all(1), y.view())).unwrap();
         }
     });
     // 100 ms is the promise on a quiet machine; tests share theirs.

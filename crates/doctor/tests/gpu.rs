@@ -1,11 +1,12 @@
 //! Goldens on the GPU backend, on the first device of this machine, a software one included.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(clippy::print_stdout, reason = "tests")]
 
-use std::path::{Path, PathBuf};
+#[macro_use]
+mod common;
 
+use common::{passes, stages};
 use remaster_compute::gpu::{all_variants, with_variant};
 use remaster_compute::{Backend, CancelToken, DType};
-use remaster_doctor::{Golden, Settings, Stage, run};
 use remaster_model::Build;
 
 fn backend(test: &str) -> Option<Backend> {
@@ -21,50 +22,14 @@ fn backend(test: &str) -> Option<Backend> {
     found
 }
 
-fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
-}
-
-fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
-    let golden = Golden::open(&testdata().join(format!("{name}.safetensors"))).unwrap();
-    let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
-    run(&golden, &settings).unwrap()
-}
-
-fn passes(name: &str, comparisons: usize, collapse: bool) {
+fn check(name: &str, comparisons: usize) {
     let Some(backend) = backend(name) else { return };
-    let stages = stages(name, backend, Build { dtype: DType::F32, collapse });
-    for stage in &stages {
-        println!("{name}/{}: {:.2e}", stage.stage, stage.max_abs);
-        assert!(stage.passed, "{name}/{} is off by {:e}", stage.stage, stage.max_abs);
-    }
-    assert_eq!(stages.len(), comparisons, "{name}: some tensors of the golden were not compared");
+    passes(name, backend, DType::F32, comparisons);
 }
 
-macro_rules! goldens {
-    ($($(#[$attribute:meta])* $name:ident: $comparisons:literal),* $(,)?) => {
-        $($(#[$attribute])* #[test] fn $name() { passes(stringify!($name), $comparisons, true); })*
-    };
-}
-
-goldens! {
-    tiny_mod_conv: 18,
-    tiny_mod_norm: 6,
-    tiny_mod_resnet: 15,
-    tiny_mod_downsample: 7,
-    tiny_mod_upsample: 7,
-    tiny_mod_mid: 18,
-    tiny_mod_blocks: 8,
-    tiny_mod_gaussian: 4,
-    tiny_image_64x64: 4,
-    tiny_video_5x64x64: 4,
-    tiny_video_9x48x80: 4,
-    tiny_sliced_17x32x32: 4,
-    tiny_sliced_21x16x24: 4,
-    tiny_tiled_5x112x144: 2,
-    tiny_tiled_odd_1x104x120: 2,
-    tiny_tiled_sliced_9x48x64: 2,
-    tiny_tiled_image_96x72: 2,
+module_goldens!(check);
+tiny_goldens!(check);
+goldens! { check;
     full_image_64x64: 4,
     full_video_5x64x64: 4,
 }
@@ -85,8 +50,10 @@ fn winograd_passes_too() {
 
 #[test]
 fn upsamplers_step_by_step() {
-    passes("tiny_mod_upsample", 9, false);
-    passes("tiny_video_9x48x80", 4, false);
+    let Some(backend) = backend("upsamplers_step_by_step") else { return };
+    let build = Build { dtype: DType::F32, collapse: false };
+    passes("tiny_mod_upsample", backend, build, 9);
+    passes("tiny_video_9x48x80", backend, build, 4);
 }
 
 /// Kernels on matrix units are given the same 16-bit values as the others and only add in another order, after

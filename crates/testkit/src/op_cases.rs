@@ -603,6 +603,35 @@ impl Run<'_> {
     }
 }
 
+/// Runs all rows of a case.
+#[expect(clippy::panic, reason = "a check for tests")]
+pub fn whole(ops: &mut dyn Ops, case: &Case) -> Vec<Output> {
+    case.run(ops, 0..case.height()).unwrap_or_else(|e| panic!("{case:?}: {e}"))
+}
+
+/// Panics unless the rows of a case are the same bits when they are made a few at a time.
+#[expect(clippy::panic, reason = "a check for tests")]
+pub fn rows_one_by_one(ops: &mut dyn Ops, case: &Case) {
+    let all = whole(ops, case);
+    for cut in case.cuts() {
+        let part = case.run(ops, cut.clone()).unwrap_or_else(|e| panic!("{case:?} {cut:?}: {e}"));
+        for (p, a) in part.iter().zip(&all).filter(|(p, _)| p.name == "output" || p.name == "sums") {
+            let frame = a.rows * a.row;
+            let expected = a.values.chunks_exact(frame.max(1));
+            let expected: Vec<u32> = expected
+                .flat_map(|f| f[cut.start * a.row..cut.end * a.row].iter().map(|v| v.to_bits()))
+                .collect();
+            let got: Vec<u32> = p.values.iter().map(|v| v.to_bits()).collect();
+            assert_eq!(got, expected, "{case:?} rows {cut:?} {}", p.name);
+        }
+    }
+}
+
+/// Bits of every output, so that -0 and 0 or two NaN differ.
+pub fn bits(outputs: &[Output]) -> Vec<(&'static str, Vec<u32>)> {
+    outputs.iter().map(|o| (o.name, o.values.iter().map(|v| v.to_bits()).collect())).collect()
+}
+
 /// Largest difference of two outputs in units of the tolerance: at most 1 if they agree. Values above 1
 /// count relative to themselves, sums relative to the largest of them.
 pub fn distance(a: &Output, b: &Output) -> f32 {

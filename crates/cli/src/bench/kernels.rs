@@ -214,18 +214,8 @@ pub(super) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Su
     let name = format!("conv 3x3x3 {channels} {dtype}{kind}");
     let step = move || {
         let started = Instant::now();
-        ops.conv(&ConvDesc {
-            input: x.view(),
-            prologue: None,
-            carried: Some(tail.view()),
-            carry: None,
-            weight: &weight,
-            padding: Padding::all(1),
-            accumulate: false,
-            shortcut: None,
-            sums: None,
-            output: y.view(),
-        })?;
+        let alone = ConvDesc::new(x.view(), &weight, Padding::all(1), y.view());
+        ops.conv(&ConvDesc { carried: Some(tail.view()), ..alone })?;
         ops.wait()?;
         Ok(started.elapsed().as_secs_f64())
     };

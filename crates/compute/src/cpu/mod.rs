@@ -9,7 +9,7 @@ pub(crate) mod conv;
 mod kernels;
 mod limits;
 mod linear;
-pub(crate) mod matmul;
+mod matmul;
 mod moves;
 mod norm;
 mod path;
@@ -26,10 +26,7 @@ use crate::arena::Arena;
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
 use crate::host::HostMemory;
-use crate::ops::{
-    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
-    UpsampleDesc, Work, no_alias, same_shape,
-};
+use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
@@ -144,45 +141,5 @@ impl Ops for Cpu {
         if self.pool.cancel().is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 
-    fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
-        self.conv_now(desc, &desc.check()?)
-    }
-
-    fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
-        self.upsample_now(desc, &desc.check()?)
-    }
-
-    fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.row_sums_now(desc)
-    }
-
-    fn combine_sums(&mut self, desc: &CombineDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.combine_now(desc)
-    }
-
-    fn normalize(&mut self, desc: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.normalize_now(desc)
-    }
-
-    fn linear(&mut self, desc: &LinearDesc<'_>) -> Result<(), ComputeError> {
-        self.linear_now(desc, &desc.check()?)
-    }
-
-    fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError> {
-        self.attention_now(desc, &desc.check()?)
-    }
-
-    fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.shuffle_now(desc)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
-        same_shape("copy", "output", &to, &from)?;
-        no_alias("copy", &to, &[Some(&from)])?;
-        self.copy_now(&from, &to)
-    }
+    checked_ops!();
 }

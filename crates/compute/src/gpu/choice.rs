@@ -56,7 +56,7 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Input and output channels and the format of a layer that is multiplied.
+/// Output channels and format of a layer that is multiplied.
 fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
     match *spec {
         WeightSpec::Conv { cout, dtype, .. }
@@ -142,7 +142,8 @@ impl Choices {
 
     /// Whether a layer's weights are kept transformed.
     pub(super) fn transforms(&self, spec: &WeightSpec) -> bool {
-        matches!(self.find(spec, None), Some(Variant(Product::Winograd(_))))
+        // Nothing is unless it was chosen.
+        self.0.is_some() && matches!(self.find(spec, None), Some(Variant(Product::Winograd(_))))
     }
 
     /// What results depend on: the layers whose kernels add in another order than the direct ones.

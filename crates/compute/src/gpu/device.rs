@@ -131,8 +131,6 @@ pub struct GpuInfo {
     pub max_threads: u32,
     /// Arithmetic in 16 bits. Storage in 16 bits works everywhere.
     pub f16: bool,
-    /// Threads that run in step, at most.
-    pub subgroup: u32,
     /// Sizes of the matrix units, such as `8x8x8 f16 to f32`; empty where there are none.
     pub matrices: Vec<String>,
     /// Which of them the kernels use.
@@ -250,7 +248,6 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
                     .to_lowercase()
             })
             .collect(),
-        subgroup: info.subgroup_max_size,
         units: matrix_units(adapter),
         memory: driver::memory(adapter),
         lacks,

@@ -30,10 +30,7 @@ use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
 use crate::dtype::{decode, encode};
 use crate::error::{ComputeError, ensure, mismatch};
-use crate::ops::{
-    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
-    UpsampleDesc, Work, no_alias, same_shape,
-};
+use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
@@ -308,45 +305,5 @@ impl Ops for Gpu {
         self.stream.wait()
     }
 
-    fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
-        self.conv_now(desc, &desc.check()?)
-    }
-
-    fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
-        self.upsample_now(desc, &desc.check()?)
-    }
-
-    fn row_sums(&mut self, desc: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.row_sums_now(desc)
-    }
-
-    fn combine_sums(&mut self, desc: &CombineDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.combine_now(desc)
-    }
-
-    fn normalize(&mut self, desc: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.normalize_now(desc)
-    }
-
-    fn linear(&mut self, desc: &LinearDesc<'_>) -> Result<(), ComputeError> {
-        self.linear_now(desc, &desc.check()?)
-    }
-
-    fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError> {
-        self.attention_now(desc, &desc.check()?)
-    }
-
-    fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
-        desc.check()?;
-        self.shuffle_now(desc)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
-        same_shape("copy", "output", &to, &from)?;
-        no_alias("copy", &to, &[Some(&from)])?;
-        self.copy_now(&from, &to)
-    }
+    checked_ops!();
 }

@@ -15,18 +15,14 @@ use crate::ops::{
     Ops, Padding, Prologue, RowSums, RowSumsDesc, ShuffleDesc, UpsampleDesc, UpsampleWork,
 };
 use crate::tensor::{Shape, View};
-use crate::weight::{Weight, WeightSpec};
+use crate::weight::Weight;
 
 /// Threads of the kernels that work value by value.
 const THREADS: usize = 64;
 
-/// A convolution under way: what its kernel and the one behind it share.
+/// A product: what its weight does not say.
 struct Conv {
     params: Params,
-    spec: WeightSpec,
-    dtype: DType,
-    cin: usize,
-    cout: usize,
     prologue: bool,
     shortcut: bool,
     /// Grid cells of a frame, frames, phases of a cell.
@@ -34,6 +30,14 @@ struct Conv {
     frames: usize,
     phases: usize,
     macs: u64,
+}
+
+/// What follows a product, or stands alone: the product's parameters, its format, and whether a normalisation
+/// went before it.
+struct After {
+    params: Params,
+    dtype: DType,
+    prologue: bool,
 }
 
 fn quad(n: usize) -> bool {
@@ -69,16 +73,22 @@ fn set_y(params: &mut Params, p: Place, rows: usize, columns: usize) {
 
 impl Gpu {
     /// Where a weight that is multiplied lies.
-    fn weight(&self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
+    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
         let at = self.address(op, "weight", &weight.buffer()?)?;
-        let Some(layout) = Layout::new(&weight.spec(), self.choices.transforms(&weight.spec())) else {
+        let transformed = matches!(self.product(op, &weight.spec())?, Product::Winograd(_));
+        let Some(layout) = Layout::new(&weight.spec(), transformed) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
         };
         Ok((at..at + layout.bytes() as u64, layout))
     }
 
     /// The weight of a product: matrices, bias, list of taps.
-    fn set_weight(&self, op: &'static str, params: &mut Params, weight: &Weight) -> Result<(), ComputeError> {
+    fn set_weight(
+        &mut self,
+        op: &'static str,
+        params: &mut Params,
+        weight: &Weight,
+    ) -> Result<(), ComputeError> {
         let (range, layout) = self.weight(op, weight)?;
         params.lies(Operand::W, range).set(&[
             (P::BIAS, layout.bias() / 4),
@@ -160,10 +170,6 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
-            spec: d.weight.spec(),
-            dtype: work.dtype,
-            cin: work.cin,
-            cout: work.cout,
             prologue: d.prologue.is_some(),
             shortcut: shortcut.is_some(),
             cells: cell_rows * columns,
@@ -171,23 +177,15 @@ impl Gpu {
             phases: 1,
             macs: work.macs(),
         };
-        let conv = self.multiply(OP, conv)?;
+        let params = self.multiply(OP, d.weight, conv)?;
         // A shortcut has no transform: it is a product of its own.
         if let (Some(shortcut), true) = (&d.shortcut, transformed) {
-            self.conv(&ConvDesc {
-                input: shortcut.input.clone(),
-                prologue: None,
-                carried: None,
-                carry: None,
-                weight: shortcut.weight,
-                padding: Padding::all(0),
-                accumulate: true,
-                shortcut: None,
-                sums: None,
-                output: d.output.clone(),
-            })?;
+            let (input, output) = (shortcut.input.clone(), d.output.clone());
+            let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
+            self.conv(&ConvDesc { accumulate: true, ..alone })?;
         }
-        self.after(OP, conv, d.carry.as_ref(), d.sums.as_ref())
+        let after = After { params, dtype: work.dtype, prologue: d.prologue.is_some() };
+        self.after(OP, after, d.carry.as_ref(), d.sums.as_ref())
     }
 
     pub(super) fn upsample_now(
@@ -235,10 +233,6 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
-            spec: d.weight.spec(),
-            dtype: work.dtype,
-            cin: work.cin,
-            cout: work.cout,
             prologue: false,
             shortcut: false,
             cells: (work.rows.end.div_ceil(2) - first) * work.w,
@@ -246,8 +240,9 @@ impl Gpu {
             phases: 4,
             macs: work.macs(),
         };
-        let conv = self.multiply(OP, conv)?;
-        self.after(OP, conv, d.carry.as_ref(), d.sums.as_ref())
+        let params = self.multiply(OP, d.weight, conv)?;
+        let after = After { params, dtype: work.dtype, prologue: false };
+        self.after(OP, after, d.carry.as_ref(), d.sums.as_ref())
     }
 
     pub(super) fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
@@ -273,10 +268,6 @@ impl Gpu {
         ]);
         let conv = Conv {
             params,
-            spec: d.weight.spec(),
-            dtype: work.dtype,
-            cin: work.cin,
-            cout: work.cout,
             prologue: false,
             shortcut: false,
             cells: rows * work.w,
@@ -284,107 +275,104 @@ impl Gpu {
             phases: 1,
             macs: work.macs(),
         };
-        let conv = self.multiply(OP, conv)?;
-        self.after(OP, conv, None, d.sums.as_ref())
+        let params = self.multiply(OP, d.weight, conv)?;
+        self.after(OP, After { params, dtype: work.dtype, prologue: false }, None, d.sums.as_ref())
     }
 
-    /// The product, in several dispatches if it would take too long.
-    fn multiply(&mut self, op: &'static str, mut conv: Conv) -> Result<Conv, ComputeError> {
-        let product = self.product(op, &conv.spec)?;
+    /// The product of a weight; gives the parameters back for what follows it.
+    fn multiply(&mut self, op: &'static str, weight: &Weight, conv: Conv) -> Result<Params, ComputeError> {
+        let Conv { mut params, prologue, shortcut, cells, frames, phases, macs } = conv;
+        let product = self.product(op, &weight.spec())?;
+        let (_, Layout { cin, cout, dtype, .. }) = self.weight(op, weight)?;
         let [bm, bn, _] = product.tile();
-        let tiles = conv.cells.div_ceil(bm);
-        conv.params.set(&[
-            (P::CIN, conv.cin),
-            (P::CIN4, up4(conv.cin)),
-            (P::COUT, conv.cout),
-            (P::COUT4, up4(conv.cout)),
-            (P::CELLS, conv.cells),
+        let tiles = cells.div_ceil(bm);
+        params.set(&[
+            (P::CIN, cin),
+            (P::CIN4, up4(cin)),
+            (P::COUT, cout),
+            (P::COUT4, up4(cout)),
+            (P::CELLS, cells),
             (P::TILES, tiles),
         ]);
-        let vec_in = quad(conv.cin);
-        let role = Role::Conv {
-            product,
-            prologue: conv.prologue,
-            shortcut: conv.shortcut,
-            vec_out: quad(conv.cout),
-        };
-        let kernel = Kernel { role, dtype: conv.dtype, vec_in };
-        let jobs = tiles * conv.frames;
-        let columns = (conv.cout.div_ceil(bn) * conv.phases) as u32;
-        let parts = conv.macs.div_ceil(DISPATCH_MACS).max(1) as usize;
+        let role = Role::Conv { product, prologue, shortcut, vec_out: quad(cout) };
+        let kernel = Kernel { role, dtype, vec_in: quad(cin) };
+        self.in_parts(kernel, &mut params, tiles * frames, cout.div_ceil(bn) * phases, macs)?;
+        Ok(params)
+    }
+
+    /// Enqueues `jobs` times `columns` workgroups, in several dispatches if one would take too long.
+    fn in_parts(
+        &mut self,
+        kernel: Kernel,
+        params: &mut Params,
+        jobs: usize,
+        columns: usize,
+        macs: u64,
+    ) -> Result<(), ComputeError> {
+        let parts = macs.div_ceil(DISPATCH_MACS).max(1) as usize;
         let some = jobs.div_ceil(parts).max(1);
         for first in (0..jobs).step_by(some) {
             let n = some.min(jobs - first);
             let [x, y] = self.stream.grid(n);
-            conv.params.set(&[(P::FIRST, first), (P::JOBS, first + n)]);
-            let macs = conv.macs / jobs as u64 * n as u64;
-            self.stream.dispatch(kernel, &conv.params, [x, y, columns], macs)?;
+            params.set(&[(P::FIRST, first), (P::JOBS, first + n)]);
+            let macs = macs / jobs as u64 * n as u64;
+            self.stream.dispatch(kernel, params, [x, y, columns as u32], macs)?;
         }
-        Ok(conv)
+        Ok(())
     }
 
     /// The tail for the next slice and sums of the rows.
     fn after(
         &mut self,
         op: &'static str,
-        mut conv: Conv,
+        after: After,
         carry: Option<&View<'_>>,
         sums: Option<&RowSums<'_>>,
     ) -> Result<(), ComputeError> {
+        let After { mut params, dtype, prologue } = after;
         let mut tail_jobs = 0;
         if let Some(carry) = carry {
             let place = self.place(op, "new tail", carry)?;
-            let Shape { h, w, .. } = carry.shape();
-            conv.params.lies(Operand::K, place.range).set(&[
+            let Shape { h, w, c, .. } = carry.shape();
+            params.lies(Operand::K, place.range).set(&[
                 (P::K_SKIP, place.skip),
                 (P::K_FRAME, place.frame),
                 (P::K_ROW0, place.row0),
                 (P::K_ROWS, h),
             ]);
-            tail_jobs = (h * w * up4(conv.cin) / 4).div_ceil(THREADS);
+            tail_jobs = (h * w * up4(c) / 4).div_ceil(THREADS);
         }
         let mut sum_jobs = 0;
         if let Some(sums) = sums {
             let place = self.place(op, "row sums", &sums.output)?;
-            conv.params.lies(Operand::U, place.range).set(&[
+            params.lies(Operand::U, place.range).set(&[
                 (P::U_SKIP, place.skip),
                 (P::U_FRAME, place.frame),
                 (P::GROUPS, sums.groups),
             ]);
-            sum_jobs = conv.frames * sums.output.shape().h * sums.groups;
+            let Shape { t, h, .. } = sums.output.shape();
+            sum_jobs = t * h * sums.groups;
         }
         let jobs = tail_jobs + sum_jobs;
         if jobs == 0 {
             return Ok(());
         }
-        conv.params.set(&[(P::TAIL_JOBS, tail_jobs), (P::JOBS, jobs), (P::FIRST, 0)]);
-        let role = Role::After { prologue: conv.prologue };
-        let kernel = Kernel { role, dtype: conv.dtype, vec_in: quad(conv.cin) };
+        params.set(&[(P::TAIL_JOBS, tail_jobs), (P::JOBS, jobs), (P::FIRST, 0)]);
+        // Sums do not ask how many channels went in: without a tail there is one kernel for all.
+        let vec_in = carry.is_none_or(|c| quad(c.shape().c));
+        let kernel = Kernel { role: Role::After { prologue: prologue && carry.is_some() }, dtype, vec_in };
         let [x, y] = self.stream.grid(jobs);
-        self.stream.dispatch(kernel, &conv.params, [x, y, 1], 0)
+        self.stream.dispatch(kernel, &params, [x, y, 1], 0)
     }
 
     pub(super) fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
         const OP: &str = "row_sums";
-        let Shape { t, h, w, c } = d.input.shape();
+        let Shape { h, w, c, .. } = d.input.shape();
         let mut params = Params::new();
         set_y(&mut params, self.place(OP, "input", &d.input)?, h, w);
-        params.set(&[(P::COUT, c), (P::CIN4, 4)]);
-        let conv = Conv {
-            params,
-            spec: WeightSpec::Norm { channels: c },
-            dtype: d.input.dtype(),
-            cin: 4,
-            cout: c,
-            prologue: false,
-            shortcut: false,
-            cells: 0,
-            frames: t,
-            phases: 1,
-            macs: 0,
-        };
+        params.set(&[(P::COUT, c)]);
         let sums = RowSums { groups: d.groups, output: d.output.clone() };
-        self.after(OP, conv, None, Some(&sums))
+        self.after(OP, After { params, dtype: d.input.dtype(), prologue: false }, None, Some(&sums))
     }
 
     pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
@@ -489,16 +477,7 @@ impl Gpu {
             (P::EPS, d.scale.to_bits() as usize),
         ]);
         let kernel = Kernel { role: Role::Attention { values }, dtype: work.dtype, vec_in: quad(work.width) };
-        let jobs = tiles * work.t;
-        let columns = (work.heads * work.width.div_ceil(values)) as u32;
-        let parts = work.macs().div_ceil(DISPATCH_MACS).max(1) as usize;
-        let some = jobs.div_ceil(parts).max(1);
-        for first in (0..jobs).step_by(some) {
-            let n = some.min(jobs - first);
-            let [x, y] = self.stream.grid(n);
-            params.set(&[(P::FIRST, first), (P::JOBS, first + n)]);
-            self.stream.dispatch(kernel, &params, [x, y, columns], work.macs() / jobs as u64 * n as u64)?;
-        }
-        Ok(())
+        let columns = work.heads * work.width.div_ceil(values);
+        self.in_parts(kernel, &mut params, tiles * work.t, columns, work.macs())
     }
 }

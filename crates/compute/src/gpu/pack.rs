@@ -1,18 +1,16 @@
 //! Weights in the layout of the kernels: matrices of `[input channels, output channels]`, both padded to
 //! four, one for each tap; behind them the rows of the bias in f32, and the list of taps.
 
-use crate::cpu::conv::pack::{fold_bias, folds};
-use crate::cpu::conv::program::{Kind, Program};
-use crate::cpu::matmul::{Matrix, matmul};
+use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kernel};
+use crate::cpu::conv::program::{Kind, upsampled_phases};
 use crate::dtype::{DType, encode};
 use crate::error::{ComputeError, ensure};
-use crate::ops::UpsampleWork;
 use crate::weight::{Part, Weight, WeightSpec};
 
 /// Where the parts of a weight lie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    dtype: DType,
+    pub(super) dtype: DType,
     pub(super) cin: usize,
     pub(super) cout: usize,
     matrices: usize,
@@ -163,8 +161,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
     Ok(())
 }
 
-/// The 3x3 windows of every tap in time as 4x4 matrices: `G g G^T` of F(2x2, 3x3), summed in f64 so that each
-/// value is rounded once.
+/// The 3x3 windows of every tap in time, transformed as on the CPU.
 fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
     let Layout { cin, cout, dtype, .. } = packed.layout;
     let taps = 9 * kt;
@@ -172,11 +169,11 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
     for o in 0..cout {
         weight.read(Part::Main, o * cin * taps, &mut line)?;
         for (i, k) in (0..cin).flat_map(|i| (0..kt).map(move |k| (i, k))) {
-            let window = &line[i * taps + 9 * k..][..9];
-            for (place, value) in transformed(window).into_iter().enumerate() {
+            let window = std::array::from_fn(|n| line[i * taps + 9 * k + n]);
+            for (place, value) in transform_kernel(window).into_iter().enumerate() {
                 let matrix = (k * 16 + place) * packed.layout.matrix_len();
                 let start = (matrix + i * up4(cout) + o) * dtype.bytes();
-                encode(dtype, &[value as f32], &mut packed.bytes[start..start + dtype.bytes()]);
+                encode(dtype, &[value], &mut packed.bytes[start..start + dtype.bytes()]);
             }
         }
     }
@@ -186,33 +183,12 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
     Ok(())
 }
 
-fn transformed(window: &[f32]) -> [f64; 16] {
-    let column = |[a, b, c]: [f64; 3]| [a, 0.5 * (a + b + c), 0.5 * (a - b + c), c];
-    let at = |y: usize, x: usize| f64::from(window[3 * y + x]);
-    let rows: [[f64; 4]; 3] = [0, 1, 2].map(|y| column([at(y, 0), at(y, 1), at(y, 2)]));
-    let mut all = [0.0; 16];
-    for x in 0..4 {
-        for (y, value) in column([rows[0][x], rows[1][x], rows[2][x]]).into_iter().enumerate() {
-            all[4 * y + x] = value;
-        }
-    }
-    all
-}
-
 /// Folds the three steps of an upsampler into one matrix per phase and tap.
 fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), ComputeError> {
-    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let Layout { cin, cout, .. } = packed.layout;
     let z = if time { 2 } else { 1 };
-    // [cout, mid, tap] to [tap, cout, mid]: the products below want matrices.
     let mut kernel = vec![0.0; 27 * cout * cout];
-    let mut line = vec![0.0; 27 * cout];
-    for o in 0..cout {
-        weight.read(Part::Main, o * 27 * cout, &mut line)?;
-        for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
-            let row = &mut out[o * cout..(o + 1) * cout];
-            row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
-        }
-    }
+    read_kernel(weight, cout, &mut kernel)?;
     let mut matrix = vec![0.0; 4 * z * cout * cin];
     let mut matrix_bias = vec![0.0; 4 * z * cout];
     weight.read_upscale(Part::Main, 0, &mut matrix)?;
@@ -220,12 +196,7 @@ fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), Comp
     let jobs = folds(time, |s, y, x| ((y * 2 + x) * z + s) * cout);
     let (mut sums, mut turned) = (vec![0.0; cout * cin], vec![0.0; cout]);
     for (job, pairs) in jobs.iter().enumerate() {
-        for (n, (tap, rows)) in pairs.iter().enumerate() {
-            // [cout, mid] times [mid, cin].
-            let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
-            let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
-            matmul([cout, cin, cout], &mut sums, cin, n > 0, left, right);
-        }
+        fold(pairs, [cin, cout], &kernel, &matrix, &mut sums);
         for i in 0..cin {
             turned.iter_mut().enumerate().for_each(|(o, v)| *v = sums[o * cin + i]);
             packed.row(job, i, &turned);
@@ -236,22 +207,7 @@ fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), Comp
     for (row, values) in bias.chunks_exact(cout).enumerate() {
         packed.bias(row, values);
     }
-    let program = Program::upsample(&UpsampleWork {
-        dtype,
-        time,
-        t_in: 2,
-        continued: false,
-        second: false,
-        tail: 0,
-        t_out: 0,
-        h: 1,
-        w: 1,
-        cin,
-        cout,
-        rows: 0..0,
-        groups: 0,
-    });
-    for (kind, phases) in program.kinds.iter().enumerate() {
+    for (kind, phases) in upsampled_phases(time).iter().enumerate() {
         for (n, phase) in phases.iter().enumerate() {
             let taps: Vec<u32> = phase.taps.iter().map(|t| word(t.back, t.dy, t.dx, t.matrix)).collect();
             packed.list(kind * 4 + n, &taps);

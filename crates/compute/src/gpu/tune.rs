@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::choice::{Choices, Variant, layer_name, variants};
-use super::{Gpu, GpuDevice};
+use super::{Gpu, GpuDevice, GpuSizing};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
 use crate::error::{ComputeError, SourceError, mismatch};
 use crate::host_tensor::Difference;
-use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, UpsampleDesc};
+use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Sizing, UpsampleDesc};
 use crate::reference::Reference;
 use crate::tensor::Shape;
 use crate::weight::{Part, Weight, WeightSource, WeightSpec};
@@ -113,18 +113,10 @@ fn layer(
             WeightSpec::Linear { .. } => {
                 ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })?;
             }
-            WeightSpec::Conv { kernel: [_, ky, kx], .. } => ops.conv(&ConvDesc {
-                input,
-                prologue: None,
-                carried: None,
-                carry: None,
-                weight,
-                padding: Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 },
-                accumulate: false,
-                shortcut: None,
-                sums: None,
-                output,
-            })?,
+            WeightSpec::Conv { kernel: [_, ky, kx], .. } => {
+                let padding = Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 };
+                ops.conv(&ConvDesc::new(input, weight, padding, output))?;
+            }
             WeightSpec::Norm { .. } => {}
         }
         ops.wait()?;
@@ -156,7 +148,7 @@ pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
 fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64, ComputeError> {
     let (dtype, input, output) = shapes(spec, frames, side)?;
     let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
-    let weight = crate::Backend::Gpu(*device).sizing().weight_bytes(spec);
+    let weight = GpuSizing { choices: device.choices }.weight_bytes(spec);
     Ok(values + weight + (1 << 20))
 }
 

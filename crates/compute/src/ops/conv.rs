@@ -140,6 +140,24 @@ impl ConvWork {
     }
 }
 
+impl<'a> ConvDesc<'a> {
+    /// A convolution with nothing around it, over a clip of its own.
+    pub fn new(input: View<'a>, weight: &'a Weight, padding: Padding, output: View<'a>) -> Self {
+        ConvDesc {
+            input,
+            prologue: None,
+            carried: None,
+            carry: None,
+            weight,
+            padding,
+            accumulate: false,
+            shortcut: None,
+            sums: None,
+            output,
+        }
+    }
+}
+
 impl ConvDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
     pub fn check(&self) -> Result<ConvWork, ComputeError> {

@@ -23,6 +23,40 @@ use crate::store::{Extent, Store};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::{Weight, WeightSpec};
 
+/// The ops of a backend that does each in a function of its own, named `..._now`, once its operands were checked.
+macro_rules! checked_ops {
+    () => {
+        $crate::ops::checked_ops!(with numbers:
+            conv ConvDesc conv_now, upsample UpsampleDesc upsample_now, linear LinearDesc linear_now,
+            attention AttentionDesc attention_now);
+        $crate::ops::checked_ops!(without:
+            row_sums RowSumsDesc row_sums_now, combine_sums CombineDesc combine_now,
+            normalize NormalizeDesc normalize_now, shuffle ShuffleDesc shuffle_now);
+
+        fn copy(
+            &mut self,
+            from: $crate::tensor::View<'_>,
+            to: $crate::tensor::View<'_>,
+        ) -> Result<(), $crate::error::ComputeError> {
+            $crate::ops::same_shape("copy", "output", &to, &from)?;
+            $crate::ops::no_alias("copy", &to, &[Some(&from)])?;
+            self.copy_now(&from, &to)
+        }
+    };
+    (with numbers: $($op:ident $desc:ident $now:ident),*) => {
+        $(fn $op(&mut self, desc: &$crate::ops::$desc<'_>) -> Result<(), $crate::error::ComputeError> {
+            self.$now(desc, &desc.check()?)
+        })*
+    };
+    (without: $($op:ident $desc:ident $now:ident),*) => {
+        $(fn $op(&mut self, desc: &$crate::ops::$desc<'_>) -> Result<(), $crate::error::ComputeError> {
+            desc.check()?;
+            self.$now(desc)
+        })*
+    };
+}
+pub(crate) use checked_ops;
+
 /// What a backend can do. Ops enqueue: they return as soon as the work is accepted, with an error only
 /// for operands that do not fit or memory that is not there. Whether the work was done, and whether it
 /// was cancelled, is known after `wait` or `download`.

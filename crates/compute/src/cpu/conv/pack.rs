@@ -1,16 +1,16 @@
 //! Weights of convolutions in the layout of their kernels.
 #![expect(unsafe_code, reason = "prepared weights live in the arena and are read in place")]
 
+pub(crate) use super::super::kernels::winograd::transform_kernel;
 use super::super::kernels::{amx, winograd};
 use super::super::matmul::{Matrix, matmul};
 use super::super::path::CpuPath;
 use super::super::pool::Pool;
 use super::super::scratch::Shared;
-use super::program::{Kind, Program, fine_pairs};
+use super::program::{Kind, fine_pairs, upsampled_phases};
 use crate::dtype::{DType, f32_to_bf16};
 use crate::error::ComputeError;
 use crate::host::HostMemory;
-use crate::ops::UpsampleWork;
 use crate::weight::{Part, Weight, WeightSpec};
 
 /// Which kernel does a convolution. Depends on the layer, its precision and the machine: nothing else.
@@ -257,7 +257,7 @@ fn conv(
             unsafe {
                 if variant == Variant::Winograd {
                     for t in 0..kt {
-                        let kernel = winograd::transform_kernel(std::array::from_fn(|j| values[9 * t + j]));
+                        let kernel = transform_kernel(std::array::from_fn(|j| values[9 * t + j]));
                         for (point, value) in kernel.into_iter().enumerate() {
                             writer.put(t, point, i, first + o, value);
                         }
@@ -289,15 +289,7 @@ fn upsample(
     let (kernel, room) = room.split_at_mut(27 * cout * cout);
     let (matrix, room) = room.split_at_mut(4 * z * cout * cin);
     let (matrix_bias, room) = room.split_at_mut(4 * z * cout);
-    // [cout, mid, tap] to [tap, cout, mid]: the products below want matrices.
-    let mut line = vec![0.0; 27 * cout];
-    for o in 0..cout {
-        weight.read(Part::Main, o * 27 * cout, &mut line)?;
-        for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
-            let row = &mut out[o * cout..(o + 1) * cout];
-            row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
-        }
-    }
+    read_kernel(weight, cout, kernel)?;
     weight.read_upscale(Part::Main, 0, matrix)?;
     weight.read_upscale(Part::Bias, 0, matrix_bias)?;
     let (kernel, matrix, matrix_bias) = (&*kernel, &*matrix, &*matrix_bias);
@@ -309,12 +301,7 @@ fn upsample(
     pool.run(jobs.len(), |thread, job| {
         // SAFETY: one part per thread, as many as the scratch was made for.
         let sums = unsafe { room.part(thread * cin * cout, cin * cout) };
-        for (n, (tap, rows)) in jobs[job].iter().enumerate() {
-            // [cout, mid] times [mid, cin].
-            let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
-            let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
-            matmul([cout, cin, cout], sums, cin, n > 0, left, right);
-        }
+        fold(&jobs[job], [cin, cout], kernel, matrix, sums);
         for (o, i) in (0..cout).flat_map(|o| (0..cin).map(move |i| (o, i))) {
             // SAFETY: inside the packing; this job's own matrix.
             unsafe { writer.put(job, 0, i, o, dtype.round(sums[o * cin + i])) };
@@ -323,27 +310,41 @@ fn upsample(
     fold_bias(weight, &kinds, [cout, z], kernel, matrix_bias, bias)
 }
 
+/// The 3x3x3 convolution of an upsampler, `[cout, mid, tap]`, as `[tap, cout, mid]`: products want matrices.
+pub(crate) fn read_kernel(weight: &Weight, cout: usize, kernel: &mut [f32]) -> Result<(), ComputeError> {
+    let mut line = vec![0.0; 27 * cout];
+    for o in 0..cout {
+        weight.read(Part::Main, o * 27 * cout, &mut line)?;
+        for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
+            let row = &mut out[o * cout..(o + 1) * cout];
+            row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
+        }
+    }
+    Ok(())
+}
+
+/// One matrix of a folded upsampler, `[cout, cin]`: the sum of its products.
+pub(crate) fn fold(
+    pairs: &[(usize, usize)],
+    [cin, cout]: [usize; 2],
+    kernel: &[f32],
+    matrix: &[f32],
+    sums: &mut [f32],
+) {
+    for (n, (tap, rows)) in pairs.iter().enumerate() {
+        // [cout, mid] times [mid, cin].
+        let left = Matrix::rows(&kernel[tap * cout * cout..(tap + 1) * cout * cout], cout);
+        let right = Matrix::rows(&matrix[rows * cin..(rows + cout) * cin], cin);
+        matmul([cout, cin, cout], sums, cin, n > 0, left, right);
+    }
+}
+
 /// For each matrix of a folded upsampler the products it is the sum of: a tap of the fine convolution, and
 /// the first row of the upscaling (as `upscale` says for fine frame, row and column of a cell) it falls on.
 pub(crate) fn folds(time: bool, upscale: impl Fn(usize, usize, usize) -> usize) -> Vec<Vec<(usize, usize)>> {
-    let program = Program::upsample(&UpsampleWork {
-        dtype: DType::F32,
-        time,
-        t_in: 2,
-        continued: false,
-        second: false,
-        tail: 0,
-        t_out: 0,
-        h: 1,
-        w: 1,
-        cin: 1,
-        cout: 1,
-        rows: 0..0,
-        groups: 0,
-    });
     // Each matrix once, from the first phase that names it.
     let mut jobs = Vec::new();
-    for (kind, phases) in Kind::all(time).iter().zip(&program.kinds) {
+    for (kind, phases) in Kind::all(time).iter().zip(&upsampled_phases(time)) {
         for phase in phases {
             for tap in &phase.taps {
                 if tap.matrix == jobs.len() {

@@ -97,26 +97,6 @@ impl Program {
 
     /// A folded upsampler.
     pub(crate) fn upsample(work: &UpsampleWork) -> Self {
-        let kinds = Kind::all(work.time);
-        let mut matrices = 0;
-        let mut tables = Vec::new();
-        for (k, kind) in kinds.iter().enumerate() {
-            let mut phases = Vec::new();
-            for (y, x) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let mut taps = Vec::new();
-                for back in (0..kind.frames.len()).rev() {
-                    for (dy, dx) in cells(y).flat_map(|dy| cells(x).map(move |dx| (dy, dx))) {
-                        let shared =
-                            kind.shares(back).map(|steady| steady_matrix(steady, y, x, back, dy, dx));
-                        let matrix = shared.unwrap_or(matrices);
-                        matrices = matrices.max(matrix + 1);
-                        taps.push(GridTap { back, dy, dx, matrix });
-                    }
-                }
-                phases.push(Phase { y, x, taps, bias: (k * 4 + y * 2 + x) * 4 });
-            }
-            tables.push(phases);
-        }
         let prefix = if work.time && !work.continued { 0 } else { if work.time { 1 } else { 2 } };
         Program {
             dtype: work.dtype,
@@ -137,9 +117,32 @@ impl Program {
             readable: work.input_rows(),
             depth: if work.time { 2 } else { 3 },
             frames: upsampled_frames(work),
-            kinds: tables,
+            kinds: upsampled_phases(work.time),
         }
     }
+}
+
+/// The phases of each kind of frame of an upsampler. Matrices are counted in the order they are met.
+pub(crate) fn upsampled_phases(time: bool) -> Vec<Vec<Phase>> {
+    let mut matrices = 0;
+    let mut tables = Vec::new();
+    for (k, kind) in Kind::all(time).iter().enumerate() {
+        let mut phases = Vec::new();
+        for (y, x) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let mut taps = Vec::new();
+            for back in (0..kind.frames.len()).rev() {
+                for (dy, dx) in cells(y).flat_map(|dy| cells(x).map(move |dx| (dy, dx))) {
+                    let shared = kind.shares(back).map(|steady| steady_matrix(steady, y, x, back, dy, dx));
+                    let matrix = shared.unwrap_or(matrices);
+                    matrices = matrices.max(matrix + 1);
+                    taps.push(GridTap { back, dy, dx, matrix });
+                }
+            }
+            phases.push(Phase { y, x, taps, bias: (k * 4 + y * 2 + x) * 4 });
+        }
+        tables.push(phases);
+    }
+    tables
 }
 
 /// Window rows or columns (0 to 2, the cell itself is 1) that a phase's fine neighbours fall into.
@@ -201,7 +204,7 @@ impl Kind {
     }
 }
 
-/// Number of a matrix of a steady kind: they are counted in the order `Program::upsample` meets them.
+/// Number of a matrix of a steady kind: they are counted in the order `upsampled_phases` meets them.
 fn steady_matrix(kind: usize, y: usize, x: usize, back: usize, dy: usize, dx: usize) -> usize {
     let older_first = 1 - back;
     (((kind * 4 + y * 2 + x) * 2 + older_first) * 2 + (dy - y)) * 2 + (dx - x)

@@ -157,8 +157,8 @@ impl Kernel {
             Role::Conv { product: Product::Threads(tile), .. } => threads::text(&mut text, tile),
             Role::Conv { product: Product::Matrix(blocks), .. } => matrix::text(&mut text, blocks),
             Role::Conv { product: Product::Winograd(w), .. } => winograd::text(&mut text, w),
-            Role::After { .. } => with_source(include_str!("../wgsl/after.wgsl")),
-            Role::Combine => include_str!("../wgsl/combine.wgsl").into(),
+            Role::After { .. } => with_source(TOTAL) + include_str!("../wgsl/after.wgsl"),
+            Role::Combine => [TOTAL, include_str!("../wgsl/combine.wgsl")].concat(),
             Role::Normalize => with_source(include_str!("../wgsl/normalize.wgsl")),
             Role::Copy { .. } => include_str!("../wgsl/copy.wgsl").into(),
             Role::Shuffle => {
@@ -170,6 +170,8 @@ impl Kernel {
         text + &choose(&body, &flags)
     }
 }
+
+const TOTAL: &str = include_str!("../wgsl/total.wgsl");
 
 fn with_source(body: &str) -> String {
     format!("{}{body}", include_str!("../wgsl/source.wgsl"))
@@ -196,7 +198,7 @@ fn values(dtype: DType, operand: Operand) -> String {
         DType::F16 => (include_str!("../wgsl/half.wgsl"), "f16_bits", "f16_value(h)"),
         DType::Bf16 => (include_str!("../wgsl/half.wgsl"), "bf16_bits", "bitcast<f32>(h << 16u)"),
     };
-    let text = [include_str!("../wgsl/values.wgsl"), text].concat();
+    let text = [include_str!("../wgsl/values.wgsl"), text, include_str!("../wgsl/some.wgsl")].concat();
     text.replace("@O@", &operand.letter().to_string()).replace("@BITS@", bits).replace("@VALUE@", value)
 }
 

@@ -1,18 +1,5 @@
 // What follows a convolution, in one dispatch: the tail for the next slice, and sums of the rows made.
 
-var<workgroup> part: array<f32, 64>;
-
-fn total(tid: u32, v: f32) -> f32 {
-    workgroupBarrier();
-    part[tid] = v;
-    for (var n = 32u; n > 0u; n = n >> 1u) {
-        workgroupBarrier();
-        if (tid < n) { part[tid] += part[tid + n]; }
-    }
-    workgroupBarrier();
-    return part[0];
-}
-
 // Mean of a row's values and sum of squared distances from it, for one group. The order of the sum is
 // given by the columns and the channels of a group alone.
 fn row_sums(job: u32, tid: u32) {
@@ -59,10 +46,7 @@ fn tail(i: u32) {
 @IF VECIN@
         st4_k(o, v);
 @ELSE@
-        st_k(o, v.x);
-        if (c + 1u < cin) { st_k(o + 1u, v.y); }
-        if (c + 2u < cin) { st_k(o + 2u, v.z); }
-        if (c + 3u < cin) { st_k(o + 3u, v.w); }
+        st_some_k(o, cin - c, v);
 @END@
     }
 }

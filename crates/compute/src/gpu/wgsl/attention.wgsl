@@ -88,9 +88,6 @@ fn give(o: u32, x: u32, v: vec4<f32>) {
 @IF VECIN@
     st4_y(o + x, v);
 @ELSE@
-    st_y(o + x, v.x);
-    if (x + 1u < P(WIDE)) { st_y(o + x + 1u, v.y); }
-    if (x + 2u < P(WIDE)) { st_y(o + x + 2u, v.z); }
-    if (x + 3u < P(WIDE)) { st_y(o + x + 3u, v.w); }
+    st_some_y(o + x, P(WIDE) - x, v);
 @END@
 }

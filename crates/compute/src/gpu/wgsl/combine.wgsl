@@ -1,18 +1,5 @@
 // Row sums of a whole frame to mean and 1/deviation. Rows are added in an order that the height gives.
 
-var<workgroup> part: array<f32, 64>;
-
-fn total(tid: u32, v: f32) -> f32 {
-    workgroupBarrier();
-    part[tid] = v;
-    for (var n = 32u; n > 0u; n = n >> 1u) {
-        workgroupBarrier();
-        if (tid < n) { part[tid] += part[tid + n]; }
-    }
-    workgroupBarrier();
-    return part[0];
-}
-
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
     let job = wid.x + wid.y * grid.x;

@@ -16,9 +16,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 @IF VECIN@
     st4_y(o, v);
 @ELSE@
-    st_y(o, v.x);
-    if (c + 1u < cin) { st_y(o + 1u, v.y); }
-    if (c + 2u < cin) { st_y(o + 2u, v.z); }
-    if (c + 3u < cin) { st_y(o + 3u, v.w); }
+    st_some_y(o, cin - c, v);
 @END@
 }

@@ -21,15 +21,10 @@ fn frame_of(t: u32) -> Frame {
 @IF SHORTCUT@
 // Four channels of the shortcut's input.
 fn short4(o: u32, c: u32) -> vec4<f32> {
-    let n = P(SHORT_CIN) - c;
     if ((P(SHORT_CIN) & 3u) == 0u) {
         return ld4_s(o + c);
     }
-    var v = vec4<f32>(ld_s(o + c), 0.0, 0.0, 0.0);
-    if (n > 1u) { v.y = ld_s(o + c + 1u); }
-    if (n > 2u) { v.z = ld_s(o + c + 2u); }
-    if (n > 3u) { v.w = ld_s(o + c + 3u); }
-    return v;
+    return ld_some_s(o + c, P(SHORT_CIN) - c);
 }
 @END@
 
@@ -59,16 +54,7 @@ fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: 
     if (P(ACCUMULATE) != 0u) { v += ld4_y(o); }
     st4_y(o, v);
 @ELSE@
-    let left = cout - n;
-    if (P(ACCUMULATE) != 0u) {
-        v.x += ld_y(o);
-        if (left > 1u) { v.y += ld_y(o + 1u); }
-        if (left > 2u) { v.z += ld_y(o + 2u); }
-        if (left > 3u) { v.w += ld_y(o + 3u); }
-    }
-    st_y(o, v.x);
-    if (left > 1u) { st_y(o + 1u, v.y); }
-    if (left > 2u) { st_y(o + 2u, v.z); }
-    if (left > 3u) { st_y(o + 3u, v.w); }
+    if (P(ACCUMULATE) != 0u) { v += ld_some_y(o, cout - n); }
+    st_some_y(o, cout - n, v);
 @END@
 }

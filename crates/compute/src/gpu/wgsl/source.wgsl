@@ -41,11 +41,6 @@ fn normalised(v: vec4<f32>, c: u32, stats: u32) -> vec4<f32> {
 }
 @END@
 
-fn input(s: Source, i: u32) -> f32 {
-    if (s.tail) { return ld_c(i); }
-    return ld_x(i);
-}
-
 // Four channels of the pixel whose first channel is value `o`; zero beyond the last one.
 fn input4(s: Source, o: u32, c: u32) -> vec4<f32> {
     var v: vec4<f32>;
@@ -53,10 +48,7 @@ fn input4(s: Source, o: u32, c: u32) -> vec4<f32> {
     if (s.tail) { v = ld4_c(o + c); } else { v = ld4_x(o + c); }
 @ELSE@
     let n = P(CIN) - c;
-    v = vec4<f32>(input(s, o + c), 0.0, 0.0, 0.0);
-    if (n > 1u) { v.y = input(s, o + c + 1u); }
-    if (n > 2u) { v.z = input(s, o + c + 2u); }
-    if (n > 3u) { v.w = input(s, o + c + 3u); }
+    if (s.tail) { v = ld_some_c(o + c, n); } else { v = ld_some_x(o + c, n); }
 @END@
 @IF PROLOGUE@
     if (!s.tail) {

@@ -1,0 +1,68 @@
+//! What the tests of goldens share.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+
+use std::path::{Path, PathBuf};
+
+use remaster_compute::{Backend, CancelToken};
+use remaster_doctor::{Golden, Settings, Stage, run};
+use remaster_model::Build;
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+pub(crate) fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
+    let golden = Golden::open(&testdata().join(format!("{name}.safetensors"))).unwrap();
+    let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
+    run(&golden, &settings).unwrap()
+}
+
+/// Within the tolerance, and as many comparisons as the golden has.
+pub(crate) fn passes(name: &str, backend: Backend, build: impl Into<Build>, comparisons: usize) {
+    let stages = stages(name, backend, build);
+    for stage in &stages {
+        println!("{name}/{}: {:.2e}", stage.stage, stage.max_abs);
+        assert!(stage.passed, "{name}/{} is off by {:e}", stage.stage, stage.max_abs);
+    }
+    assert_eq!(stages.len(), comparisons, "{name}: some tensors of the golden were not compared");
+}
+
+/// A test for each golden, which calls `$check` with its name and its number of comparisons.
+macro_rules! goldens {
+    ($check:expr; $($name:ident: $comparisons:literal),* $(,)?) => {
+        $(#[test] fn $name() { $check(stringify!($name), $comparisons); })*
+    };
+}
+
+/// Those of single modules of the small network.
+macro_rules! module_goldens {
+    ($check:expr) => {
+        goldens! { $check;
+            tiny_mod_conv: 18,
+            tiny_mod_norm: 6,
+            tiny_mod_resnet: 15,
+            tiny_mod_downsample: 7,
+            tiny_mod_upsample: 7,
+            tiny_mod_mid: 18,
+            tiny_mod_blocks: 8,
+            tiny_mod_gaussian: 4,
+        }
+    };
+}
+
+/// Those of the whole small network.
+macro_rules! tiny_goldens {
+    ($check:expr) => {
+        goldens! { $check;
+            tiny_image_64x64: 4,
+            tiny_video_5x64x64: 4,
+            tiny_video_9x48x80: 4,
+            tiny_sliced_17x32x32: 4,
+            tiny_sliced_21x16x24: 4,
+            tiny_tiled_5x112x144: 2,
+            tiny_tiled_odd_1x104x120: 2,
+            tiny_tiled_sliced_9x48x64: 2,
+            tiny_tiled_image_96x72: 2,
+        }
+    };
+}
