@@ -1,7 +1,9 @@
-//! What the tests share: numbers from a seed, the op suite that every backend must pass, and devices that fail.
+//! What the tests share: numbers from a seed, the op suite that every backend must pass, devices that fail, and
+//! files made to do harm.
 
 mod clip;
 mod faulty;
+pub mod hostile;
 pub mod op_cases;
 mod rng;
 
