@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Coding, Frame, Layout, Matrix, PictureError, Range, Siting, pad, resize, turn};
+use remaster_picture::{
+    Coding, Edges, Frame, Layout, Matrix, PictureError, Range, Siting, pad, resize, turn,
+};
 
 /// Best and median of a few runs, in milliseconds: what the code can do, and what it does beside other work.
 fn time(mut run: impl FnMut() -> Result<(), PictureError>) -> Result<String, PictureError> {
@@ -56,7 +58,7 @@ fn main() -> Result<(), PictureError> {
     println!(
         "pad    {}",
         time(|| {
-            std::hint::black_box(pad(&rgb, 16));
+            std::hint::black_box(pad(&rgb, 16, Edges::Black));
             Ok(())
         })?
     );

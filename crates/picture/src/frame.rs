@@ -66,12 +66,6 @@ impl Frame {
     }
 }
 
-/// `frame` with black (zeros) at the bottom and right, up to multiples of `multiple`.
-pub fn pad(frame: &Frame, multiple: usize) -> Frame {
-    let up = |n: usize| n.next_multiple_of(multiple.max(1));
-    place(frame, up(frame.width), up(frame.height))
-}
-
 /// The top left `width` x `height` pixels of `frame`, or as many as it has.
 pub fn crop(frame: &Frame, width: usize, height: usize) -> Frame {
     place(frame, width.min(frame.width), height.min(frame.height))
@@ -119,6 +113,7 @@ fn turned<const C: usize>(frame: &Frame, quarters: u32) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edges::{Edges, pad};
 
     fn numbered(width: usize, height: usize, channels: usize) -> Frame {
         let data = (0..width * height * channels).map(|i| i as f32).collect();
@@ -126,22 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_black_at_the_bottom_and_right_and_cropping_takes_it_off() {
-        for (w, h, c) in [(1, 1, 3), (16, 16, 3), (17, 31, 4), (5, 40, 3)] {
-            let frame = numbered(w, h, c);
-            let padded = pad(&frame, 16);
-            assert_eq!((padded.width % 16, padded.height % 16), (0, 0));
-            assert!(padded.width < w + 16 && padded.height < h + 16);
-            for y in 0..padded.height {
-                for x in 0..padded.width {
-                    let inside = x < w && y < h;
-                    let expected = if inside { frame.pixel(x, y).to_vec() } else { vec![0.0; c] };
-                    assert_eq!(padded.pixel(x, y), expected);
-                }
-            }
-            assert_eq!(crop(&padded, w, h), frame);
-        }
+    fn cropping_takes_no_more_than_there_is() {
         assert_eq!(crop(&numbered(2, 3, 3), 9, 9), numbered(2, 3, 3));
+        assert_eq!(crop(&numbered(3, 3, 3), 2, 1).data, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
 
     #[test]
@@ -173,7 +155,10 @@ mod tests {
         for (w, h) in [(0, 0), (0, 4), (4, 0)] {
             let frame = Frame::new(w, h, 3);
             assert!(frame.check().is_err());
-            assert!(pad(&frame, 16).data.is_empty() && crop(&frame, 1, 1).data.is_empty());
+            for edges in Edges::ALL {
+                assert!(pad(&frame, 16, edges).data.is_empty());
+            }
+            assert!(crop(&frame, 1, 1).data.is_empty());
             assert!(turn(&frame, 1).data.is_empty() && turn(&frame, 3).data.is_empty());
             assert!(frame.row(3).is_empty() && frame.pixel(0, 0).is_empty());
         }

@@ -2,7 +2,7 @@
 //!
 //! * [`Frame`]: RGB or RGBA in f32, the form in which all of the program sees pictures;
 //! * [`Layout`] and [`Coding`]: raw samples to a frame and back, without loss for a frame nobody touched;
-//! * [`resize`], [`pad`], [`crop`], [`turn`]: geometry;
+//! * [`resize`], [`pad`] with its [`Edges`], [`crop`], [`turn`]: geometry;
 //! * [`short_side`], [`mirror_index`]: which sizes and which frames the network gets;
 //! * [`png`], [`exr`]: still pictures in files.
 //!
@@ -23,6 +23,7 @@
 
 mod chroma;
 mod coding;
+mod edges;
 mod error;
 pub mod exr;
 mod file;
@@ -36,9 +37,10 @@ mod time;
 mod unpack;
 
 pub use coding::{Coding, Matrix, Range, Siting};
+pub use edges::{Edges, pad};
 pub use error::PictureError;
 pub use file::MAX_PIXELS;
-pub use frame::{Frame, crop, pad, turn};
+pub use frame::{Frame, crop, turn};
 pub use layout::{Kind, Layout};
 pub use resize::{resize, resize_short, short_side};
 pub use time::mirror_index;

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use remaster_picture::{Frame, pad, resize, resize_short, short_side};
+use remaster_picture::{Edges, Frame, pad, resize, resize_short, short_side};
 
 /// A case of the reference file.
 struct Case {
@@ -57,7 +57,7 @@ fn resizing_and_padding_equal_pillow_and_torch() {
         let got = match case.kind {
             0 => resize(&case.before, case.after.width, case.after.height),
             1 => resize_short(&case.before, a, Some(b)),
-            _ => pad(&case.before, a),
+            _ => pad(&case.before, a, Edges::Black),
         };
         let off = distance(&got, &case.after);
         assert!(off < 1.0 / 1024.0, "{} x {}: {off}", case.before.width, case.before.height);
