@@ -12,7 +12,7 @@ use crate::config::ConfigArgs;
 use crate::error::CliError;
 use crate::generate::{CompletionsArgs, ManArgs};
 use crate::help;
-use crate::media::{MediaArgs, ProbeArgs};
+use crate::media::{MediaArgs, ProbeArgs, is_pipe};
 use crate::memory::{Amount, MemoryArgs};
 use crate::models::{ListArgs, VerifyArgs};
 use crate::output::Output;
@@ -25,6 +25,9 @@ pub(crate) struct Cli {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Stop as with Ctrl-C when stdin is closed: for programs that start this one.
+    #[arg(long, global = true, hide_short_help = true)]
+    pub(crate) cancel_on_stdin_close: bool,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
@@ -66,6 +69,22 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for every command.
     Man(ManArgs),
+}
+
+impl Command {
+    /// Why closing stdin cannot cancel it.
+    pub(crate) fn ignores_stdin_close(&self) -> Option<&'static str> {
+        let reads = |paths: &[&PathBuf]| paths.iter().any(|p| is_pipe(p)).then_some("an input from stdin");
+        match self {
+            Command::Vae {
+                command: VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args),
+            } => reads(&[&args.input]),
+            Command::Compare(args) => reads(&[&args.a, &args.b]),
+            Command::Probe(_) | Command::Doctor(_) => None,
+            Command::Models { command: ModelsCommand::Verify(_) } => None,
+            _ => Some("this command, which Ctrl-C ends at once"),
+        }
+    }
 }
 
 #[cfg(feature = "gpu")]

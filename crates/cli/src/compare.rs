@@ -41,7 +41,7 @@ pub(crate) struct CompareArgs {
     /// Compare this many frames at most.
     #[arg(long, value_name = "N")]
     frames: Option<usize>,
-    /// Fail (exit code 6) if the PSNR over all frames is below this.
+    /// Fail (exit code 6) if the PSNR over all frames is below this, or if frame counts, sizes or frame rates differ.
     #[arg(long, value_name = "DB")]
     min_psnr: Option<f64>,
     #[command(flatten)]
@@ -54,9 +54,102 @@ pub(crate) struct CompareArgs {
 struct Compared {
     a: String,
     b: String,
+    /// What each of them is.
+    clips: [Clip; 2],
+    /// In what they differ that no measure of pictures shows: `frames`, `size`, `rate`.
+    mismatches: Vec<&'static str>,
     notes: Vec<String>,
     #[serde(flatten)]
     report: Report,
+}
+
+/// One of two clips.
+#[derive(Serialize)]
+struct Clip {
+    width: usize,
+    height: usize,
+    /// Frames, as far as they were read: `--frames` stops before the end.
+    frames: usize,
+    /// Frames per second of those that were compared. Absent for one frame, and for pictures, which have no clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fps: Option<f64>,
+}
+
+/// A clip that is read.
+struct Reader {
+    source: Box<dyn FrameSource>,
+    has_clock: bool,
+    frame: Frame,
+    frames: usize,
+    /// When the first and the last frame that were compared are shown, in seconds.
+    first: Option<f64>,
+    last: f64,
+}
+
+impl Reader {
+    fn open(path: &Path, args: &CompareArgs, tools: &mut Lazy<'_>) -> Result<Self, CliError> {
+        let opened = args.media.open(path, tools)?;
+        let has_clock = args.media.has_clock(&opened);
+        Ok(Reader {
+            source: opened.source,
+            has_clock,
+            frame: Frame::new(0, 0, 3),
+            frames: 0,
+            first: None,
+            last: 0.0,
+        })
+    }
+
+    fn size(&self) -> [usize; 2] {
+        [self.source.format().width, self.source.format().height]
+    }
+
+    /// The next frame: whether there is one.
+    fn next(&mut self) -> Result<Option<f64>, MediaError> {
+        let base = self.source.format().time_base;
+        let pts = self.source.next(&mut self.frame)?;
+        self.frames += usize::from(pts.is_some());
+        Ok(pts.map(|pts| pts as f64 * base.num as f64 / base.den as f64))
+    }
+
+    /// Seconds since the first frame.
+    fn since_first(&mut self, time: f64) -> f64 {
+        self.last = time;
+        time - *self.first.get_or_insert(time)
+    }
+
+    fn clip(&self, compared: usize) -> Clip {
+        let [width, height] = self.size();
+        let lasted = self.last - self.first.unwrap_or(self.last);
+        let fps = (self.has_clock && lasted > 0.0).then(|| (compared as f64 - 1.0) / lasted);
+        Clip { width, height, frames: self.frames, fps }
+    }
+}
+
+/// Containers round times to a millisecond, at both ends of a clip.
+const ROUNDING: f64 = 0.0025;
+
+/// In what two clips differ, and in words.
+fn mismatches(clips: &[Clip; 2], compared: usize) -> (Vec<&'static str>, Vec<String>) {
+    let [a, b] = clips;
+    let (mut kinds, mut words) = (Vec::new(), Vec::new());
+    if a.frames != b.frames {
+        kinds.push("frames");
+        words.push(format!("a has {} frames, b has {}; {compared} were compared", a.frames, b.frames));
+    }
+    if (a.width, a.height) != (b.width, b.height) {
+        kinds.push("size");
+        words.push(format!("a is {} x {}, b is {} x {}", a.width, a.height, b.width, b.height));
+    }
+    if let (Some(x), Some(y)) = (a.fps, b.fps) {
+        let lasted = |fps: f64| (compared as f64 - 1.0) / fps;
+        let apart = (lasted(x) - lasted(y)).abs();
+        if apart > ROUNDING && apart > 0.002 * lasted(x).min(lasted(y)) {
+            kinds.push("rate");
+            words.push(format!("a has {x:.3} frames per second, b has {y:.3}"));
+        }
+    }
+    (kinds, words)
 }
 
 pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
@@ -64,17 +157,15 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let cancel = interrupt.watch()?;
     let mut tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let a = args.media.open(&args.a, &mut tools)?;
-    let b = args.media.open(&args.b, &mut tools)?;
-    let (mut a, mut b) = (a.source, b.source);
-    let size = [a.format().width, a.format().height];
+    let mut a = Reader::open(&args.a, args, &mut tools)?;
+    let mut b = Reader::open(&args.b, args, &mut tools)?;
+    let size = a.size();
     let mut notes = Vec::new();
-    let scaled = [b.format().width, b.format().height] != size;
+    let scaled = b.size() != size;
     if scaled {
-        let [width, height] = [b.format().width, b.format().height];
-        notes.push(format!("b is {width} x {height} and was brought to {} x {}", size[0], size[1]));
+        notes.push(format!("b was brought to {} x {}", size[0], size[1]));
     }
-    let hdr = a.format().colour.is_hdr() || b.format().colour.is_hdr();
+    let hdr = [&a, &b].iter().any(|r| r.source.format().colour.is_hdr());
     if hdr {
         notes.push("delta E and SSIMULACRA2 are for standard range and were left out".into());
     }
@@ -86,38 +177,41 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         ..Options::default()
     };
     let mut comparison = Comparison::new(size[0], size[1], options)?;
-    let total = a.format().frames.map(|n| args.frames.map_or(n, |most| n.min(most)));
+    let total = a.source.format().frames.map(|n| args.frames.map_or(n, |most| n.min(most)));
     match total {
         Some(n) => progress.phase_about("compare", n),
         None => progress.phase("compare", None),
     }
     progress.enter("compare");
-    let (mut first, mut second) = (Frame::new(0, 0, 3), Frame::new(0, 0, 3));
-    let mut times = (None, None);
     let mut shifted = 0.0f64;
-    while args.frames.is_none_or(|most| comparison.frames() < most) {
+    let more = |frames: usize| args.frames.is_none_or(|most| frames < most);
+    while more(comparison.frames()) {
         let started = std::time::Instant::now();
-        let (x, y) = (next(a.as_mut(), &mut first)?, next(b.as_mut(), &mut second)?);
-        let (Some(x), Some(y)) = (x, y) else {
-            if let Some((longer, _)) = [("a", x), ("b", y)].iter().find(|(_, t)| t.is_some()) {
-                notes.push(format!("{longer} has more frames; {} were compared", comparison.frames()));
-            }
-            break;
-        };
+        let (x, y) = (a.next()?, b.next()?);
+        let (Some(x), Some(y)) = (x, y) else { break };
         // Clips may start at other times; what counts is whether they stay together.
-        let (x0, y0) = (*times.0.get_or_insert(x), *times.1.get_or_insert(y));
-        shifted = shifted.max(((x - x0) - (y - y0)).abs());
+        shifted = shifted.max((a.since_first(x) - b.since_first(y)).abs());
         if scaled {
-            second = resize(&second, size[0], size[1]);
+            b.frame = resize(&b.frame, size[0], size[1]);
         }
         let picture = |f: &Frame| -> Vec<f32> { f.without_alpha().data };
-        let (p, q) = (picture(&first), picture(&second));
+        let (p, q) = (picture(&a.frame), picture(&b.frame));
         comparison.push(Picture::new(size[0], size[1], &p)?, Picture::new(size[0], size[1], &q)?)?;
         progress.advance("compare", 1, started.elapsed());
         if cancel.is_cancelled() {
             return Err(CliError::Interrupted);
         }
     }
+    // How many more the longer one has.
+    for reader in [&mut a, &mut b] {
+        while reader.frames > comparison.frames() && more(reader.frames) && reader.next()?.is_some() {
+            if cancel.is_cancelled() {
+                return Err(CliError::Interrupted);
+            }
+        }
+    }
+    let clips = [&a, &b].map(|reader| reader.clip(comparison.frames()));
+    let (mismatches, differences) = mismatches(&clips, comparison.frames());
     if shifted > 0.0015 {
         notes.push(format!("frames are up to {:.1} ms apart in time", shifted * 1e3));
     }
@@ -139,18 +233,17 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let _ = progress.finish();
     let psnr = report.pooled.psnr;
     let shown = |p: &Path| p.display().to_string();
-    let compared = Compared { a: shown(&args.a), b: shown(&args.b), notes, report };
+    let (a, b) = (shown(&args.a), shown(&args.b));
+    let compared = Compared { a, b, clips, mismatches, notes, report };
     out.result(&compared, || describe(&compared));
+    for difference in &differences {
+        out.say(format_args!("warning: {difference}"));
+    }
     match (args.min_psnr, psnr) {
+        (Some(_), _) if !differences.is_empty() => Err(CliError::Unlike { what: differences.join("; ") }),
         (Some(least), Some(psnr)) if psnr < least => Err(CliError::TooFar { psnr, least }),
         _ => Ok(()),
     }
-}
-
-/// The next frame and when it is shown, in seconds.
-fn next(source: &mut dyn FrameSource, frame: &mut Frame) -> Result<Option<f64>, MediaError> {
-    let base = source.format().time_base;
-    Ok(source.next(frame)?.map(|pts| pts as f64 * base.num as f64 / base.den as f64))
 }
 
 fn write_png(path: &Path, image: &Image) -> Result<(), CliError> {

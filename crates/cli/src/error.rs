@@ -86,6 +86,12 @@ pub(crate) enum CliError {
     Pipeline(PipelineError),
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    #[error(
+        "sound and other streams of {path} come from {origin}, which {why}; name the file with --streams FILE, or write the video alone with --audio none"
+    )]
+    Lost { path: PathBuf, origin: String, why: &'static str },
+    #[error("the clips do not match: {what}")]
+    Unlike { what: String },
     #[error("the PSNR is {psnr:.2} dB, below {least:.2}")]
     TooFar { psnr: f64, least: f64 },
     #[error(
@@ -167,6 +173,7 @@ impl CliError {
             }
             CliError::Floor { .. }
             | CliError::TooFar { .. }
+            | CliError::Unlike { .. }
             | CliError::Unhealthy { .. }
             | CliError::Unusable { .. }
             | CliError::NotVerified { .. } => 6,

@@ -26,6 +26,8 @@ pub(crate) struct Interrupt {
     token: CancelToken,
     cleanups: Cleanups,
     farewell: Arc<dyn Fn() + Send + Sync>,
+    /// The end of stdin counts as Ctrl-C.
+    stdin: bool,
 }
 
 /// While this lives, something must be cleaned up should the process end at once.
@@ -42,7 +44,14 @@ impl Interrupt {
             token: CancelToken::default(),
             cleanups: Cleanups::default(),
             farewell: Arc::new(farewell),
+            stdin: false,
         }
+    }
+
+    /// The end of stdin shall cancel, too. Signals do not reach everywhere: Windows has none, and a shell's background
+    /// ignores SIGINT. Nothing else may read stdin then.
+    pub(crate) fn also_on_stdin_close(&mut self) {
+        self.stdin = true;
     }
 
     /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the token that is given. Ask for it once in a command,
@@ -50,22 +59,34 @@ impl Interrupt {
     pub(crate) fn watch(&self) -> Result<CancelToken, CliError> {
         let this = self.clone();
         let ignored = ignored::now();
-        ctrlc::set_handler(move || {
-            if this.token.is_cancelled() {
-                this.leave();
-            }
-            this.token.cancel();
-            let this = this.clone();
-            let wait = move || {
-                std::thread::sleep(PATIENCE);
-                this.leave();
-            };
-            // Without the thread it ends when the work stops, or at the next signal.
-            drop(std::thread::Builder::new().name("interrupt".into()).spawn(wait));
-        })
-        .map_err(|source| CliError::Handler { source })?;
+        ctrlc::set_handler(move || this.cancel()).map_err(|source| CliError::Handler { source })?;
         ignored::again(&ignored);
+        if self.stdin {
+            let this = self.clone();
+            let wait = move || {
+                // Whatever is written to it is of no interest; an error is an end, too.
+                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                this.cancel();
+            };
+            let thread = std::thread::Builder::new().name("stdin".into()).spawn(wait);
+            thread.map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })?;
+        }
         Ok(self.token.clone())
+    }
+
+    /// Asks the work to stop, and ends the process if it was asked before or does not.
+    fn cancel(&self) {
+        if self.token.is_cancelled() {
+            self.leave();
+        }
+        self.token.cancel();
+        let this = self.clone();
+        let wait = move || {
+            std::thread::sleep(PATIENCE);
+            this.leave();
+        };
+        // Without the thread it ends when the work stops, or at the next signal.
+        drop(std::thread::Builder::new().name("interrupt".into()).spawn(wait));
     }
 
     /// Whether somebody asked to stop.

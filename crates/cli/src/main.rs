@@ -48,7 +48,13 @@ fn main() -> ExitCode {
         Err(Refusal::Config(error)) => return fail(&Output::new(json), &error.into()),
     };
     let out = Output::new(cli.json);
-    let interrupt = Interrupt::new(out.farewell(&CliError::Interrupted));
+    let mut interrupt = Interrupt::new(out.farewell(&CliError::Interrupted));
+    if cli.cancel_on_stdin_close {
+        if let Some(what) = cli.command.ignores_stdin_close() {
+            return fail(&out, &CliError::NoEffect { flag: "--cancel-on-stdin-close", what });
+        }
+        interrupt.also_on_stdin_close();
+    }
     match run(cli.command, &out, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.

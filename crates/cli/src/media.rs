@@ -10,7 +10,8 @@ use remaster_media::{
     Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, PictureInfo, PictureWriter, Pictures,
     Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
 };
-use remaster_pipeline::Resize;
+use remaster_picture::Edges;
+use remaster_pipeline::{Geometry, Resize};
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -23,6 +24,9 @@ pub(crate) struct MediaArgs {
     /// Size of the result: pixels of the short side (720), a factor (2x), or WIDTHxHEIGHT.
     #[arg(long, value_name = "N|Nx|WxH", value_parser = resolution)]
     pub(crate) resolution: Option<Resize>,
+    /// What the network sees beyond the right and the bottom edge, up to the size it takes: mirror-black, mirror or black.
+    #[arg(long, value_name = "WHAT", default_value = "mirror-black", value_parser = edges)]
+    edges: Edges,
     /// Frames per second of a folder of pictures, like 25 or 24000/1001.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     fps: Option<Rate>,
@@ -50,6 +54,10 @@ pub(crate) struct MediaArgs {
     /// Sound of the output: copy, or none.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "copy")]
     audio: AudioWord,
+    /// Copy sound, subtitles, chapters and tags from this file when latents are decoded [default: the file that was
+    /// encoded, if it is unchanged].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) streams: Option<PathBuf>,
     /// Where ffmpeg is; ffprobe must lie beside it [default: where the system finds it].
     #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
     ffmpeg: Option<PathBuf>,
@@ -89,6 +97,11 @@ fn rate(word: &str) -> Result<Rate, String> {
         return Err(wrong());
     }
     Ok(Rate(TimeBase { num, den }))
+}
+
+fn edges(word: &str) -> Result<Edges, String> {
+    let names = Edges::ALL.map(Edges::name).join(", ");
+    Edges::from_name(word).ok_or_else(|| format!("`{word}` is none of {names}"))
 }
 
 /// The largest side that can be asked for.
@@ -134,6 +147,11 @@ pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
 }
 
+/// Whether an output is a picture, or a folder of them.
+fn is_picture(path: &Path) -> bool {
+    has_ending(path, "png") || has_ending(path, "exr") || path.extension().is_none() && !is_pipe(path)
+}
+
 /// A clip that was opened.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn FrameSource>,
@@ -147,11 +165,18 @@ pub(crate) struct Opened {
     pub(crate) counted: bool,
 }
 
+impl Opened {
+    /// Whether the number of frames was computed from duration and rate.
+    pub(crate) fn is_estimated(&self) -> bool {
+        !self.counted && self.probe.as_ref().is_none_or(|p| p.video.frames_estimated)
+    }
+}
+
 impl MediaArgs {
     /// An error if a flag was given that cannot matter for `what`.
     pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
+        self.refuse_size(what)?;
         let flags = [
-            ("--resolution", self.resolution.is_some()),
             ("--fps", self.fps.is_some()),
             ("--exr", self.exr),
             ("--deinterlace", self.deinterlace),
@@ -166,10 +191,35 @@ impl MediaArgs {
     /// Comparing reads and writes no video.
     pub(crate) fn refuse_for_compare(&self) -> Result<(), CliError> {
         self.refuse_output("a comparison")?;
-        match self.resolution {
-            Some(_) => Err(CliError::NoEffect { flag: "--resolution", what: "a comparison" }),
-            None => Ok(()),
-        }
+        self.refuse_size("a comparison")
+    }
+
+    /// The same for flags that say which sizes the network gets.
+    pub(crate) fn refuse_size(&self, what: &'static str) -> Result<(), CliError> {
+        let flags =
+            [("--resolution", self.resolution.is_some()), ("--edges", self.edges != Edges::default())];
+        let given = flags.iter().find(|(_, given)| *given);
+        given.map_or(Ok(()), |(flag, _)| Err(CliError::NoEffect { flag, what }))
+    }
+
+    /// Sizes of frames like these on their way.
+    pub(crate) fn geometry(&self, format: &Format) -> Geometry {
+        Geometry::new([format.width, format.height], self.resolution.unwrap_or_default(), self.edges)
+    }
+
+    /// Whether the file that `path` names can hold more than frames.
+    pub(crate) fn takes_streams(&self, path: &Path) -> bool {
+        !is_pipe(path) && !has_ending(path, "y4m") && !is_picture(path)
+    }
+
+    /// Whether sound is left out.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.audio == AudioWord::None
+    }
+
+    /// Whether the frames of what was opened have times of their own.
+    pub(crate) fn has_clock(&self, opened: &Opened) -> bool {
+        opened.info.is_none() || self.fps.is_some()
     }
 
     /// The same for flags of the output.
@@ -178,7 +228,8 @@ impl MediaArgs {
             ("--video", self.video.is_some()),
             ("--pixel-format", self.pixel_format.is_some()),
             ("--lossless", self.lossless),
-            ("--audio", self.audio == AudioWord::None),
+            ("--audio", self.is_silent()),
+            ("--streams", self.streams.is_some()),
         ];
         let given = flags.iter().find(|(_, given)| *given);
         given.map_or(Ok(()), |(flag, _)| Err(CliError::NoEffect { flag, what }))
@@ -251,9 +302,7 @@ impl MediaArgs {
         overwrite: bool,
         tools: &mut Lazy<'_>,
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
-        let pictures = has_ending(path, "png")
-            || has_ending(path, "exr")
-            || path.extension().is_none() && !is_pipe(path);
+        let pictures = is_picture(path);
         if is_pipe(path) || has_ending(path, "y4m") {
             self.refuse_output("y4m, which has samples and nothing else")?;
             let place = (!is_pipe(path)).then(|| (path.to_owned(), overwrite));
@@ -343,7 +392,8 @@ fn describe(probe: &Probe) -> String {
         line("duration", format!("{duration:.3} s"));
     }
     let rate = v.rate.map_or("unknown rate".into(), |r| format!("{:.3} fps", r.num as f64 / r.den as f64));
-    let frames = v.frames.map_or("unknown".into(), |n| format!("about {n}"));
+    let about = if v.frames_estimated { "about " } else { "" };
+    let frames = v.frames.map_or("unknown".into(), |n| format!("{about}{n}"));
     line("video", format!("{} {} x {}, {rate}, {frames} frames", v.codec, v.width, v.height));
     let alpha = if v.alpha { ", alpha" } else { "" };
     line("samples", format!("{}, {} bit{alpha}", v.pixel_format, v.depth));

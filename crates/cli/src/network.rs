@@ -1,14 +1,16 @@
 //! The network a person named, and where it is to run.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
 use remaster_engine::Task;
 use remaster_model::Params;
 use remaster_model::vae::{NullVae, VaeConfig};
+use remaster_pipeline::NetworkId;
 use remaster_plan::{Clip, Direction};
-use remaster_weights::{FormulaParams, open_vae};
+use remaster_weights::{FormulaParams, open_vae, sha256_in_pieces};
 
 use crate::args::VaeArgs;
 use crate::devices;
@@ -57,6 +59,27 @@ impl<'a> Network<'a> {
     /// Whether frames only pass through.
     pub(crate) fn is_identity(&self) -> bool {
         matches!(self.weights, Weights::Identity)
+    }
+
+    /// What latents of this network are marked with. The whole file is hashed: 500 MB take a second or two, and a sample
+    /// could be the same for two networks.
+    pub(crate) fn identity(&self) -> Result<NetworkId, CliError> {
+        let word = &self.args.weights;
+        let path = Path::new(word);
+        let is_file = !self.is_identity() && !word.starts_with("formula:");
+        let sha256 = match is_file {
+            true => {
+                let mut go_on = |_| match self.cancel.is_cancelled() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                };
+                let failed = |source| CliError::Read { path: path.to_owned(), source };
+                Some(sha256_in_pieces(path, &mut go_on).map_err(failed)?.ok_or(CliError::Interrupted)?)
+            }
+            false => None,
+        };
+        let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
+        Ok(NetworkId { kind: "vae".into(), name: name.unwrap_or_else(|| word.clone()), sha256 })
     }
 
     /// Channels of a latent.

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, place};
+use remaster_media::{Format, FrameSource, Probe, place, probe};
 use remaster_pipeline::{
-    Done, Event, Footage, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip,
+    Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, held_bytes,
+    roundtrip,
 };
 use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
 use serde::Serialize;
@@ -39,10 +40,19 @@ struct Report {
     geometry: Geometry,
     /// What was read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<Format>,
+    source: Option<Source>,
     notes: Vec<String>,
     plans: Vec<Plan>,
     summary: Summary,
+}
+
+/// What was read, and how far to trust it.
+#[derive(Debug, Serialize)]
+struct Source {
+    #[serde(flatten)]
+    format: Format,
+    /// `frames` was computed from duration and rate.
+    frames_estimated: bool,
 }
 
 /// Whether a command is about video and pictures. Tensors in `.safetensors` files go another way.
@@ -52,13 +62,9 @@ pub(crate) fn takes(command: &VaeCommand) -> bool {
         VaeCommand::Roundtrip(args) => {
             !has_ending(&args.input, "safetensors") && !has_ending(&args.output, "safetensors")
         }
-        VaeCommand::Decode(args) => !has_ending(&args.output, "safetensors") && is_latent_file(&args.input),
+        // Tensors of latents have no clip around them and become tensors of frames.
+        VaeCommand::Decode(args) => !has_ending(&args.output, "safetensors"),
     }
-}
-
-/// Other tensor files have their latents channel by channel, without a clip around them.
-fn is_latent_file(path: &Path) -> bool {
-    LatentFile::open(path).is_ok() || !has_ending(path, "safetensors")
 }
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
@@ -100,10 +106,17 @@ struct Run<'a> {
 impl Run<'_> {
     fn roundtrip(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
+        if media.streams.is_some() {
+            return Err(CliError::NoEffect {
+                flag: "--streams",
+                what: "a round trip, which copies its input's",
+            });
+        }
         let opened = media.open(&args.input, &mut self.tools)?;
+        let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
-        let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
+        let geometry = media.geometry(&format).with_alpha(format.layout.alpha);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let budget = self.budget(&geometry)?;
         let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
@@ -128,20 +141,33 @@ impl Run<'_> {
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
-        self.report(&done, geometry, Some(format), notes, plans.into())
+        self.report(
+            &done,
+            geometry,
+            Some(Source { format, frames_estimated: estimated }),
+            notes,
+            plans.into(),
+        )
     }
 
     fn encode(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
         media.refuse_output("latents")?;
         let opened = media.open(&args.input, &mut self.tools)?;
+        let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         if format.layout.alpha {
             notes.push("alpha does not go through the network: a latent file has none".into());
         }
-        let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
+        let geometry = media.geometry(&format);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let target = LatentTarget {
+            path: &args.output,
+            overwrite: args.yes,
+            network: self.network.identity()?,
+            origin: origin(&args.input, opened.probe.as_ref())?,
+        };
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
@@ -152,18 +178,21 @@ impl Run<'_> {
         let half = Half { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
         let footage = footage(opened.source, args, &mut self.tools);
-        let done = encode(footage, &args.output, args.yes, geometry, half, channels, &mut |event| {
-            follow(progress, &event);
-        })?;
-        self.report(&done, geometry, Some(format), notes, plans.into())
+        let done = encode(footage, target, geometry, half, channels, &mut |event| follow(progress, &event))?;
+        self.report(
+            &done,
+            geometry,
+            Some(Source { format, frames_estimated: estimated }),
+            notes,
+            plans.into(),
+        )
     }
 
     fn decode(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
-        if media.resolution.is_some() {
-            return Err(CliError::NoEffect { flag: "--resolution", what: "latents, which have their size" });
-        }
+        media.refuse_size("latents, which have their size")?;
         let file = LatentFile::open(&args.input)?;
+        file.made_by(&self.network.identity()?)?;
         let shape = file.shape();
         if shape.c != self.network.latent() {
             let (expected, found) = (self.network.latent(), shape.c);
@@ -172,7 +201,7 @@ impl Run<'_> {
         }
         let size = |source| CliError::Size { path: args.input.clone(), source };
         let clip = Clip::of_latents(shape.t, shape.h, shape.w).map_err(size)?;
-        let frames = file.timestamps().len();
+        let frames = file.frames();
         let Some(format) = file.about().format(frames) else {
             let reason = format!("samples like {} are not known", file.about().samples);
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
@@ -183,13 +212,53 @@ impl Run<'_> {
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
-        let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
+        let (probe, mut notes) = self.streams(&file)?;
+        let (sink, more) =
+            media.create(&args.output, &format, probe.as_ref(), None, args.yes, &mut self.tools)?;
+        notes.extend(more);
         self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
         let done = decode(&file, sink, half, clamp, &mut |event| follow(progress, &event))?;
         self.report(&done, geometry, None, notes, plans.into())
+    }
+
+    /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
+    fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), CliError> {
+        let (args, media) = (self.args, &self.args.media);
+        let origin = file.about().origin.as_ref();
+        if !media.takes_streams(&args.output) {
+            let streams = origin.map_or(0, |o| o.streams);
+            let left =
+                format!("{streams} other streams of the source stay behind: only video files hold them");
+            return Ok((None, if streams > 0 { vec![left] } else { Vec::new() }));
+        }
+        let (path, mut notes) = match (&media.streams, origin) {
+            (Some(path), origin) => {
+                let other = origin.is_some_and(|o| !o.is(path).unwrap_or(false));
+                let note = format!("{} is not the file that was encoded", path.display());
+                (path.clone(), if other { vec![note] } else { Vec::new() })
+            }
+            (None, None) => return Ok((None, Vec::new())),
+            (None, Some(origin)) => match origin.find(&args.input) {
+                Ok(path) => (path, Vec::new()),
+                Err(lost) => {
+                    let why = match lost {
+                        Lost::Missing => "is not there",
+                        Lost::Changed => "has changed",
+                    };
+                    let source = printable(&origin.path);
+                    if media.is_silent() {
+                        return Ok((None, vec![format!("{source} {why}: only the video is written")]));
+                    }
+                    return Err(CliError::Lost { path: args.input.clone(), origin: source, why });
+                }
+            },
+        };
+        let probe = probe(self.tools.get()?, &path)?;
+        notes.push(format!("sound, subtitles, chapters and tags come from {}", path.display()));
+        Ok((Some(probe), notes))
     }
 
     /// What the networks may use, beside frames on their way.
@@ -211,7 +280,9 @@ impl Run<'_> {
             self.out.say(format_args!("note: {note}"));
         }
         let mut work = Vec::new();
-        let slice = plans.iter().map(|p| p.how.slice).max().unwrap_or(SLICE);
+        // Slices of 0 frames are clips in one piece.
+        let slice = |p: &Plan| if p.how.slice == 0 { p.job.clip.frames() } else { p.how.slice };
+        let slice = plans.iter().map(slice).max().unwrap_or(SLICE);
         let mut planned =
             memory::process(devices::has_memory(&self.network.backend)) + held_bytes(geometry, slice);
         for p in plans {
@@ -235,7 +306,7 @@ impl Run<'_> {
         self,
         done: &Done,
         geometry: Geometry,
-        source: Option<Format>,
+        source: Option<Source>,
         notes: Vec<String>,
         plans: Vec<Plan>,
     ) -> Result<(), CliError> {
@@ -287,6 +358,18 @@ fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut L
     }
     let again = move || Ok(args.media.open(&args.input, tools)?.source);
     Footage { source, again: Some(Box::new(again)) }
+}
+
+/// What a latent file keeps of its input.
+fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, CliError> {
+    let Some(probe) = probe else { return Ok(None) };
+    let failed = |source| CliError::Read { path: path.to_owned(), source };
+    Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)
+}
+
+/// A stranger's words without what would move the cursor.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// What each of two halves may use when it is planned anew: what it has, and half of what is left.

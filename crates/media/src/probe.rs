@@ -70,8 +70,10 @@ pub struct Video {
     pub time_base: TimeBase,
     /// Frames per second on average.
     pub rate: Option<TimeBase>,
-    /// Frames, as duration and rate say: a hint.
+    /// Frames, as the container says: a hint.
     pub frames: Option<usize>,
+    /// No index counts them: `frames` is duration by rate, and wrong by some at a variable rate.
+    pub frames_estimated: bool,
     /// Tags of the stream.
     pub tags: BTreeMap<String, String>,
     /// Words for people.
@@ -378,6 +380,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         },
+        // By time and by an index the same, but for a frame that is cut off at either end.
+        frames_estimated: counted.is_none_or(|b| by_time.is_some_and(|a| a.abs_diff(b) > 1)),
         complaints: Vec::new(),
         is_indexed: counted.is_some(),
         ends: duration,

@@ -1,6 +1,7 @@
 //! How a frame becomes one that the network takes, and back.
 
-use remaster_picture::{Frame, resize, short_side};
+use remaster_media::{MAX_AREA, MAX_SIDE};
+use remaster_picture::{Edges, Frame, pad, resize, short_side};
 use serde::{Deserialize, Serialize};
 
 /// Frames that the network gets are multiples of this: the transformer behind the VAE needs twice what the
@@ -21,20 +22,41 @@ pub enum Resize {
     Times(usize),
 }
 
-/// Sizes of a clip on its way through.
+/// Sizes of a clip on its way through, and what goes along with its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
     /// Columns and rows of the frames that come in.
     pub source: [usize; 2],
     /// Columns and rows of the frames that go out.
     pub shown: [usize; 2],
-    /// Columns and rows that the network sees: padded with black at the right and at the bottom.
+    /// Columns and rows that the network sees: `shown`, made larger at the right and at the bottom.
     pub padded: [usize; 2],
+    /// What the network sees there.
+    #[serde(with = "edges")]
+    pub edges: Edges,
+    /// Alpha goes around the network and joins the colours behind it.
+    #[serde(default)]
+    pub alpha: bool,
+}
+
+/// Edges by their name.
+mod edges {
+    use remaster_picture::Edges;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(edges: &Edges, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(edges.name())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Edges, D::Error> {
+        let name = String::deserialize(from)?;
+        Edges::from_name(&name).ok_or_else(|| D::Error::custom(format!("edges like `{name}` are not known")))
+    }
 }
 
 impl Geometry {
     /// For frames of `source` columns and rows.
-    pub fn new(source: [usize; 2], to: Resize) -> Self {
+    pub fn new(source: [usize; 2], to: Resize, edges: Edges) -> Self {
         let shown = match to {
             Resize::Keep => source,
             Resize::Short(n) => short_side(source, n, None),
@@ -42,10 +64,37 @@ impl Geometry {
             Resize::Times(hundredths) => source.map(|n| (n * hundredths).div_ceil(100)),
         };
         let shown = shown.map(|n| n.max(1));
-        Geometry { source, shown, padded: shown.map(|n| n.next_multiple_of(MULTIPLE)) }
+        Geometry { source, shown, padded: Self::padded(shown, edges), edges, alpha: false }
     }
 
-    /// Pixels of a padded frame in [-1, 1], row by row, and its alpha if it has one, in the size it is shown.
+    /// The same, with alpha beside the colours or without.
+    pub fn with_alpha(self, alpha: bool) -> Self {
+        Geometry { alpha, ..self }
+    }
+
+    fn padded(shown: [usize; 2], edges: Edges) -> [usize; 2] {
+        shown.map(|n| edges.padded(n, MULTIPLE))
+    }
+
+    /// Whether sizes that somebody wrote down are possible.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for [width, height] in [self.source, self.shown, self.padded] {
+            let [w, h] = [width as u64, height as u64];
+            if ![w, h].iter().all(|n| (1..=MAX_SIDE).contains(n)) || w * h > MAX_AREA {
+                return Err(format!(
+                    "frames of {width} x {height}; sides are 1 to {MAX_SIDE} pixels, and {MAX_AREA} in all"
+                ));
+            }
+        }
+        let expected = Self::padded(self.shown, self.edges);
+        if self.padded != expected {
+            let ([w, h], [a, b], [x, y]) = (self.shown, expected, self.padded);
+            return Err(format!("{w} x {h} with {} edges is {a} x {b}, not {x} x {y}", self.edges.name()));
+        }
+        Ok(())
+    }
+
+    /// Pixels of a padded frame in [-1, 1], row by row, and its alpha in the size it is shown, if that goes along.
     pub(crate) fn prepare(&self, frame: &Frame) -> (Vec<f32>, Option<Vec<f32>>) {
         let resized;
         let mut source = frame;
@@ -54,23 +103,17 @@ impl Geometry {
             resized = resize(frame, self.shown[0], self.shown[1]);
             source = &resized;
         }
-        let [width, height] = self.padded;
-        let mut data = vec![-1.0f32; width * height * 3];
-        let mut alpha = (frame.channels == 4).then(|| Vec::with_capacity(self.shown[0] * self.shown[1]));
-        for y in 0..source.height {
-            let out = &mut data[y * width * 3..][..source.width * 3];
-            // A cubic overshoots; colours that came in beyond the range stay if nothing was resized.
-            let value = |v: f32| 2.0 * if scaled { v.clamp(0.0, 1.0) } else { v } - 1.0;
-            match &mut alpha {
-                None => out.iter_mut().zip(source.row(y)).for_each(|(o, v)| *o = value(*v)),
-                Some(alpha) => {
-                    for (o, p) in out.chunks_exact_mut(3).zip(source.row(y).chunks_exact(4)) {
-                        o.iter_mut().zip(p).for_each(|(o, v)| *o = value(*v));
-                        alpha.push(p[3]);
-                    }
-                }
-            }
+        let alpha = (self.alpha && source.channels == 4)
+            .then(|| source.data.chunks_exact(4).map(|p| p[3]).collect::<Vec<f32>>());
+        let colours;
+        if source.channels == 4 {
+            colours = source.without_alpha();
+            source = &colours;
         }
+        let mut data = pad(source, MULTIPLE, self.edges).data;
+        // A cubic overshoots; colours that came in beyond the range stay if nothing was resized.
+        let value = |v: f32| 2.0 * if scaled { v.clamp(0.0, 1.0) } else { v } - 1.0;
+        data.iter_mut().for_each(|v| *v = value(*v));
         (data, alpha)
     }
 
@@ -103,28 +146,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_padded_with_black_and_cut_back() {
-        let geometry = Geometry::new([5, 3], Resize::Keep);
-        assert_eq!(geometry.padded, [16, 16]);
-        for channels in [3, 4] {
-            let mut frame = Frame::new(5, 3, channels);
-            frame.data.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32 / 64.0 - 0.1);
-            let (data, alpha) = geometry.prepare(&frame);
-            assert_eq!(data.len(), 16 * 16 * 3);
-            assert_eq!((data[15], data[3 * 16 * 3]), (-1.0, -1.0));
-            let mut back = Frame::new(0, 0, 3);
-            geometry.restore(&data, alpha.as_deref(), false, &mut back);
-            assert_eq!((back.width, back.height, back.channels), (5, 3, channels));
-            let worst = back.data.iter().zip(&frame.data).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(worst < 1e-6, "{worst}");
+    fn frames_are_padded_and_cut_back() {
+        for (edges, padded) in
+            [(Edges::Black, [16, 16]), (Edges::Mirror, [16, 16]), (Edges::MirrorBlack, [32, 32])]
+        {
+            for channels in [3, 4] {
+                let geometry = Geometry::new([5, 3], Resize::Keep, edges).with_alpha(channels == 4);
+                assert_eq!(geometry.padded, padded);
+                geometry.check().unwrap();
+                let mut frame = Frame::new(5, 3, channels);
+                frame.data.iter_mut().enumerate().for_each(|(i, v)| *v = i as f32 / 64.0 - 0.1);
+                let (data, alpha) = geometry.prepare(&frame);
+                assert_eq!(data.len(), padded[0] * padded[1] * 3);
+                assert_eq!(data[data.len() - 1] == -1.0, edges != Edges::Mirror);
+                // Beyond the last column comes the one before it.
+                let beyond = if edges == Edges::Black { -1.0 } else { data[3 * 3] };
+                assert_eq!(data[5 * 3], beyond);
+                let mut back = Frame::new(0, 0, 3);
+                geometry.restore(&data, alpha.as_deref(), false, &mut back);
+                assert_eq!((back.width, back.height, back.channels), (5, 3, channels));
+                let worst = back.data.iter().zip(&frame.data).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst < 1e-6, "{worst}");
+            }
         }
     }
 
     #[test]
+    fn alpha_that_does_not_go_along_is_not_made() {
+        let geometry = Geometry::new([5, 3], Resize::Keep, Edges::Black);
+        assert!(geometry.prepare(&Frame::new(5, 3, 4)).1.is_none());
+    }
+
+    #[test]
     fn sizes_as_they_are_asked_for() {
-        assert_eq!(Geometry::new([1920, 1080], Resize::Short(720)).shown, [1280, 720]);
-        assert_eq!(Geometry::new([1920, 1080], Resize::Keep).padded, [1920, 1088]);
-        assert_eq!(Geometry::new([640, 361], Resize::Times(200)).shown, [1280, 722]);
-        assert_eq!(Geometry::new([640, 361], Resize::Exactly([100, 50])).shown, [100, 50]);
+        assert_eq!(Geometry::new([1920, 1080], Resize::Short(720), Edges::Black).shown, [1280, 720]);
+        assert_eq!(Geometry::new([1920, 1080], Resize::Keep, Edges::Black).padded, [1920, 1088]);
+        assert_eq!(Geometry::new([640, 361], Resize::Times(200), Edges::Black).shown, [1280, 722]);
+        assert_eq!(Geometry::new([640, 361], Resize::Exactly([100, 50]), Edges::Black).shown, [100, 50]);
     }
 }

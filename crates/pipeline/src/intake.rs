@@ -17,7 +17,7 @@ use crate::geometry::Geometry;
 pub(crate) const WAITING: usize = 4;
 
 /// Frames that may be needed again to fill up the end: a clip is at most 3 frames short of 4n + 1.
-const LAST: usize = 4;
+pub(crate) const LAST: usize = 4;
 
 /// Opens a clip again, from its first frame.
 pub type Again<'a> =
@@ -65,7 +65,8 @@ pub(crate) struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    /// Starts to decode. What does not go through the network comes out at the other end.
+    /// Starts to decode. What does not go through the network comes out at the other end, where it must be taken as
+    /// frames are: never more of it waits than there are frames on their way.
     pub(crate) fn start(footage: Footage<'a>, geometry: Geometry) -> (Self, Receiver<Beside>) {
         let (to, beside) = channel();
         let mut intake = Intake {
@@ -211,7 +212,7 @@ fn decode(
 mod tests {
     use super::*;
     use remaster_media::{Colour, Format, Said, TimeBase};
-    use remaster_picture::Layout;
+    use remaster_picture::{Edges, Layout};
 
     /// Frames whose first value is their number.
     struct Numbers(usize, usize, Format);
@@ -262,7 +263,8 @@ mod tests {
 
     fn through(frames: usize) -> Vec<usize> {
         let source: Box<dyn FrameSource> = Box::new(numbers(frames));
-        let (mut intake, beside) = Intake::start(source.into(), Geometry::new([16, 16], Default::default()));
+        let (mut intake, beside) =
+            Intake::start(source.into(), Geometry::new([16, 16], Default::default(), Edges::Black));
         let all = rest(&mut intake);
         assert_eq!(intake.seen(), frames);
         assert!(intake.back_to(0).is_err());
@@ -291,7 +293,7 @@ mod tests {
                     again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
                 };
                 let (mut intake, beside) =
-                    Intake::start(footage, Geometry::new([16, 16], Default::default()));
+                    Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
                 let mut out = vec![0.0; read * 16 * 16 * 3];
                 assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
                 intake.back_to(back).unwrap();
@@ -311,7 +313,8 @@ mod tests {
                 source: Box::new(numbers(9)),
                 again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
             };
-            let (mut intake, _beside) = Intake::start(footage, Geometry::new([16, 16], Default::default()));
+            let (mut intake, _beside) =
+                Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
             assert!(intake.back_to(8).is_err(), "{frames}");
         }
     }

@@ -5,18 +5,25 @@
 //!
 //! * [`roundtrip`]: frames to latents and back;
 //! * [`encode`], [`decode`]: the halves alone, with a [`LatentFile`] in between;
+//! * [`Origin`]: the file that latents came from, and still belongs to them;
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back.
 
+mod about;
 mod error;
 mod geometry;
+mod held;
 mod intake;
 mod latent_file;
 mod latents;
+mod origin;
 mod outlet;
 mod run;
 
+pub use about::{About, NetworkId};
 pub use error::PipelineError;
 pub use geometry::{Geometry, Resize};
+pub use held::held_bytes;
 pub use intake::{Again, Footage};
-pub use latent_file::{About, LatentFile};
-pub use run::{Done, Event, Half, decode, encode, held_bytes, roundtrip};
+pub use latent_file::LatentFile;
+pub use origin::{Lost, Origin};
+pub use run::{Done, Event, Half, LatentTarget, decode, encode, roundtrip};

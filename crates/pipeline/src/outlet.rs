@@ -12,13 +12,14 @@ use crate::error::PipelineError;
 use crate::geometry::Geometry;
 use crate::intake::Beside;
 
-/// Slices that wait for the encoder.
-pub(crate) const WAITING: usize = 1;
+/// Slices that wait for the encoder. While it writes one the engine makes the next, which is handed over when it is
+/// asked for: one more in between would only take memory.
+pub(crate) const WAITING: usize = 0;
 
 /// The engine's end of the encoding thread.
 pub(crate) struct Outlet {
     slices: Option<SyncSender<HostTensor>>,
-    thread: Option<JoinHandle<Result<usize, MediaError>>>,
+    thread: Option<JoinHandle<Result<usize, PipelineError>>>,
 }
 
 /// What the thread works with.
@@ -26,17 +27,15 @@ struct Work {
     sink: Box<dyn FrameSink>,
     geometry: Geometry,
     clamp: bool,
-    beside: Receiver<Beside>,
+    beside: Asides,
 }
+
+/// What frames have beside their colours, in order; ends where the clip does.
+pub(crate) type Asides = Box<dyn Iterator<Item = Result<Beside, PipelineError>> + Send>;
 
 impl Outlet {
     /// Starts to encode. Frames for which nothing comes beside are those that fill up the end of a clip.
-    pub(crate) fn start(
-        sink: Box<dyn FrameSink>,
-        geometry: Geometry,
-        clamp: bool,
-        beside: Receiver<Beside>,
-    ) -> Self {
+    pub(crate) fn start(sink: Box<dyn FrameSink>, geometry: Geometry, clamp: bool, beside: Asides) -> Self {
         let (slices, from) = sync_channel(WAITING);
         let work = Work { sink, geometry, clamp, beside };
         let thread = std::thread::spawn(move || work.run(&from));
@@ -54,7 +53,7 @@ impl Outlet {
 
     fn join(&mut self) -> Result<usize, PipelineError> {
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => Ok(result?),
+            Some(Ok(result)) => result,
             _ => Err(PipelineError::Thread("encoding")),
         }
     }
@@ -81,7 +80,7 @@ impl Drop for Outlet {
 }
 
 impl Work {
-    fn run(mut self, slices: &Receiver<HostTensor>) -> Result<usize, MediaError> {
+    fn run(mut self, slices: &Receiver<HostTensor>) -> Result<usize, PipelineError> {
         let mut frame = Frame::new(0, 0, 3);
         let mut written = 0;
         for slice in slices {
@@ -91,13 +90,14 @@ impl Work {
             }
             let length = slice.data.len() / slice.shape.t;
             for data in slice.data.chunks_exact(length) {
-                let Ok(Beside { pts, alpha }) = self.beside.recv() else { break };
+                let Some(beside) = self.beside.next() else { break };
+                let Beside { pts, alpha } = beside?;
                 self.geometry.restore(data, alpha.as_deref(), self.clamp, &mut frame);
                 self.sink.write(&frame, pts)?;
                 written += 1;
             }
         }
         // Dropped before its end: the sink leaves nothing behind.
-        Err(MediaError::Cancelled)
+        Err(MediaError::Cancelled.into())
     }
 }

@@ -7,12 +7,14 @@ use remaster_engine::{EngineError, Event as EngineEvent, Guarded, Sink, Source, 
 use remaster_media::FrameSink;
 use remaster_plan::Plan;
 
+use crate::about::{About, NetworkId};
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
-use crate::intake::{self, Footage, Intake};
-use crate::latent_file::{About, LatentFile, LatentReader, LatentWriter};
+use crate::intake::{Beside, Footage, Intake};
+use crate::latent_file::{LatentFile, LatentReader, LatentWriter};
 use crate::latents::Latents;
-use crate::outlet::{self, Outlet};
+use crate::origin::Origin;
+use crate::outlet::Outlet;
 
 /// One half of the network, with the plan for it.
 pub struct Half<'a> {
@@ -63,16 +65,6 @@ pub struct Done {
 }
 
 type Events<'a> = &'a mut dyn FnMut(Event<'_>);
-
-/// Bytes of host memory that frames take on their way, beside what the plans count: prepared frames, raw
-/// frames and slices that wait.
-pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
-    let frame = |[w, h]: [usize; 2]| (w * h * 3 * 4) as u64;
-    let (padded, source) = (frame(geometry.padded), frame(geometry.source));
-    let slice = slice.max(4) as u64 + 1;
-    // Waiting and at hand and kept for the end; slices that wait or are being written; pipes and samples.
-    (intake::WAITING as u64 + 6) * padded + (outlet::WAITING as u64 + 1) * slice * padded + 6 * source
-}
 
 /// Halves under way.
 struct Running<'a> {
@@ -197,7 +189,7 @@ pub fn roundtrip(
     let channels = halves[1].task.settings.channels[0];
     let mut running = Running::start(&halves, events)?;
     let (mut intake, beside) = Intake::start(footage, geometry);
-    let mut outlet = Outlet::start(sink, geometry, clamp, beside);
+    let mut outlet = Outlet::start(sink, geometry, clamp, Box::new(beside.into_iter().map(Ok)));
     let mut latents = Latents::new(channels);
     while !running.run.is_done(1) {
         let decodes = running.run.is_done(0) || latents.len() >= running.run.wants(1);
@@ -222,25 +214,44 @@ pub fn roundtrip(
     Ok(Done { frames, finishing: started.elapsed() })
 }
 
-/// Frames to a latent file at `path`.
+/// A latent file that is to be written.
+pub struct LatentTarget<'a> {
+    /// Where.
+    pub path: &'a Path,
+    /// Replace a file that is there.
+    pub overwrite: bool,
+    /// The network that makes the latents.
+    pub network: NetworkId,
+    /// The file that the clip comes from.
+    pub origin: Option<Origin>,
+}
+
+/// Frames to a latent file.
 pub fn encode(
     footage: Footage<'_>,
-    path: &Path,
-    overwrite: bool,
+    target: LatentTarget<'_>,
     geometry: Geometry,
     half: Half<'_>,
     channels: usize,
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
-    let about = About::new(footage.source.format(), geometry);
+    let geometry = geometry.with_alpha(false);
+    let about = About::new(footage.source.format(), geometry, target.network, target.origin);
     let mut running = Running::start(&[half], events)?;
     let (mut intake, beside) = Intake::start(footage, geometry);
-    let mut writer = LatentWriter::create(path, overwrite, about, channels)?;
+    let mut writer = LatentWriter::create(target.path, target.overwrite, &about, channels)?;
+    let times = |writer: &mut LatentWriter, beside: &mut dyn Iterator<Item = Beside>| {
+        for Beside { pts, .. } in beside {
+            writer.time(pts)?;
+        }
+        Ok::<_, PipelineError>(())
+    };
     while !running.run.is_done(0) {
         let step = running.advance(0, &mut intake, &mut writer, events).and_then(|busy| {
             running.tell(0, busy, intake.seen(), events);
             running.keep(events)
         });
+        times(&mut writer, &mut beside.try_iter())?;
         if let Err(error) = step {
             running.recover(error, &mut intake, events)?;
         }
@@ -248,7 +259,8 @@ pub fn encode(
     events(Event::Finishing);
     let started = Instant::now();
     drop(intake);
-    let frames = writer.finish(beside.iter().map(|b| b.pts))?;
+    times(&mut writer, &mut beside.iter())?;
+    let frames = writer.finish()?;
     Ok(Done { frames, finishing: started.elapsed() })
 }
 
@@ -262,15 +274,10 @@ pub fn decode(
 ) -> Result<Done, PipelineError> {
     let mut running = Running::start(&[half], events)?;
     let mut reader = LatentReader::new(file);
-    let (to, beside) = std::sync::mpsc::channel();
-    for pts in file.timestamps() {
-        let _ = to.send(intake::Beside { pts: *pts, alpha: None });
-    }
-    drop(to);
-    let mut outlet = Outlet::start(sink, file.about().geometry, clamp, beside);
+    let mut outlet = Outlet::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
     while !running.run.is_done(0) {
         let step = running.advance(0, &mut reader, &mut outlet, events).and_then(|busy| {
-            running.tell(0, busy, file.timestamps().len(), events);
+            running.tell(0, busy, file.frames(), events);
             running.keep(events)
         });
         if let Err(error) = step {

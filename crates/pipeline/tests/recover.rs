@@ -10,9 +10,10 @@ use remaster_engine::{Open, Pace, Recovery, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::Build;
 use remaster_model::vae::VaeConfig;
-use remaster_picture::{Frame, Layout};
+use remaster_picture::{Edges, Frame, Layout};
 use remaster_pipeline::{
-    Event, Footage, Geometry, Half, LatentFile, PipelineError, decode, encode, roundtrip,
+    Event, Footage, Geometry, Half, LatentFile, LatentTarget, NetworkId, PipelineError, decode, encode,
+    roundtrip,
 };
 use remaster_plan::{Budget, Clip, Direction, Plan, Tiling, Wish, WishedMode};
 use remaster_testkit::{Faults, Rng};
@@ -85,7 +86,7 @@ impl FrameSink for Screen {
 
 /// One half of a small network on a device that fails.
 fn half(direction: Direction, slice: usize, faults: &Faults, folder: &Path) -> (Task, Plan) {
-    let [width, height] = Geometry::new(SIZE, Default::default()).padded;
+    let [width, height] = Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true).padded;
     let clip = Clip::new(29, height, width).unwrap();
     let build = Build { dtype: DType::F32, collapse: true };
     let backend = Backend::cpu_with(1);
@@ -120,7 +121,7 @@ enum Way<'a> {
 fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
     let shown = Shown::default();
     let sink = Box::new(Screen(Arc::clone(&shown)));
-    let geometry = Geometry::new(SIZE, Default::default());
+    let geometry = Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true);
     let footage = Footage {
         source: Noise::boxed(),
         again: rereads.then(|| -> remaster_pipeline::Again<'_> { Box::new(|| Ok(Noise::boxed())) }),
@@ -141,8 +142,10 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
         Way::Encode(path) => {
             let (task, plan) = half(Direction::Encode, 4);
             let channels = NARROW.latent;
+            let network = NetworkId { kind: "vae".into(), name: "narrow".into(), sha256: None };
+            let target = LatentTarget { path, overwrite: true, network, origin: None };
             let half = Half { task: &task, plan: &plan };
-            encode(footage, path, true, geometry, half, channels, &mut events)
+            encode(footage, target, geometry, half, channels, &mut events)
         }
         Way::Decode(path) => {
             let (task, plan) = half(Direction::Decode, 4);
@@ -251,7 +254,7 @@ fn tiles_are_warned_of_once() {
     roundtrip(
         Noise::boxed().into(),
         Box::new(Screen(Shown::default())),
-        Geometry::new(SIZE, Default::default()),
+        Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true),
         [0, 1].map(|i: usize| Half { task: &halves[i].0, plan: &plans[i] }),
         true,
         &mut |event| warnings += usize::from(matches!(event, Event::Warning(_))),
