@@ -6,6 +6,7 @@ mod bench;
 mod cache;
 mod compare;
 mod config;
+mod destination;
 mod devices;
 mod doctor;
 mod error;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     };
     let out = Output::new(cli.json);
     let interrupt = Interrupt::new(out.farewell(&CliError::Interrupted));
-    match run(cli.command, &out, &interrupt) {
+    match run(cli.command, &out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.
         Err(_) if interrupt.is_cancelled() => fail(&out, &CliError::Interrupted),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, place};
+use remaster_media::{Format, FrameSource};
 use remaster_pipeline::{
     Done, Event, Footage, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip,
 };
@@ -11,15 +11,17 @@ use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
+use crate::destination::{self, Size};
 use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::{Lazy, has_ending, is_pipe};
+use crate::media::{Goal, Lazy, has_ending, is_pipe};
 use crate::memory;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan;
 use crate::progress::{About, Progress, Summary};
+use crate::tensors;
 
 /// Frames of a slice that are counted on before there is a plan.
 const SLICE: usize = 16;
@@ -63,15 +65,11 @@ fn is_latent_file(path: &Path) -> bool {
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let (VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args)) = command;
-    if !is_pipe(&args.output) && args.output.exists() && !args.yes {
-        return Err(CliError::Exists { path: args.output.clone() });
-    }
-    if matches!(command, VaeCommand::Encode(_)) && !has_ending(&args.output, "safetensors") {
-        return Err(CliError::Ending { path: args.output.clone(), allowed: ".safetensors" });
-    }
     let cancel = interrupt.watch()?;
-    let output = args.output.clone();
-    let _half = interrupt.pending(move || place::remove_parts(&output));
+    match command {
+        VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
+        _ => drop(destination::check_frames(&args.output, &args.input, args.yes, out)?),
+    }
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let network = Network::open(args, out, &cancel)?;
@@ -104,6 +102,9 @@ impl Run<'_> {
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
+        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
+        let goal = Goal { path: &args.output, format: &shown, counted: opened.counted, overwrite: args.yes };
+        notes.extend(media.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let budget = self.budget(&geometry)?;
         let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
@@ -112,15 +113,8 @@ impl Run<'_> {
         let [first, second] = divide(&budget, &plans);
         encoder.settings.recovery = Some(Recovery::new(&self.network.backend, first));
         decoder.settings.recovery = Some(Recovery::new(&self.network.backend, second));
-        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
-        let (sink, more) = media.create(
-            &args.output,
-            &shown,
-            opened.probe.as_ref(),
-            opened.info.as_ref(),
-            args.yes,
-            &mut self.tools,
-        )?;
+        let (sink, more) =
+            media.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
         self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
         let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
@@ -142,6 +136,9 @@ impl Run<'_> {
         }
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let [width, height] = geometry.padded.map(|n| n as u64 / 8);
+        let latents = clip.frames().div_ceil(4) as u64 * height * width * self.network.latent() as u64 * 4;
+        notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
@@ -178,12 +175,15 @@ impl Run<'_> {
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
+        let goal = Goal { path: &args.output, format: &format, counted: true, overwrite: args.yes };
+        let mut notes: Vec<String> = media.rehearse(&goal, None, &mut self.tools)?.into_iter().collect();
         let mut task = self.network.task(Direction::Decode, clip, false);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
-        let (sink, notes) = media.create(&args.output, &format, None, None, args.yes, &mut self.tools)?;
+        let (sink, more) = media.create(&goal, None, None, &mut self.tools)?;
+        notes.extend(more);
         self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };

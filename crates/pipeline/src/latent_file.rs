@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
-use remaster_media::{Colour, Format, Hdr, TimeBase, place};
+use remaster_media::place::Part;
+use remaster_media::{Colour, Format, Hdr, MediaError, TimeBase};
 use remaster_picture::Layout;
 use serde::{Deserialize, Serialize};
-use tempfile::TempPath;
 
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
@@ -94,9 +94,8 @@ struct Entry {
 /// Writes latents as they come.
 pub(crate) struct LatentWriter {
     out: BufWriter<File>,
-    part: TempPath,
+    part: Part,
     path: PathBuf,
-    overwrite: bool,
     about: About,
     channels: usize,
     latents: u64,
@@ -104,7 +103,7 @@ pub(crate) struct LatentWriter {
 }
 
 fn failed(path: &Path, source: std::io::Error) -> PipelineError {
-    remaster_media::MediaError::Io { doing: format!("write {}", path.display()), source }.into()
+    MediaError::writing(path, source).into()
 }
 
 impl LatentWriter {
@@ -114,20 +113,11 @@ impl LatentWriter {
         about: About,
         channels: usize,
     ) -> Result<Self, PipelineError> {
-        let part = place::beside(path, overwrite)?;
-        let file = File::create(&part).map_err(|e| failed(path, e))?;
+        let part = Part::beside(path, overwrite)?;
+        let file = File::create(part.path()).map_err(|e| failed(path, e))?;
         let mut out = BufWriter::new(file);
         out.write_all(&[b' '; 8 + HEADER]).map_err(|e| failed(path, e))?;
-        Ok(LatentWriter {
-            out,
-            part,
-            path: path.to_owned(),
-            overwrite,
-            about,
-            channels,
-            latents: 0,
-            values: 0,
-        })
+        Ok(LatentWriter { out, part, path: path.to_owned(), about, channels, latents: 0, values: 0 })
     }
 
     /// Writes timestamps and the header and puts the file into its place. Returns the frames.
@@ -167,7 +157,7 @@ impl LatentWriter {
         self.out.write_all(&(HEADER as u64).to_le_bytes()).map_err(io)?;
         self.out.write_all(&text).map_err(io)?;
         self.out.into_inner().map_err(|e| failed(&path, e.into_error()))?;
-        place::put(self.part, &path, self.overwrite)?;
+        self.part.put()?;
         Ok(frames as usize)
     }
 }
