@@ -127,6 +127,9 @@ pub(crate) struct BenchScalingArgs {
     /// Also draw the result into this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Overwrite that file if it exists.
+    #[arg(short = 'y', long, requires = "svg")]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remaster_media::{FrameSource, MediaError};
+use remaster_media::{FrameSource, MediaError, place};
 use remaster_metrics::{
     Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
 };
@@ -11,6 +11,7 @@ use remaster_picture::png::{self, PngInfo};
 use remaster_picture::{Frame, resize};
 use serde::Serialize;
 
+use crate::destination::check_file;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, MediaArgs};
@@ -44,10 +45,29 @@ pub(crate) struct CompareArgs {
     /// Fail (exit code 6) if the PSNR over all frames is below this, or if frame counts, sizes or frame rates differ.
     #[arg(long, value_name = "DB")]
     min_psnr: Option<f64>,
+    /// Overwrite pictures that exist.
+    #[arg(short = 'y', long)]
+    yes: bool,
     #[command(flatten)]
     media: MediaArgs,
     #[command(flatten)]
     progress: ProgressArgs,
+}
+
+impl CompareArgs {
+    /// Refuses pictures that cannot be written, before the work.
+    fn check_outputs(&self) -> Result<(), CliError> {
+        let outputs = [(&self.sheet, "png"), (&self.drift, "png"), (&self.plot, "svg")];
+        let outputs: Vec<_> =
+            outputs.iter().filter_map(|(path, ending)| Some((path.as_ref()?, ending))).collect();
+        for (i, (path, ending)) in outputs.iter().enumerate() {
+            check_file(path, ending, &[&self.a, &self.b], self.yes)?;
+            if outputs[..i].iter().any(|(other, _)| other == path) {
+                return Err(CliError::Twice { path: path.to_path_buf() });
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Serialize)]
@@ -154,6 +174,7 @@ fn mismatches(clips: &[Clip; 2], compared: usize) -> (Vec<&'static str>, Vec<Str
 
 pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     args.media.refuse_for_compare()?;
+    args.check_outputs()?;
     let cancel = interrupt.watch()?;
     let mut tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
@@ -221,14 +242,14 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         |path: &Path| path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
     let names = [name(&args.a), name(&args.b)];
     if let Some(path) = &args.sheet {
-        write_png(path, &sheet(&report, &names[0], &names[1]))?;
+        write_png(path, &sheet(&report, &names[0], &names[1]), args.yes)?;
     }
     if let Some(path) = &args.drift {
-        write_png(path, &drift_map(&report))?;
+        write_png(path, &drift_map(&report), args.yes)?;
     }
     if let Some(path) = &args.plot {
         let svg = plot(&report, &format!("{} against {}", names[1], names[0]));
-        std::fs::write(path, svg).map_err(|source| CliError::Write { path: path.clone(), source })?;
+        place::write(path, svg.as_bytes(), args.yes)?;
     }
     let _ = progress.finish();
     let psnr = report.pooled.psnr;
@@ -246,11 +267,12 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     }
 }
 
-fn write_png(path: &Path, image: &Image) -> Result<(), CliError> {
+fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {
     let mut frame = Frame::new(image.width, image.height, 3);
     frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
-    png::write(path, &frame, &PngInfo::srgb(8))
-        .map_err(|source| MediaError::Picture { path: path.to_owned(), source }.into())
+    let bytes = png::encode(&frame, &PngInfo::srgb(8))
+        .map_err(|source| MediaError::Picture { path: path.to_owned(), source })?;
+    Ok(place::write(path, &bytes, replace)?)
 }
 
 fn describe(compared: &Compared) -> String {

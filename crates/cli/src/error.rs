@@ -17,14 +17,25 @@ use crate::interrupt::INTERRUPTED;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    #[error("{path} exists; use -y to overwrite it")]
-    Exists { path: PathBuf },
     #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full, or identity for video")]
     Weights { word: String },
     #[error("--threads is for the cpu backend; leave it out with {backend}")]
     Threads { backend: &'static str },
     #[error("{path} does not say what to write; use a name that ends in {allowed}")]
-    Ending { path: PathBuf, allowed: &'static str },
+    Ending { path: PathBuf, allowed: String },
+    #[error("{path} is an input; choose another name for the output")]
+    SameFile { path: PathBuf },
+    #[error("two outputs would be {path}; choose another name for one of them")]
+    Twice { path: PathBuf },
+    #[error(
+        "--json prints to stdout, but -o - writes the frames there; use --progress json for a summary on stderr"
+    )]
+    JsonPipe,
+    #[error("cannot write the result to stdout")]
+    Stdout {
+        #[source]
+        source: std::io::Error,
+    },
     #[error("cannot read {path}")]
     Read {
         path: PathBuf,
@@ -145,10 +156,18 @@ impl CliError {
     /// As documented in `remaster --help`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            CliError::Exists { .. }
-            | CliError::NoEffect { .. }
+            CliError::NoEffect { .. }
+            | CliError::SameFile { .. }
+            | CliError::Twice { .. }
+            | CliError::JsonPipe
             | CliError::Exr { .. }
-            | CliError::Media(MediaError::Container { .. } | MediaError::Encoder { .. })
+            | CliError::Media(
+                MediaError::Container { .. }
+                | MediaError::Encoder { .. }
+                | MediaError::Exists { .. }
+                | MediaError::PixelFormat { .. }
+                | MediaError::Rehearsal { .. },
+            )
             | CliError::Weights { .. }
             | CliError::Threads { .. }
             | CliError::Ending { .. }

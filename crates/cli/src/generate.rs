@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use remaster_media::place;
 use serde_json::json;
 
 use crate::args::Cli;
@@ -45,7 +46,7 @@ pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<(), CliError> {
     let mut files = Vec::new();
     for (name, page) in pages {
         let path = dir.join(format!("{name}.1"));
-        std::fs::write(&path, page).map_err(|source| CliError::Write { path: path.clone(), source })?;
+        place::write(&path, &page, true)?;
         files.push(path.display().to_string());
     }
     out.result(&json!({ "files": files }), || files.join("\n"));

@@ -2,11 +2,11 @@
 //!
 //! Only commands that ask the token watch for it; the others keep the system's way, which is to end at once.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use remaster_compute::CancelToken;
+use remaster_media::place;
 
 use crate::error::CliError;
 
@@ -94,16 +94,7 @@ impl Interrupt {
         self.token.is_cancelled()
     }
 
-    /// `path` is half a file as long as the answer lives.
-    #[allow(dead_code, reason = "for outputs that are written in pieces")]
-    pub(crate) fn half(&self, path: impl Into<PathBuf>) -> Pending {
-        let path = path.into();
-        self.pending(move || {
-            let _ = std::fs::remove_file(&path);
-        })
-    }
-
-    /// `cleanup` runs if the process has to end at once while the answer lives: remove a file, end a child.
+    /// `cleanup` runs if the process has to end at once while the answer lives: it ends a child, say.
     pub(crate) fn pending(&self, cleanup: impl Fn() + Send + 'static) -> Pending {
         let mut list = lock(&self.cleanups);
         let id = list.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
@@ -116,6 +107,8 @@ impl Interrupt {
     fn leave(&self) {
         let list = lock(&self.cleanups);
         list.iter().for_each(|(_, cleanup)| cleanup());
+        // Behind the children, who write there.
+        place::abandon();
         (self.farewell)();
         std::process::exit(i32::from(INTERRUPTED));
     }
@@ -174,10 +167,10 @@ mod tests {
     #[test]
     fn what_is_done_needs_no_cleanup() {
         let interrupt = Interrupt::new(|| {});
-        let first = interrupt.half("a");
+        let first = interrupt.pending(|| {});
         let second = interrupt.pending(|| {});
         drop(first);
-        let third = interrupt.half("b");
+        let third = interrupt.pending(|| {});
         assert_eq!(lock(&interrupt.cleanups).len(), 2);
         drop((second, third));
         assert!(lock(&interrupt.cleanups).is_empty());

@@ -6,6 +6,7 @@ mod bench;
 mod cache;
 mod compare;
 mod config;
+mod destination;
 mod devices;
 mod doctor;
 mod error;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
         }
         interrupt.also_on_stdin_close();
     }
-    match run(cli.command, &out, &interrupt) {
+    match run(cli.command, &out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.
         Err(_) if interrupt.is_cancelled() => fail(&out, &CliError::Interrupted),

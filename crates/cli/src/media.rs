@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::{
-    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, PictureInfo, PictureWriter, Pictures,
-    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
+    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, OutputKind, PictureInfo, PictureWriter,
+    Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
 };
 use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, Resize};
 
+use crate::destination::{self, Size};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -292,38 +293,104 @@ impl MediaArgs {
         Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, counted: false })
     }
 
-    /// Makes whatever `path` names. Notes are for people.
+    /// Tries what `create` will do, as far as a second or two can tell: mistakes show before the work and not
+    /// behind it. Notes are for people.
+    pub(crate) fn rehearse(
+        &self,
+        goal: &Goal<'_>,
+        from: Option<&Probe>,
+        tools: &mut Lazy<'_>,
+    ) -> Result<Option<String>, CliError> {
+        let raw = destination::raw_bytes(goal.format);
+        let size = match goal.kind()? {
+            OutputKind::Pipe => {
+                self.refuse_output(Y4M)?;
+                return Ok(None);
+            }
+            OutputKind::Y4m => {
+                self.refuse_output(Y4M)?;
+                Size::Exact
+            }
+            kind @ (OutputKind::Picture | OutputKind::Folder) => {
+                self.refuse_output("pictures")?;
+                // A count that is not sure may be one too many.
+                let most = if goal.counted { 1 } else { 2 };
+                if kind == OutputKind::Picture && goal.format.frames.is_some_and(|n| n > most) {
+                    return Err(MediaError::Container {
+                        path: goal.path.to_owned(),
+                        what: "more than one frame".into(),
+                        hint: "write to a folder or a video file".into(),
+                    }
+                    .into());
+                }
+                Size::Lossless
+            }
+            OutputKind::Video(_) => {
+                let options = self.write_options(goal.overwrite);
+                Encoder::rehearse(tools.get()?, goal.path, goal.format, from, &options)?;
+                if self.lossless { Size::Lossless } else { Size::Lossy }
+            }
+        };
+        destination::check_room(goal.path, raw, size)
+    }
+
+    /// Makes whatever the goal's path names. Notes are for people.
     pub(crate) fn create(
         &self,
-        path: &Path,
-        format: &Format,
+        goal: &Goal<'_>,
         from: Option<&Probe>,
         info: Option<&PictureInfo>,
-        overwrite: bool,
         tools: &mut Lazy<'_>,
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
-        let pictures = is_picture(path);
-        if is_pipe(path) || has_ending(path, "y4m") {
-            self.refuse_output("y4m, which has samples and nothing else")?;
-            let place = (!is_pipe(path)).then(|| (path.to_owned(), overwrite));
-            let notes = left_behind(from, "y4m");
-            return Ok((Box::new(Y4mWriter::create(place, format)?), notes));
+        let Goal { path, format, overwrite, .. } = *goal;
+        match goal.kind()? {
+            kind @ (OutputKind::Pipe | OutputKind::Y4m) => {
+                let place = (kind == OutputKind::Y4m).then(|| (path.to_owned(), overwrite));
+                Ok((Box::new(Y4mWriter::create(place, format)?), left_behind(from, "y4m")))
+            }
+            OutputKind::Picture | OutputKind::Folder => {
+                let writer = PictureWriter::create(path, format, info, overwrite)?;
+                Ok((Box::new(writer), left_behind(from, "pictures")))
+            }
+            OutputKind::Video(_) => {
+                let options = self.write_options(overwrite);
+                let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
+                let notes = encoder.notes().to_vec();
+                Ok((Box::new(encoder), notes))
+            }
         }
-        if pictures {
-            self.refuse_output("pictures")?;
-            let writer = PictureWriter::create(path, format, info, overwrite)?;
-            return Ok((Box::new(writer), left_behind(from, "pictures")));
-        }
-        let options = WriteOptions {
+    }
+
+    fn write_options(&self, overwrite: bool) -> WriteOptions {
+        WriteOptions {
             video: self.video.clone(),
             pixel_format: self.pixel_format.clone(),
             lossless: self.lossless,
             no_audio: self.audio == AudioWord::None,
             overwrite,
-        };
-        let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
-        let notes = encoder.notes().to_vec();
-        Ok((Box::new(encoder), notes))
+        }
+    }
+}
+
+/// Why flags of the output mean nothing to it.
+const Y4M: &str = "y4m, which has samples and nothing else";
+
+/// What is to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Goal<'a> {
+    pub(crate) path: &'a Path,
+    /// Of the frames that come out.
+    pub(crate) format: &'a Format,
+    /// The number of frames is no guess.
+    pub(crate) counted: bool,
+    pub(crate) overwrite: bool,
+}
+
+impl Goal<'_> {
+    fn kind(&self) -> Result<OutputKind, CliError> {
+        let allowed = OutputKind::endings;
+        OutputKind::of(self.path)
+            .ok_or_else(|| CliError::Ending { path: self.path.to_owned(), allowed: allowed() })
     }
 }
 

@@ -1,9 +1,9 @@
-//! The only place that prints. A reader that went away (`| head`) is no failure of ours, so what cannot
-//! be written is dropped: `println!` would panic.
+//! The only place that prints. A reader that went away (`| head`) is no failure of ours; a result that is lost to a
+//! full disk is. `println!` would panic at both.
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,14 @@ use crate::error::CliError;
 pub(crate) struct Output {
     json: bool,
     answered: Arc<AtomicBool>,
+    /// Why the result did not get where it should.
+    lost: Mutex<Option<io::Error>>,
     screen: Screen,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Output { json, answered: Arc::default(), screen: Screen::new(std::io::stderr()) }
+        Output { json, answered: Arc::default(), lost: Mutex::default(), screen: Screen::new(io::stderr()) }
     }
 
     /// What is on stderr; progress is drawn there.
@@ -38,13 +40,32 @@ impl Output {
             text()
         };
         self.answered.store(true, Ordering::SeqCst);
-        stdout(text.trim_end());
+        self.note(stdout(text.trim_end()));
     }
 
     /// A result that is a file for another program, byte by byte.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         self.answered.store(true, Ordering::SeqCst);
-        let _ = std::io::stdout().write_all(bytes);
+        let mut to = io::stdout();
+        self.note(to.write_all(bytes).and_then(|()| to.flush()));
+    }
+
+    /// Whether stdout is for a JSON document.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    fn note(&self, written: io::Result<()>) {
+        let failed = written.err().filter(|e| e.kind() != io::ErrorKind::BrokenPipe);
+        if let Some(error) = failed {
+            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    }
+
+    /// An error if a result could not be written: to a full disk, say.
+    pub(crate) fn delivered(&self) -> Result<(), CliError> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lost.map_or(Ok(()), |source| Err(CliError::Stdout { source }))
     }
 
     /// A line for people; not part of the result.
@@ -67,7 +88,7 @@ impl Output {
         }
         self.screen.line("error", &message);
         if self.json && !self.answered.swap(true, Ordering::SeqCst) {
-            stdout(failure(&message, error.exit_code()));
+            let _ = stdout(failure(&message, error.exit_code()));
         }
     }
 
@@ -79,7 +100,7 @@ impl Output {
         move || {
             screen.line_at_once("error", &message);
             if json && !answered.swap(true, Ordering::SeqCst) {
-                stdout(failure(&message, code));
+                let _ = stdout(failure(&message, code));
             }
         }
     }
@@ -180,12 +201,15 @@ impl Lines {
 /// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
 /// looked for by hand.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    let mut code = u8::try_from(error.exit_code()).unwrap_or(2);
+    if printed.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) && code == 0 {
+        code = 3;
+    }
     if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
         let text = error.to_string();
         let reason = text.split("\n\n").next().unwrap_or_default().trim();
-        stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), code));
+        let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), code));
     }
     ExitCode::from(code)
 }
@@ -194,8 +218,10 @@ fn failure(message: &str, exit_code: u8) -> String {
     format!("{:#}", json!({ "error": message, "exit_code": exit_code }))
 }
 
-fn stdout(text: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+fn stdout(text: impl Display) -> io::Result<()> {
+    let mut to = io::stdout();
+    writeln!(to, "{text}")?;
+    to.flush()
 }
 
 /// A screen for tests.

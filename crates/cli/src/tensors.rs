@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use remaster_compute::HostTensor;
-use remaster_weights::{NamedTensor, read_tensors, write_tensors};
+use remaster_media::MediaError;
+use remaster_media::place::Part;
+use remaster_weights::{NamedTensor, TensorFileError, read_tensors, write_tensors};
 
+use crate::destination::check_file;
 use crate::error::CliError;
-use crate::media::has_ending;
 
 /// Name of frames in a file: `[1, 3, T, H, W]` in [-1, 1].
 pub(crate) const FRAMES: &str = "x";
@@ -33,34 +35,23 @@ pub(crate) fn read(path: &Path, name: &str, channels: usize) -> Result<HostTenso
 }
 
 /// Refuses a name that nothing can be written to, before the work is done that would be lost.
-pub(crate) fn check_output(path: &Path) -> Result<(), CliError> {
-    match has_ending(path, "safetensors") {
-        true => Ok(()),
-        false => Err(CliError::Ending { path: path.to_owned(), allowed: ".safetensors" }),
-    }
-}
-
-/// Removes what a write to `path` by this process may have left when it was cut off.
-pub(crate) fn remove_parts(path: &Path) {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let start =
-        format!(".{}.{}.", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id());
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(&start) && name.ends_with(".part") {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+pub(crate) fn check_output(path: &Path, input: &Path, replace: bool) -> Result<(), CliError> {
+    check_file(path, "safetensors", &[input], replace)
 }
 
 /// Writes frames or latents.
-pub(crate) fn write(path: &Path, name: &str, tensor: &HostTensor) -> Result<(), CliError> {
+pub(crate) fn write(path: &Path, name: &str, tensor: &HostTensor, replace: bool) -> Result<(), CliError> {
     let s = tensor.shape;
     let named = NamedTensor {
         name: name.to_owned(),
         shape: vec![1, s.c, s.t, s.h, s.w],
         data: tensor.to_channels_first(),
     };
-    Ok(write_tensors(path, &[named], &Default::default())?)
+    let part = Part::beside(path, replace)?;
+    write_tensors(part.path(), &[named], &Default::default()).map_err(|e| match e {
+        // The name of the part means nothing to anybody.
+        TensorFileError::Write { source, .. } => MediaError::writing(path, source).into(),
+        e => CliError::Output(e),
+    })?;
+    Ok(part.put()?)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use remaster_compute::gpu::{Choices, GpuDevice, tune};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
+use remaster_media::place;
 use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Encoder, Module, VaeConfig};
 use remaster_weights::FormulaParams;
@@ -116,11 +117,10 @@ fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, out: &Output) -> O
     let mut kept = kept();
     kept.devices.entry(key(device)).or_default().extend(chosen.clone());
     let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
-    let beside = file.with_extension("new");
-    let write = || {
-        file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        std::fs::write(&beside, text)?;
-        std::fs::rename(&beside, &file)
+    let write = || -> Result<(), CliError> {
+        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.map_err(|source| CliError::Write { path: file.clone(), source })?;
+        Ok(place::write(&file, text.as_bytes(), true)?)
     };
     match write() {
         Ok(()) => Some(file),

@@ -63,13 +63,8 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         return video::run(command, out, interrupt);
     }
     args.media.refuse("tensors")?;
-    tensors::check_output(&args.output)?;
-    if args.output.exists() && !args.yes {
-        return Err(CliError::Exists { path: args.output.clone() });
-    }
+    tensors::check_output(&args.output, &args.input, args.yes)?;
     let cancel = interrupt.watch()?;
-    let output = args.output.clone();
-    let _half = interrupt.pending(move || tensors::remove_parts(&output));
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let network = Network::open(args, out, &cancel)?;
     if network.is_identity() {
@@ -84,13 +79,13 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
             let x = tensors::read(&args.input, FRAMES, colours)?;
             let clip = frames_of(&args.input, &x)?;
             let z = run.encode(x, &mut phases)?;
-            tensors::write(&args.output, LATENT, &z)?;
+            tensors::write(&args.output, LATENT, &z, args.yes)?;
             (clip, None)
         }
         VaeCommand::Decode(_) => {
             let z = tensors::read(&args.input, LATENT, latent)?;
             let y = run.decode(z, &mut phases)?;
-            tensors::write(&args.output, FRAMES, &y)?;
+            tensors::write(&args.output, FRAMES, &y, args.yes)?;
             (frames_of(&args.input, &y)?, None)
         }
         VaeCommand::Roundtrip(_) => {
@@ -101,7 +96,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
             }
             let z = run.encode(x.clone(), &mut phases)?;
             let y = run.decode(z, &mut phases)?;
-            tensors::write(&args.output, FRAMES, &y)?;
+            tensors::write(&args.output, FRAMES, &y, args.yes)?;
             (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, Probe, place, probe};
+use remaster_media::{Format, FrameSource, Probe, probe};
 use remaster_pipeline::{
     Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, held_bytes,
     roundtrip,
@@ -12,15 +12,17 @@ use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
+use crate::destination::{self, Size};
 use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::{Lazy, has_ending, is_pipe};
+use crate::media::{Goal, Lazy, has_ending, is_pipe};
 use crate::memory;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan;
 use crate::progress::{About, Progress, Summary};
+use crate::tensors;
 
 /// Frames of a slice that are counted on before there is a plan.
 const SLICE: usize = 16;
@@ -69,15 +71,11 @@ pub(crate) fn takes(command: &VaeCommand) -> bool {
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let (VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args)) = command;
-    if !is_pipe(&args.output) && args.output.exists() && !args.yes {
-        return Err(CliError::Exists { path: args.output.clone() });
-    }
-    if matches!(command, VaeCommand::Encode(_)) && !has_ending(&args.output, "safetensors") {
-        return Err(CliError::Ending { path: args.output.clone(), allowed: ".safetensors" });
-    }
     let cancel = interrupt.watch()?;
-    let output = args.output.clone();
-    let _half = interrupt.pending(move || place::remove_parts(&output));
+    match command {
+        VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
+        _ => drop(destination::check_frames(&args.output, &args.input, args.yes, out)?),
+    }
     let tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let network = Network::open(args, out, &cancel)?;
@@ -117,6 +115,9 @@ impl Run<'_> {
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         let geometry = media.geometry(&format).with_alpha(format.layout.alpha);
+        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
+        let goal = Goal { path: &args.output, format: &shown, counted: opened.counted, overwrite: args.yes };
+        notes.extend(media.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let budget = self.budget(&geometry)?;
         let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
@@ -125,15 +126,8 @@ impl Run<'_> {
         let [first, second] = divide(&budget, &plans);
         encoder.settings.recovery = Some(Recovery::new(&self.network.backend, first));
         decoder.settings.recovery = Some(Recovery::new(&self.network.backend, second));
-        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
-        let (sink, more) = media.create(
-            &args.output,
-            &shown,
-            opened.probe.as_ref(),
-            opened.info.as_ref(),
-            args.yes,
-            &mut self.tools,
-        )?;
+        let (sink, more) =
+            media.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
         self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
         let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
@@ -168,6 +162,9 @@ impl Run<'_> {
             network: self.network.identity()?,
             origin: origin(&args.input, opened.probe.as_ref())?,
         };
+        let [width, height] = geometry.padded.map(|n| n as u64 / 8);
+        let latents = clip.frames().div_ceil(4) as u64 * height * width * self.network.latent() as u64 * 4;
+        notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
@@ -207,14 +204,15 @@ impl Run<'_> {
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
+        let goal = Goal { path: &args.output, format: &format, counted: true, overwrite: args.yes };
+        let (probe, mut notes) = self.streams(&file)?;
+        notes.extend(media.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
         let mut task = self.network.task(Direction::Decode, clip, false);
         let budget = self.budget(&geometry)?;
         let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
-        let (probe, mut notes) = self.streams(&file)?;
-        let (sink, more) =
-            media.create(&args.output, &format, probe.as_ref(), None, args.yes, &mut self.tools)?;
+        let (sink, more) = media.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
         self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
         let progress = &mut self.progress;

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::colour::Colour;
 use crate::error::MediaError;
+use crate::hdr::Hdr;
 use crate::nut::TimeBase;
-use crate::probe::Hdr;
 
 /// What frames of a clip have in common.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,8 +3,69 @@
 use remaster_picture::{Coding, Kind, Layout, Matrix, Range, Siting};
 use serde::{Deserialize, Serialize};
 
+/// Words of ffprobe for a tag, each with the one that ffmpeg takes as an option.
+type Words = &'static [(&'static str, &'static str)];
+
+/// Those that [`Colour::coding`] can compute.
+const MATRICES: Words = &[
+    ("gbr", "rgb"),
+    ("rgb", "rgb"),
+    ("bt709", "bt709"),
+    ("bt470bg", "bt470bg"),
+    ("smpte170m", "smpte170m"),
+    ("fcc", "fcc"),
+    ("smpte240m", "smpte240m"),
+    ("bt2020nc", "bt2020nc"),
+];
+
+const RANGES: Words = &[("tv", "tv"), ("pc", "pc")];
+
+const PRIMARIES: Words = &[
+    ("bt709", "bt709"),
+    ("bt470m", "bt470m"),
+    ("bt470bg", "bt470bg"),
+    ("smpte170m", "smpte170m"),
+    ("smpte240m", "smpte240m"),
+    ("film", "film"),
+    ("bt2020", "bt2020"),
+    ("smpte428", "smpte428"),
+    ("smpte431", "smpte431"),
+    ("smpte432", "smpte432"),
+    ("ebu3213", "ebu3213"),
+    ("jedec-p22", "ebu3213"),
+];
+
+const TRANSFERS: Words = &[
+    ("bt709", "bt709"),
+    ("bt470m", "gamma22"),
+    ("bt470bg", "gamma28"),
+    ("smpte170m", "smpte170m"),
+    ("smpte240m", "smpte240m"),
+    ("linear", "linear"),
+    ("log100", "log100"),
+    ("log316", "log316"),
+    ("iec61966-2-4", "iec61966-2-4"),
+    ("bt1361e", "bt1361e"),
+    ("iec61966-2-1", "iec61966-2-1"),
+    ("bt2020-10", "bt2020-10"),
+    ("bt2020-12", "bt2020-12"),
+    ("smpte2084", "smpte2084"),
+    ("smpte428", "smpte428"),
+    ("arib-std-b67", "arib-std-b67"),
+];
+
+const SITINGS: Words = &[
+    ("left", "left"),
+    ("center", "center"),
+    ("topleft", "topleft"),
+    ("top", "top"),
+    ("bottomleft", "bottomleft"),
+    ("bottom", "bottom"),
+];
+
 /// Colour as tags say it, in the words of ffmpeg.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Colour {
     /// How RGB becomes luma and chroma.
     pub matrix: Tag,
@@ -16,6 +77,26 @@ pub struct Colour {
     pub transfer: Tag,
     /// Where chroma samples lie.
     pub siting: Tag,
+}
+
+/// Tags of a file of ours, which may say anything.
+#[derive(Deserialize)]
+struct Unchecked {
+    matrix: Tag,
+    range: Tag,
+    primaries: Tag,
+    transfer: Tag,
+    siting: Tag,
+}
+
+impl TryFrom<Unchecked> for Colour {
+    type Error = String;
+
+    fn try_from(tags: Unchecked) -> Result<Self, String> {
+        let Unchecked { matrix, range, primaries, transfer, siting } = tags;
+        let colour = Colour { matrix, range, primaries, transfer, siting };
+        colour.options().map(|_| colour.clone())
+    }
 }
 
 /// One tag.
@@ -75,8 +156,25 @@ impl Colour {
         }
     }
 
-    /// The arithmetic behind the tags; an unknown matrix is returned as its name.
+    /// ffmpeg's options for these tags. Only words of the tables above get there: a tag that is not among them is
+    /// returned with its name.
+    pub(crate) fn options(&self) -> Result<[(&'static str, &'static str); 5], String> {
+        let option = |flag, what: &str, words: Words, tag: &Tag| {
+            let known = words.iter().find(|(word, _)| *word == tag.value);
+            known.map(|(_, word)| (flag, *word)).ok_or_else(|| format!("the {what} {:?}", tag.value))
+        };
+        Ok([
+            option("-color_range", "colour range", RANGES, &self.range)?,
+            option("-colorspace", "colour matrix", MATRICES, &self.matrix)?,
+            option("-color_primaries", "colour primaries", PRIMARIES, &self.primaries)?,
+            option("-color_trc", "transfer curve", TRANSFERS, &self.transfer)?,
+            option("-chroma_sample_location", "chroma location", SITINGS, &self.siting)?,
+        ])
+    }
+
+    /// The arithmetic behind the tags; a tag that is not known is returned with its name.
     pub fn coding(&self) -> Result<Coding, String> {
+        self.options()?;
         let matrix = match self.matrix.value.as_str() {
             "gbr" | "rgb" => Matrix::Rgb,
             "bt709" => Matrix::Bt709,
@@ -143,6 +241,45 @@ impl Colour {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_word_that_can_reach_ffmpeg_is_one_that_it_takes() {
+        let tag = |words: Words, i: usize| Tag { value: words[i % words.len()].0.into(), guessed: false };
+        let most = [MATRICES, RANGES, PRIMARIES, TRANSFERS, SITINGS].map(<[_]>::len).into_iter().max();
+        for i in 0..most.unwrap() {
+            let colour = Colour {
+                matrix: tag(MATRICES, i),
+                range: tag(RANGES, i),
+                primaries: tag(PRIMARIES, i),
+                transfer: tag(TRANSFERS, i),
+                siting: tag(SITINGS, i),
+            };
+            let options = colour.options().unwrap();
+            let words = options.iter().flat_map(|(flag, word)| [*flag, *word]);
+            let out = std::process::Command::new("ffmpeg")
+                .args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", "color=s=16x16", "-frames:v", "1"])
+                .args(words)
+                .args(["-f", "null", "-"])
+                .output()
+                .unwrap();
+            assert!(out.status.success(), "{options:?}: {}", String::from_utf8_lossy(&out.stderr));
+            assert!(colour.coding().is_ok(), "{colour:?}");
+        }
+    }
+
+    #[test]
+    fn tags_of_a_file_that_are_no_words_of_ours_are_refused() {
+        let yuv = Layout::from_name("yuv420p").unwrap();
+        let good = serde_json::to_string(&Colour::new(Said::default(), &yuv, [720, 480])).unwrap();
+        assert!(serde_json::from_str::<Colour>(&good).is_ok());
+        for word in ["", "bt709 -y /tmp/victim", "-y", "1", "BT709", "unknown", "\\u001b[2J"] {
+            let bad = good.replacen("smpte170m", word, 1);
+            let error = serde_json::from_str::<Colour>(&bad).unwrap_err().to_string();
+            assert!(error.contains("colour matrix") && !error.contains('\x1b'), "{error}");
+        }
+        let said = Said { transfer: Some("x"), ..Said::default() };
+        assert!(Colour::new(said, &yuv, [720, 480]).coding().is_err());
+    }
 
     #[test]
     fn untagged_pictures_are_taken_as_players_take_them() {

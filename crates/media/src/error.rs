@@ -1,10 +1,12 @@
 //! What can go wrong between a file and its frames.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use remaster_picture::PictureError;
 use thiserror::Error;
+
+use crate::place;
 
 /// Why a clip could not be read or written.
 #[derive(Debug, Error)]
@@ -194,6 +196,42 @@ pub enum MediaError {
         /// What would.
         hint: String,
     },
+    /// An output that is there already.
+    #[error("{path} exists; use -y to overwrite it")]
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A place where no output can be.
+    #[error("cannot write {path}: {reason}")]
+    Place {
+        /// Which.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A full disk.
+    #[error("no space left on the disk of {folder}; free some, or write to another disk")]
+    NoSpace {
+        /// A folder on it.
+        folder: PathBuf,
+    },
+    /// Samples that cannot be asked for.
+    #[error("{name} cannot be written; --pixel-format takes {allowed}")]
+    PixelFormat {
+        /// What was asked for.
+        name: String,
+        /// What could be.
+        allowed: String,
+    },
+    /// An encoder or a container that refuses what it would get.
+    #[error("ffmpeg cannot write {path} with these settings: {reason}")]
+    Rehearsal {
+        /// The output.
+        path: PathBuf,
+        /// ffmpeg's words.
+        reason: String,
+    },
     /// An encoder that is not known.
     #[error("this ffmpeg has no video encoder `{name}`; `ffmpeg -encoders` lists what it has")]
     Encoder {
@@ -201,7 +239,7 @@ pub enum MediaError {
         name: String,
     },
     /// The finished file is not what was written.
-    #[error("the written file did not stand up to its check: {reason}; nothing was put at {path}")]
+    #[error("the written file failed verification: {reason}; nothing was put at {path}")]
     Verify {
         /// Where it would have gone.
         path: PathBuf,
@@ -214,6 +252,15 @@ pub enum MediaError {
 }
 
 impl MediaError {
+    /// Writing the output at `path` failed.
+    pub fn writing(path: &Path, source: io::Error) -> Self {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match source.kind() {
+            StorageFull | QuotaExceeded => MediaError::NoSpace { folder: place::parent(path).to_owned() },
+            _ => MediaError::Io { doing: format!("write {}", path.display()), source },
+        }
+    }
+
     pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
         MediaError::Broken { what, reason: reason.into() }
     }

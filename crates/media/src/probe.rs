@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
 use crate::error::MediaError;
+use crate::hdr::{Hdr, MasterDisplay, POINTS};
 use crate::nut::TimeBase;
 
 /// The most columns or rows.
@@ -94,15 +95,6 @@ pub struct Video {
     pub(crate) read_name: String,
     #[serde(skip)]
     pub(crate) decoder: Option<&'static str>,
-}
-
-/// Static metadata of HDR10.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hdr {
-    /// In the words of x265: `G(x,y)B(x,y)R(x,y)WP(x,y)L(max,min)`.
-    pub master_display: Option<String>,
-    /// Most and average light level, nits.
-    pub light_level: Option<[u32; 2]>,
 }
 
 /// A stream that is copied.
@@ -417,31 +409,32 @@ fn planar(name: &str) -> Option<Layout> {
 }
 
 /// A fraction of ffprobe in units of `1 / unit`.
-fn scaled(text: Option<&String>, unit: f64) -> Option<u64> {
+fn scaled(text: Option<&String>, unit: u32) -> Option<u32> {
     let (num, den) = text?.split_once('/')?;
-    let value = num.parse::<f64>().ok()? / den.parse::<f64>().ok()?;
-    value.is_finite().then(|| (value * unit).round() as u64)
+    let value = (num.parse::<f64>().ok()? / den.parse::<f64>().ok()? * f64::from(unit)).round();
+    (0.0..=f64::from(u32::MAX)).contains(&value).then_some(value as u32)
 }
 
+/// What frames say about HDR; numbers that cannot be are left out.
 fn hdr<'a>(data: impl Iterator<Item = &'a SideData> + Clone) -> Hdr {
     let display = |d: &SideData| {
         let point = |x: &Option<String>, y: &Option<String>| {
-            Some(format!("({},{})", scaled(x.as_ref(), 5e4)?, scaled(y.as_ref(), 5e4)?))
+            Some([scaled(x.as_ref(), POINTS)?, scaled(y.as_ref(), POINTS)?])
         };
-        Some(format!(
-            "G{}B{}R{}WP{}L({},{})",
+        let points = [
             point(&d.green_x, &d.green_y)?,
             point(&d.blue_x, &d.blue_y)?,
             point(&d.red_x, &d.red_y)?,
             point(&d.white_point_x, &d.white_point_y)?,
-            scaled(d.max_luminance.as_ref(), 1e4)?,
-            scaled(d.min_luminance.as_ref(), 1e4)?
-        ))
+        ];
+        let luminance = [&d.max_luminance, &d.min_luminance].map(|l| scaled(l.as_ref(), 10_000));
+        MasterDisplay::new(points, [luminance[0]?, luminance[1]?])
     };
+    let level = |n: Option<u32>| u16::try_from(n?).ok();
     let mut of = data.clone().filter(|d| d.side_data_type.starts_with("Mastering display"));
     Hdr {
         master_display: of.find_map(display),
-        light_level: data.clone().find_map(|d| Some([d.max_content?, d.max_average?])),
+        light_level: data.clone().find_map(|d| Some([level(d.max_content)?, level(d.max_average)?])),
     }
 }
 

@@ -1,24 +1,19 @@
 //! Folders of pictures as clips, read and written without ffmpeg.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use remaster_picture::exr::{self, ExrInfo};
 use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, Kind, Layout};
-use tempfile::TempDir;
+use remaster_picture::{Frame, Kind, Layout, PictureError};
 
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
 use crate::decode::ReadOptions;
 use crate::error::MediaError;
+use crate::kind::{OutputKind, ends_in};
 use crate::nut::TimeBase;
-use crate::place;
-
-fn ends_in(path: &Path, ending: &str) -> bool {
-    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
-}
+use crate::place::Part;
 
 /// What a picture says about itself besides its pixels.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,20 +173,13 @@ impl FrameSource for Pictures {
     }
 }
 
-/// Where pictures go.
-enum To {
-    /// One file.
-    File(PathBuf),
-    /// A folder beside its place, and the place.
-    Folder(TempDir, PathBuf),
-}
-
 /// Writes PNGs or EXRs: a folder of them, or one.
 pub struct PictureWriter {
-    to: To,
+    path: PathBuf,
+    part: Part,
+    is_folder: bool,
     info: PictureInfo,
     written: usize,
-    overwrite: bool,
 }
 
 impl PictureWriter {
@@ -214,57 +202,43 @@ impl PictureWriter {
             }
             _ => PictureInfo::Png(PngInfo::srgb(depth)),
         };
-        let failed = |source| MediaError::Io { doing: format!("write {}", path.display()), source };
-        let to = if ends_in(path, "png") || ends_in(path, "exr") {
-            To::File(path.to_owned())
-        } else {
-            if path.exists() {
-                return Err(MediaError::Container {
-                    path: path.to_owned(),
-                    what: "more pictures".into(),
-                    hint: "it exists already; name a folder that does not".into(),
-                });
-            }
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            To::Folder(
-                tempfile::Builder::new().prefix(".pictures.").tempdir_in(folder).map_err(failed)?,
-                path.into(),
-            )
-        };
-        Ok(PictureWriter { to, info, written: 0, overwrite })
+        let is_folder = OutputKind::of(path) == Some(OutputKind::Folder);
+        let part = Part::beside(path, overwrite && !is_folder)?;
+        if is_folder {
+            std::fs::create_dir(part.path()).map_err(|source| MediaError::writing(path, source))?;
+        }
+        Ok(PictureWriter { path: path.to_owned(), part, is_folder, info, written: 0 })
     }
 }
 
 impl FrameSink for PictureWriter {
     fn write(&mut self, frame: &Frame, _pts: i64) -> Result<(), MediaError> {
-        let picture = |path: &Path| write(path, frame, &self.info);
-        let ending = if let PictureInfo::Exr(_) = self.info { "exr" } else { "png" };
-        match &self.to {
-            To::File(path) if self.written > 0 => {
-                return Err(MediaError::Container {
-                    path: path.clone(),
-                    what: "more than one frame".into(),
-                    hint: "write to a folder or a video file".into(),
-                });
-            }
-            To::File(path) => {
-                let place = place::beside(path, self.overwrite)?;
-                picture(&place)?;
-                place::put(place, path, self.overwrite)?;
-            }
-            To::Folder(folder, _) => picture(&folder.path().join(format!("{:06}.{ending}", self.written)))?,
+        if !self.is_folder && self.written > 0 {
+            return Err(MediaError::Container {
+                path: self.path.clone(),
+                what: "more than one frame".into(),
+                hint: "write to a folder or a video file".into(),
+            });
         }
+        let ending = if let PictureInfo::Exr(_) = self.info { "exr" } else { "png" };
+        let to = match self.is_folder {
+            true => self.part.path().join(format!("{:06}.{ending}", self.written)),
+            false => self.part.path().to_owned(),
+        };
+        write(&to, frame, &self.info).map_err(|e| match e {
+            // The name of the part means nothing to anybody.
+            MediaError::Picture { source: PictureError::Write { source, .. }, .. } => {
+                MediaError::writing(&self.path, source)
+            }
+            MediaError::Picture { source, .. } => MediaError::Picture { path: self.path.clone(), source },
+            e => e,
+        })?;
         self.written += 1;
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        let To::Folder(folder, path) = self.to else { return Ok(()) };
-        let made = folder.keep();
-        std::fs::rename(&made, &path).map_err(|source| {
-            let _ = std::fs::remove_dir_all(&made);
-            MediaError::Io { doing: format!("write {}", path.display()), source }
-        })
+        self.part.put()
     }
 }
 

@@ -1,15 +1,14 @@
 //! What an output file will be: encoder, samples, and which streams go along. Decided before the first frame.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 
-use remaster_picture::{Kind, Layout};
-use serde::Serialize;
+use remaster_picture::{Coding, Kind, Layout};
 
 use crate::child::Tools;
 use crate::clip::Format;
-use crate::colour::Colour;
 use crate::error::MediaError;
+use crate::kind::{Container, OutputKind, container};
 use crate::nut::fourcc;
 use crate::probe::{Probe, Stream};
 
@@ -28,43 +27,18 @@ pub struct WriteOptions {
     pub overwrite: bool,
 }
 
-/// Kinds of files that are written by ffmpeg.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Container {
-    /// Takes everything.
-    Mkv,
-    /// For players.
-    Mp4,
-    /// For editors.
-    Mov,
-    /// For browsers.
-    Webm,
-    /// Whatever ffmpeg makes of the name.
-    Other,
-}
-
-impl Container {
-    fn of(path: &Path) -> Self {
-        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-        match ending.as_str() {
-            "mkv" => Container::Mkv,
-            "mp4" | "m4v" => Container::Mp4,
-            "mov" => Container::Mov,
-            "webm" => Container::Webm,
-            _ => Container::Other,
-        }
-    }
-}
-
 /// An output that was decided on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
+    /// ffmpeg's name for what writes the file.
+    pub(crate) muxer: &'static str,
     /// Samples that go through the pipe and into the encoder.
     pub(crate) layout: Layout,
     /// What the encoder is told; packed RGB may be padded there.
     pub(crate) pixel_format: String,
-    pub(crate) colour: Colour,
+    pub(crate) coding: Coding,
+    /// Arguments that say what the samples mean.
+    pub(crate) tags: Vec<&'static str>,
     /// Arguments of the encoder.
     pub(crate) encoder: Vec<String>,
     /// Arguments for the streams that go along.
@@ -86,7 +60,25 @@ pub(crate) fn decide(
     from: Option<&Probe>,
     options: &WriteOptions,
 ) -> Result<Target, MediaError> {
-    let container = Container::of(path);
+    settle(|encoder| pixel_formats(tools, encoder), path, format, from, options)
+}
+
+/// Pixel formats with how they go through the pipe.
+type Samples = Vec<(Layout, String)>;
+
+/// The same without a process: `taken_by` says which pixel formats an encoder takes.
+pub(crate) fn settle(
+    taken_by: impl FnOnce(&str) -> Result<Samples, MediaError>,
+    path: &Path,
+    format: &Format,
+    from: Option<&Probe>,
+    options: &WriteOptions,
+) -> Result<Target, MediaError> {
+    let container = container(path).ok_or_else(|| MediaError::Container {
+        path: path.to_owned(),
+        what: "video".into(),
+        hint: format!("use a name that ends in {}", OutputKind::endings()),
+    })?;
     let mut encoder = match (&options.video, options.lossless) {
         (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
         (None, true) => words(&["ffv1"]),
@@ -95,16 +87,10 @@ pub(crate) fn decide(
     let Some(name) = encoder.first().cloned() else {
         return Err(MediaError::Encoder { name: String::new() });
     };
-    let supported = pixel_formats(tools, &name)?;
+    let supported = taken_by(&name)?;
     let size = [format.width, format.height];
     let (layout, pixel_format) = match &options.pixel_format {
-        Some(name) => {
-            let known = piped(name).ok_or_else(|| MediaError::Samples {
-                path: path.to_owned(),
-                what: format!("the pixel format {name}"),
-            })?;
-            (known, name.clone())
-        }
+        Some(wanted) => (asked_for(wanted, &name, &supported)?, wanted.clone()),
         None => nearest(&format.layout, &supported, size, name == "ffv1"),
     };
     if format.layout.alpha && !layout.alpha {
@@ -131,7 +117,10 @@ pub(crate) fn decide(
     if let Some(probe) = from {
         streams = copied(path, container, probe, options, &mut notes)?;
     }
-    Ok(Target { layout, pixel_format, colour, encoder, streams, notes })
+    let unknown = |what| MediaError::Samples { path: path.to_owned(), what };
+    let coding = colour.coding().map_err(unknown)?;
+    let tags = colour.options().map_err(unknown)?.iter().flat_map(|(flag, word)| [*flag, *word]).collect();
+    Ok(Target { muxer: container.muxer(), layout, pixel_format, coding, tags, encoder, streams, notes })
 }
 
 fn words(list: &[&str]) -> Vec<String> {
@@ -198,6 +187,19 @@ fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Forma
     }
 }
 
+/// The samples that a person wants, if they exist and the encoder takes them: ffmpeg would choose others.
+fn asked_for(wanted: &str, encoder: &str, supported: &[(Layout, String)]) -> Result<Layout, MediaError> {
+    let refused = |allowed: String| MediaError::PixelFormat { name: wanted.to_owned(), allowed };
+    let Some(layout) = piped(wanted) else {
+        return Err(refused("names of ffmpeg such as yuv420p, yuv422p10le, yuv444p12le or gbrp16le".into()));
+    };
+    if supported.is_empty() || supported.iter().any(|(_, name)| name == wanted) {
+        return Ok(layout);
+    }
+    let names: Vec<&str> = supported.iter().map(|(_, name)| name.as_str()).collect();
+    Err(refused(format!("what {encoder} does: {}", names.join(", "))))
+}
+
 /// How samples of a pixel format go through the pipe; `None` if they cannot.
 fn piped(name: &str) -> Option<Layout> {
     let name = match name {
@@ -209,7 +211,7 @@ fn piped(name: &str) -> Option<Layout> {
 }
 
 /// Pixel formats of an encoder, as ffmpeg lists them; empty if it takes any.
-fn pixel_formats(tools: &Tools, name: &str) -> Result<Vec<(Layout, String)>, MediaError> {
+fn pixel_formats(tools: &Tools, name: &str) -> Result<Samples, MediaError> {
     let unknown = || MediaError::Encoder { name: name.to_owned() };
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return Err(unknown());
@@ -330,26 +332,21 @@ fn copied(
     args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
     // Naming a stream here would switch off the copying of all other streams' tags.
     for key in ["language", "title"] {
-        if let Some(value) = probe.video.tags.get(key) {
-            args.extend(["-metadata:s:v:0".to_owned(), format!("{key}={value}")]);
+        if let Some(value) = probe.video.tags.get(key).filter(|v| !v.is_empty()) {
+            match is_argument(value) {
+                true => args.extend(["-metadata:s:v:0".to_owned(), format!("{key}={value}")]),
+                false => {
+                    notes.push(format!("the {key} of the video stream is left out: it is not a plain text"))
+                }
+            }
         }
     }
     Ok(args)
 }
 
-/// Tags as options; for the input side too, so that no filter believes it has to convert.
-pub(crate) fn tags(colour: &Colour) -> Vec<OsString> {
-    // ffprobe says gbr to what ffmpeg wants to be told as rgb.
-    let rgb = "rgb".to_owned();
-    let matrix = if colour.matrix.value == "gbr" { &rgb } else { &colour.matrix.value };
-    let pairs = [
-        ("-color_range", &colour.range.value),
-        ("-colorspace", matrix),
-        ("-color_primaries", &colour.primaries.value),
-        ("-color_trc", &colour.transfer.value),
-        ("-chroma_sample_location", &colour.siting.value),
-    ];
-    pairs.iter().flat_map(|(flag, value)| [OsString::from(flag), OsString::from(value.as_str())]).collect()
+/// Whether a tag can be an argument: the system takes no zero byte in one, and 128 KiB at most.
+fn is_argument(value: &str) -> bool {
+    value.len() <= 4096 && !value.contains('\0')
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use remaster_picture::{Coding, Frame, Kind, Layout};
-use tempfile::TempPath;
 
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
@@ -12,7 +11,7 @@ use crate::colour::{Colour, Said};
 use crate::decode::shape;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
-use crate::place;
+use crate::place::Part;
 use crate::probe::{MAX_AREA, MAX_SIDE};
 
 const MAGIC: &str = "YUV4MPEG2";
@@ -193,7 +192,7 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
 /// Where raw frames go.
 enum To {
     Stdout(std::io::Stdout),
-    File(std::io::BufWriter<std::fs::File>, TempPath, PathBuf, bool),
+    File(std::io::BufWriter<std::fs::File>, Part, PathBuf),
 }
 
 /// Writes frames to a file or to stdout.
@@ -233,12 +232,9 @@ impl Y4mWriter {
         let to = match path {
             None => To::Stdout(std::io::stdout()),
             Some((path, overwrite)) => {
-                let place = place::beside(&path, overwrite)?;
-                let file = std::fs::File::create(&place).map_err(|source| MediaError::Io {
-                    doing: format!("write {}", path.display()),
-                    source,
-                })?;
-                To::File(std::io::BufWriter::new(file), place, path, overwrite)
+                let part = Part::beside(&path, overwrite)?;
+                let file = std::fs::File::create(part.path()).map_err(|e| MediaError::writing(&path, e))?;
+                To::File(std::io::BufWriter::new(file), part, path)
             }
         };
         let mut writer = Y4mWriter { to, layout: near, coding, bytes: Vec::new() };
@@ -247,12 +243,15 @@ impl Y4mWriter {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
-        let written = match &mut self.to {
-            To::Stdout(out) => out.lock().write_all(bytes),
-            To::File(out, ..) => out.write_all(bytes),
-        };
-        written.map_err(|source| MediaError::Io { doing: "write y4m".into(), source })
+        match &mut self.to {
+            To::Stdout(out) => out.lock().write_all(bytes).map_err(to_stdout),
+            To::File(out, _, path) => out.write_all(bytes).map_err(|e| MediaError::writing(path, e)),
+        }
     }
+}
+
+fn to_stdout(source: std::io::Error) -> MediaError {
+    MediaError::Io { doing: "write y4m to stdout".into(), source }
 }
 
 impl FrameSink for Y4mWriter {
@@ -266,13 +265,12 @@ impl FrameSink for Y4mWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        let failed = |source| MediaError::Io { doing: "write y4m".into(), source };
         match self.to {
-            To::Stdout(mut out) => out.flush().map_err(failed),
-            To::File(mut out, place, path, overwrite) => {
-                out.flush().map_err(failed)?;
+            To::Stdout(mut out) => out.flush().map_err(to_stdout),
+            To::File(mut out, part, path) => {
+                out.flush().map_err(|e| MediaError::writing(&path, e))?;
                 drop(out);
-                place::put(place, &path, overwrite)
+                part.put()
             }
         }
     }

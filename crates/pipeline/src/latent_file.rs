@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
-use remaster_media::place;
+use remaster_media::place::Part;
 use serde::{Deserialize, Serialize};
-use tempfile::TempPath;
 
 use crate::about::{About, NetworkId};
 use crate::error::PipelineError;
@@ -73,9 +72,8 @@ pub(crate) struct LatentWriter {
     times: BufWriter<File>,
     last: Option<i64>,
     frames: u64,
-    part: TempPath,
+    part: Part,
     path: PathBuf,
-    overwrite: bool,
     /// `About` as text, and the room that was left for the header with it.
     about: String,
     room: usize,
@@ -86,7 +84,7 @@ pub(crate) struct LatentWriter {
 }
 
 fn failed(path: &Path, source: std::io::Error) -> PipelineError {
-    remaster_media::MediaError::Io { doing: format!("write {}", path.display()), source }.into()
+    MediaError::writing(path, source).into()
 }
 
 impl LatentWriter {
@@ -105,11 +103,11 @@ impl LatentWriter {
         if room as u64 > LONGEST {
             return Err(unusable(format!("its header would take {room} bytes, more than {LONGEST}")));
         }
-        let part = place::beside(path, overwrite)?;
-        let file = File::create(&part).map_err(|e| failed(path, e))?;
+        let part = Part::beside(path, overwrite)?;
+        let file = File::create(part.path()).map_err(|e| failed(path, e))?;
         let mut out = BufWriter::new(file);
         out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;
-        let folder = part.parent().unwrap_or(Path::new("."));
+        let folder = part.path().parent().unwrap_or(Path::new("."));
         let times = tempfile::tempfile_in(folder).map_err(|e| failed(path, e))?;
         Ok(LatentWriter {
             out,
@@ -118,7 +116,6 @@ impl LatentWriter {
             frames: 0,
             part,
             path: path.to_owned(),
-            overwrite,
             about,
             room,
             size,
@@ -174,7 +171,7 @@ impl LatentWriter {
         self.out.write_all(&(self.room as u64).to_le_bytes()).map_err(io)?;
         self.out.write_all(&text).map_err(io)?;
         self.out.into_inner().map_err(|e| failed(&path, e.into_error()))?;
-        place::put(self.part, &path, self.overwrite)?;
+        self.part.put()?;
         Ok(frames as usize)
     }
 }

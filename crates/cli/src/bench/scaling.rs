@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use remaster_compute::{AttentionDesc, Backend, CancelToken, HostTensor, Shape};
 use remaster_engine::{Memory, Task};
+use remaster_media::place;
 use remaster_model::vae::VaeConfig;
 use remaster_plan::{Candidate, Clip, Direction};
 use remaster_weights::{FormulaParams, fill_uniform};
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use super::Samples;
 use crate::args::BenchScalingArgs;
+use crate::destination::check_file;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::plot::{Plot, Series};
@@ -43,6 +45,9 @@ pub(crate) fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliEr
     let Backend::Cpu { threads, path } = args.device.backend()? else {
         return Err(CliError::BenchBackend);
     };
+    if let Some(file) = &args.svg {
+        check_file(file, "svg", &[], args.yes)?;
+    }
     let mut points = Vec::new();
     for direction in [Direction::Encode, Direction::Decode] {
         for side in &args.sides {
@@ -54,7 +59,7 @@ pub(crate) fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliEr
     let report = Report { dtype: args.device.dtype.name(), path: path.to_string(), threads, points };
     if let Some(file) = &args.svg {
         let text = plot(&report).svg();
-        std::fs::write(file, text).map_err(|source| CliError::Write { path: file.clone(), source })?;
+        place::write(file, text.as_bytes(), args.yes)?;
     }
     out.result(&report, || describe(&report));
     Ok(())

@@ -1,0 +1,134 @@
+//! The kinds of outputs: a closed list, by the end of the name. Other endings are refused, since ffmpeg makes
+//! several files, or files of a pattern, of some of them.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What a name says will be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// y4m to stdout.
+    Pipe,
+    /// A y4m file.
+    Y4m,
+    /// One picture.
+    Picture,
+    /// A folder of pictures.
+    Folder,
+    /// A video file.
+    Video(Container),
+}
+
+/// Kinds of files that are written by ffmpeg: one file each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Container {
+    /// Takes everything.
+    Mkv,
+    /// For players.
+    Mp4,
+    /// For editors.
+    Mov,
+    /// For browsers.
+    Webm,
+    /// For old programs.
+    Avi,
+    /// ffmpeg's own.
+    Nut,
+    /// For broadcast.
+    Ts,
+}
+
+const CONTAINERS: [(&str, Container); 9] = [
+    ("mkv", Container::Mkv),
+    ("mp4", Container::Mp4),
+    ("m4v", Container::Mp4),
+    ("mov", Container::Mov),
+    ("webm", Container::Webm),
+    ("avi", Container::Avi),
+    ("nut", Container::Nut),
+    ("ts", Container::Ts),
+    ("m2ts", Container::Ts),
+];
+
+/// Endings of single pictures.
+const PICTURES: [&str; 2] = ["png", "exr"];
+
+impl Container {
+    /// ffmpeg's name for what writes it.
+    pub(crate) fn muxer(self) -> &'static str {
+        match self {
+            Container::Mkv => "matroska",
+            Container::Mp4 => "mp4",
+            Container::Mov => "mov",
+            Container::Webm => "webm",
+            Container::Avi => "avi",
+            Container::Nut => "nut",
+            Container::Ts => "mpegts",
+        }
+    }
+}
+
+impl OutputKind {
+    /// What `path` is for; `None` if its ending is not known. A name without an ending, or with a slash behind it, is
+    /// a folder.
+    pub fn of(path: &Path) -> Option<Self> {
+        if path.as_os_str() == "-" {
+            return Some(OutputKind::Pipe);
+        }
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if bytes.last().is_some_and(|b| std::path::is_separator(char::from(*b))) {
+            return Some(OutputKind::Folder);
+        }
+        let Some(ending) = path.extension() else { return Some(OutputKind::Folder) };
+        let ending = ending.to_str().map(str::to_ascii_lowercase).unwrap_or_default();
+        let container = CONTAINERS.iter().find(|(e, _)| *e == ending);
+        match ending.as_str() {
+            "y4m" => Some(OutputKind::Y4m),
+            e if PICTURES.contains(&e) => Some(OutputKind::Picture),
+            _ => container.map(|(_, container)| OutputKind::Video(*container)),
+        }
+    }
+
+    /// The endings that are known, for people.
+    pub fn endings() -> String {
+        let video = CONTAINERS.iter().map(|(ending, _)| *ending);
+        let all: Vec<String> = video.chain(["y4m"]).chain(PICTURES).map(|e| format!(".{e}")).collect();
+        all.join(", ")
+    }
+}
+
+/// The container that `path` is for.
+pub(crate) fn container(path: &Path) -> Option<Container> {
+    match OutputKind::of(path) {
+        Some(OutputKind::Video(container)) => Some(container),
+        _ => None,
+    }
+}
+
+/// Whether a name ends in `.ending`, in letters of any case.
+pub(crate) fn ends_in(path: &Path, ending: &str) -> bool {
+    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_make_one_thing_are_known() {
+        let of = |name: &str| OutputKind::of(Path::new(name));
+        assert_eq!(of("a.MKV"), Some(OutputKind::Video(Container::Mkv)));
+        assert_eq!(of("a%03d.mp4"), Some(OutputKind::Video(Container::Mp4)));
+        assert_eq!([of("-"), of("a.y4m")], [Some(OutputKind::Pipe), Some(OutputKind::Y4m)]);
+        assert_eq!([of("a.png"), of("a.b/")], [Some(OutputKind::Picture), Some(OutputKind::Folder)]);
+        assert_eq!(of("folder"), Some(OutputKind::Folder));
+        for name in ["a.mpd", "a.m3u8", "o%03d.jpg", "a.h264", "a.ffmeta", "a.mp4 ", "a.", "a.sdp", "a.null"]
+        {
+            assert_eq!(of(name), None, "{name}");
+        }
+        assert!(OutputKind::endings().starts_with(".mkv, .mp4"));
+    }
+}
