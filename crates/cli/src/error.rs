@@ -15,6 +15,9 @@ use thiserror::Error;
 use crate::config::ConfigError;
 use crate::interrupt::INTERRUPTED;
 
+/// Exit code of a panic, as Rust programs have it.
+pub(crate) const INTERNAL: u8 = 101;
+
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error("{path} exists; use -y to overwrite it")]
@@ -161,7 +164,7 @@ impl CliError {
                     | EngineError::Plan(PlanError::Budget { .. }) => 4,
                     EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
-                    EngineError::Compute(_) | EngineError::Spill { .. } => 5,
+                    EngineError::Compute(_) => 5,
                     _ => 3,
                 }
             }
@@ -170,8 +173,7 @@ impl CliError {
             | CliError::Unhealthy { .. }
             | CliError::Unusable { .. }
             | CliError::NotVerified { .. } => 6,
-            CliError::Handler { .. }
-            | CliError::Media(MediaError::NoTool { .. } | MediaError::OldTool { .. }) => 5,
+            CliError::Handler { .. } => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
             CliError::Interrupted => INTERRUPTED,

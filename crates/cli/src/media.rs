@@ -53,6 +53,9 @@ pub(crate) struct MediaArgs {
     /// Where ffmpeg is; ffprobe must lie beside it [default: where the system finds it].
     #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
     ffmpeg: Option<PathBuf>,
+    /// End a silent ffmpeg after this many seconds, where the usual limit is higher. For tests.
+    #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
+    stall_seconds: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -194,7 +197,9 @@ impl MediaArgs {
     }
 
     pub(crate) fn tools(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
-        Ok(Tools::find(self.ffmpeg.as_deref(), stop(cancel))?)
+        let stop = stop(cancel);
+        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
+        Ok(Tools::find(self.ffmpeg.as_deref(), stop)?)
     }
 
     /// Opens whatever `path` names.
