@@ -181,3 +181,17 @@ impl CliError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_fails_has_a_code_of_its_own() {
+        let failed = ComputeError::DeviceLost { device: "vulkan:0".into(), reason: "reset".into() };
+        assert_eq!(CliError::from(failed).exit_code(), 5);
+        assert_eq!(CliError::from(ComputeError::Cancelled).exit_code(), 130);
+        let spill = EngineError::Spill { folder: "nowhere".into(), bytes: 1, reason: "none".into() };
+        assert_eq!(CliError::from(spill).exit_code(), 3);
+    }
+}

@@ -79,7 +79,7 @@ const CASES: &[(i32, &str, &[&str])] = &[
     (3, "vae roundtrip damaged.mkv -o out.mkv --weights identity", &["damaged.mkv"]),
     (3, "vae roundtrip in.mkv -o nowhere/out.mkv --weights identity", &["nowhere"]),
     (3, "vae roundtrip in.mkv {TINY} --mode exact --stripes 2 --slice 4 --spill nowhere", &["nowhere"]),
-    (3, "vae decode half.safetensors {TINY}", &["half.safetensors"]),
+    (3, "vae decode half.safetensors -o z.safetensors --weights formula:tiny", &["half.safetensors"]),
     (3, "models inspect half.safetensors", &["half.safetensors"]),
     (3, "compare in.mkv nowhere.mkv", &["nowhere.mkv"]),
     (3, "doctor --goldens nowhere", &["nowhere"]),
@@ -138,8 +138,8 @@ fn ends(desk: &Desk, line: &str, words: &[&str], code: i32, environment: Option<
             assert!(run.stderr.contains(word), "{line}: no `{word}` in {}", run.stderr);
         }
         if json {
-            let document: Value = serde_json::from_str(&run.stdout)
-                .unwrap_or_else(|e| panic!("{line}: {e}: {:?}", run.stdout));
+            let document: Value =
+                serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {:?}", run.stdout));
             if ![0, 6].contains(&code) {
                 assert_eq!(document["exit_code"], code, "{line}");
                 assert!(document["error"].is_string(), "{line}");

@@ -382,7 +382,9 @@ fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<Str
         return;
     };
     let interrupted = matches!(kind, Kind::Signal(_)) && code == 130;
-    if code != 0 && !interrupted && !TYPED.contains(&code) {
+    // An ffmpeg that knows no encoder is wrong usage, also if it only says so.
+    let usage = matches!(kind, Kind::Wrapper(_)) && code == 2;
+    if code != 0 && !interrupted && !usage && !TYPED.contains(&code) {
         wrong.push(format!("exit code {code}"));
     }
     // With --json stdout is one document, with the same code.
