@@ -119,8 +119,8 @@ pub(crate) struct BenchScalingArgs {
     #[command(flatten)]
     pub(crate) device: Device,
     /// Rows and columns of the frames.
-    #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024")]
-    pub(crate) sides: Vec<usize>,
+    #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u16).range(8..=16384))]
+    pub(crate) sides: Vec<u16>,
     /// Runs of each size; the fastest counts.
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
@@ -137,11 +137,11 @@ pub(crate) struct BenchKernelsArgs {
     #[command(flatten)]
     pub(crate) device: Device,
     /// Timed runs of each kernel.
-    #[arg(long, default_value_t = 7, value_name = "N")]
-    pub(crate) repeat: usize,
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
     /// Runs before them that do not count.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) warmup: usize,
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) warmup: u16,
     /// Fail (exit code 6) if a kernel is below its recorded share of its limit.
     #[arg(long)]
     pub(crate) gate: bool,
@@ -167,11 +167,11 @@ pub(crate) struct BenchVaeArgs {
     #[arg(long, default_value_t = 0, value_name = "FRAMES")]
     pub(crate) slice: usize,
     /// Timed runs.
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    pub(crate) repeat: usize,
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
     /// Runs before them that do not count.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) warmup: usize,
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) warmup: u16,
     /// Load each weight when it is needed and give its memory back behind it.
     #[arg(long)]
     pub(crate) stream_weights: bool,

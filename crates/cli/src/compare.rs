@@ -34,16 +34,16 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Look for seams at the borders of tiles of this size [default: anywhere].
-    #[arg(long, value_name = "PIXELS")]
-    tile: Option<usize>,
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..))]
+    tile: Option<u16>,
     /// Only PSNR, drift and flicker, which take a tenth of the time.
     #[arg(long)]
     quick: bool,
     /// Compare this many frames at most.
-    #[arg(long, value_name = "N")]
-    frames: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    frames: Option<u32>,
     /// Fail (exit code 6) if the PSNR over all frames is below this, or if frame counts, sizes or frame rates differ.
-    #[arg(long, value_name = "DB")]
+    #[arg(long, value_name = "DB", value_parser = decibels)]
     min_psnr: Option<f64>,
     /// Overwrite pictures that exist.
     #[arg(short = 'y', long)]
@@ -68,6 +68,11 @@ impl CompareArgs {
         }
         Ok(())
     }
+}
+
+fn decibels(word: &str) -> Result<f64, String> {
+    let number = word.parse().ok().filter(|db| (0.0..=1000.0).contains(db));
+    number.ok_or_else(|| format!("`{word}` is not from 0 to 1000 dB"))
 }
 
 #[derive(Serialize)]
@@ -194,18 +199,19 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         ssim: !args.quick,
         ssimulacra2: !args.quick && !hdr,
         delta_e: !args.quick && !hdr,
-        borders: args.tile.map(|n| Borders::every(n, n, size[0], size[1])),
+        borders: args.tile.map(usize::from).map(|n| Borders::every(n, n, size[0], size[1])),
         ..Options::default()
     };
     let mut comparison = Comparison::new(size[0], size[1], options)?;
-    let total = a.source.format().frames.map(|n| args.frames.map_or(n, |most| n.min(most)));
+    let most = args.frames.map(|n| n as usize);
+    let total = a.source.format().frames.map(|n| most.map_or(n, |most| n.min(most)));
     match total {
         Some(n) => progress.phase_about("compare", n),
         None => progress.phase("compare", None),
     }
     progress.enter("compare");
     let mut shifted = 0.0f64;
-    let more = |frames: usize| args.frames.is_none_or(|most| frames < most);
+    let more = |frames: usize| most.is_none_or(|most| frames < most);
     while more(comparison.frames()) {
         let started = std::time::Instant::now();
         let (x, y) = (a.next()?, b.next()?);

@@ -362,7 +362,8 @@ pub(crate) fn home() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, FromArgMatches};
+    use remaster_testkit::hostile::{Counting, attack};
 
     use super::*;
     use crate::args::Cli;
@@ -403,5 +404,38 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
+    }
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    #[test]
+    fn mutated_files_are_read_or_refused_and_take_little_memory() {
+        let good = [
+            "ram = \"-2G\"\nweights = \"a file\"\nsides = [64, 128]\nyes = true\nslice = 8\nmin-psnr = 30.5\n\
+             [preset.fast]\ndtype = \"bf16\"\nslice = 16\nno-collapse = true\n[preset.slow]\nstripes = 4\n",
+            "threads = 1\n# a comment\n[preset]\nfast = { dtype = \"f16\", \"ram\" = '''80%''', tile = 0x40 }\n",
+            "preset.fast.slice = 0b100\npreset.fast.disk = \"\"\"1\\u0047\"\"\"\nprogress = \"none\"\n",
+        ];
+        let good: Vec<Vec<u8>> = good.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let lines = [
+            "remaster vae encode in.png -o out.safetensors --preset fast",
+            "remaster plan decode --height 64 --width 64 --preset fast",
+            "remaster vae roundtrip in.png -o out.png",
+        ];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (n, bytes) in good.iter().enumerate() {
+            std::fs::write(file.path(), bytes).unwrap();
+            let read = parse(Cli::command(), words(lines[1]), Some(file.path().to_owned()));
+            assert!(read.is_ok(), "{n}: {read:?}");
+        }
+        let mut turn = 0;
+        attack("config", &good, 64 << 20, |bytes| {
+            std::fs::write(file.path(), bytes).unwrap();
+            turn += 1;
+            if let Ok(matches) = parse(Cli::command(), words(lines[turn % 3]), Some(file.path().to_owned())) {
+                drop(Cli::from_arg_matches(&matches));
+            }
+        });
     }
 }

@@ -15,6 +15,9 @@ use thiserror::Error;
 use crate::config::ConfigError;
 use crate::interrupt::INTERRUPTED;
 
+/// Exit code of a panic, as Rust programs have it.
+pub(crate) const INTERNAL: u8 = 101;
+
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full, or identity for video")]
@@ -186,7 +189,7 @@ impl CliError {
                     | EngineError::Plan(PlanError::Budget { .. }) => 4,
                     EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
-                    EngineError::Compute(_) | EngineError::Spill { .. } => 5,
+                    EngineError::Compute(_) => 5,
                     _ => 3,
                 }
             }
@@ -196,12 +199,25 @@ impl CliError {
             | CliError::Unhealthy { .. }
             | CliError::Unusable { .. }
             | CliError::NotVerified { .. } => 6,
-            CliError::Handler { .. }
-            | CliError::Media(MediaError::NoTool { .. } | MediaError::OldTool { .. }) => 5,
+            CliError::Handler { .. } => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
             CliError::Interrupted => INTERRUPTED,
             _ => 3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_fails_has_a_code_of_its_own() {
+        let failed = ComputeError::DeviceLost { device: "vulkan:0".into(), reason: "reset".into() };
+        assert_eq!(CliError::from(failed).exit_code(), 5);
+        assert_eq!(CliError::from(ComputeError::Cancelled).exit_code(), 130);
+        let spill = EngineError::Spill { folder: "nowhere".into(), bytes: 1, reason: "none".into() };
+        assert_eq!(CliError::from(spill).exit_code(), 3);
     }
 }

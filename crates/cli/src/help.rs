@@ -15,10 +15,11 @@ Examples:
 Exit codes:
   0    done
   2    wrong usage: a flag, a value, the config file
-  3    an input or output file cannot be used
+  3    a file, a folder or ffmpeg cannot be used
   4    it would not fit in the memory or disk that is allowed
   5    the device failed
   6    a check failed: wrong numbers, a damaged or unknown model file
+  101  internal error: a bug, please report it
   130  interrupted: nothing half done is left
 
 Results go to stdout (with --json as one document), words for people to stderr.

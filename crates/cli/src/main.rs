@@ -27,6 +27,8 @@ mod tune;
 mod vae;
 mod video;
 
+use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -41,26 +43,43 @@ fn main() -> ExitCode {
     let typed: Vec<_> = std::env::args_os().collect();
     // They could not be parsed yet, so `--json` is looked for by hand.
     let json = typed.iter().any(|a| a == "--json");
+    let out = Output::new(json);
+    out.report_panics();
+    // Unwinding removes half files and ends children before this process ends.
+    std::panic::catch_unwind(AssertUnwindSafe(|| start(typed, &out))).unwrap_or_else(|_| {
+        out.crashed();
+        ExitCode::from(error::INTERNAL)
+    })
+}
+
+fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
     let parsed = config::parse(Cli::command(), typed, config::home())
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Refusal::Usage));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(Refusal::Usage(error)) => return output::usage(&error),
-        Err(Refusal::Config(error)) => return fail(&Output::new(json), &error.into()),
+        Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
-    let out = Output::new(cli.json);
+    out.set_json(cli.json);
+    #[cfg(debug_assertions)]
+    if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
+        #[expect(clippy::panic, reason = "shows in tests how a panic ends; no part of a release")]
+        {
+            panic!("asked for by REMASTER_TEST_PANIC");
+        }
+    }
     let mut interrupt = Interrupt::new(out.farewell(&CliError::Interrupted));
     if cli.cancel_on_stdin_close {
         if let Some(what) = cli.command.ignores_stdin_close() {
-            return fail(&out, &CliError::NoEffect { flag: "--cancel-on-stdin-close", what });
+            return fail(out, &CliError::NoEffect { flag: "--cancel-on-stdin-close", what });
         }
         interrupt.also_on_stdin_close();
     }
-    match run(cli.command, &out, &interrupt).and_then(|()| out.delivered()) {
+    match run(cli.command, out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.
-        Err(_) if interrupt.is_cancelled() => fail(&out, &CliError::Interrupted),
-        Err(error) => fail(&out, &error),
+        Err(_) if interrupt.is_cancelled() => fail(out, &CliError::Interrupted),
+        Err(error) => fail(out, &error),
     }
 }
 

@@ -10,7 +10,7 @@ use remaster_media::{
     Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, OutputKind, PictureInfo, PictureWriter,
     Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
 };
-use remaster_picture::Edges;
+use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Geometry, Resize};
 
 use crate::destination::{self, Size};
@@ -62,6 +62,9 @@ pub(crate) struct MediaArgs {
     /// Where ffmpeg is; ffprobe must lie beside it [default: where the system finds it].
     #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
     ffmpeg: Option<PathBuf>,
+    /// End a silent ffmpeg after this many seconds, where the usual limit is higher. For tests.
+    #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
+    stall_seconds: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -246,7 +249,9 @@ impl MediaArgs {
     }
 
     pub(crate) fn tools(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
-        Ok(Tools::find(self.ffmpeg.as_deref(), stop(cancel))?)
+        let stop = stop(cancel);
+        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
+        Ok(Tools::find(self.ffmpeg.as_deref(), stop)?)
     }
 
     /// Opens whatever `path` names.
@@ -286,6 +291,7 @@ impl MediaArgs {
             let info = Some(pictures.info().clone());
             return Ok(Opened { source: Box::new(pictures), probe: None, info, notes, counted: true });
         }
+        tools.remember(path);
         let tools = tools.get()?;
         let probe = look(tools, path)?;
         let source = Decoder::open(tools, &probe, options)?;
@@ -356,7 +362,7 @@ impl MediaArgs {
                 let options = self.write_options(overwrite);
                 let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
                 let notes = encoder.notes().to_vec();
-                Ok((Box::new(encoder), notes))
+                Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs.clone() }), notes))
             }
         }
     }
@@ -403,6 +409,34 @@ fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {
     }
 }
 
+/// Sound and subtitles are copied from the input while frames are encoded. If it became shorter meanwhile, they are not
+/// all there, and ffmpeg does not mind.
+struct Complete {
+    sink: Box<dyn FrameSink>,
+    /// Files that were read, with their sizes before.
+    inputs: Vec<(PathBuf, u64)>,
+}
+
+impl FrameSink for Complete {
+    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
+        self.sink.write(frame, pts)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        // A file that is gone was open all the time and had its bytes.
+        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
+        match self.inputs.iter().find(shorter) {
+            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
+            None => self.sink.finish(),
+        }
+    }
+}
+
+/// Bytes of a file.
+fn size(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(|m| m.is_file()).map(|m| m.len())
+}
+
 /// ffmpeg is looked for when it is needed: pictures and pipes work without it.
 pub(crate) struct Lazy<'a> {
     args: &'a MediaArgs,
@@ -410,11 +444,17 @@ pub(crate) struct Lazy<'a> {
     found: Option<Tools>,
     interrupt: &'a Interrupt,
     pending: Vec<crate::interrupt::Pending>,
+    /// Files that were opened, with their sizes then.
+    inputs: Vec<(PathBuf, u64)>,
 }
 
 impl<'a> Lazy<'a> {
     pub(crate) fn new(args: &'a MediaArgs, cancel: &'a CancelToken, interrupt: &'a Interrupt) -> Self {
-        Lazy { args, cancel, found: None, interrupt, pending: Vec::new() }
+        Lazy { args, cancel, found: None, interrupt, pending: Vec::new(), inputs: Vec::new() }
+    }
+
+    fn remember(&mut self, path: &Path) {
+        self.inputs.extend(size(path).map(|bytes| (path.to_owned(), bytes)));
     }
 
     pub(crate) fn get(&mut self) -> Result<&Tools, CliError> {

@@ -6,25 +6,67 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::error::CliError;
+use crate::error::{CliError, INTERNAL};
+
+/// What a panic is called.
+const BUG: &str = "internal error, please report it at https://github.com/remaster-video/remaster/issues";
 
 /// Where results and words go. With `--json` stdout gets exactly one document, whatever happens.
 pub(crate) struct Output {
-    json: bool,
+    json: AtomicBool,
     answered: Arc<AtomicBool>,
     /// Why the result did not get where it should.
     lost: Mutex<Option<io::Error>>,
     screen: Screen,
+    /// The first panic, if there was one.
+    panic: Arc<OnceLock<String>>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Output { json, answered: Arc::default(), lost: Mutex::default(), screen: Screen::new(io::stderr()) }
+        Output {
+            json: json.into(),
+            answered: Arc::default(),
+            lost: Mutex::default(),
+            screen: Screen::new(io::stderr()),
+            panic: Arc::default(),
+        }
+    }
+
+    /// Says whether JSON was asked for, once all arguments are known.
+    pub(crate) fn set_json(&self, json: bool) {
+        self.json.store(json, Ordering::SeqCst);
+    }
+
+    fn json(&self) -> bool {
+        self.json.load(Ordering::SeqCst)
+    }
+
+    /// From now on a panic is one line on stderr, like any other error.
+    pub(crate) fn report_panics(&self) {
+        let (screen, first) = (self.screen.clone(), self.panic.clone());
+        std::panic::set_hook(Box::new(move |panic| {
+            let trace = std::backtrace::Backtrace::capture();
+            let trace = match trace.status() {
+                std::backtrace::BacktraceStatus::Captured => format!("\n{trace}"),
+                _ => String::new(),
+            };
+            let text = format!("{BUG}: {panic}");
+            screen.line_at_once("error", &format!("{text}{trace}"));
+            let _ = first.set(text);
+        }));
+    }
+
+    /// A panic ended the work; stderr has it already.
+    pub(crate) fn crashed(&self) {
+        if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
+            let _ = stdout(failure(self.panic.get().map_or(BUG, String::as_str), INTERNAL));
+        }
     }
 
     /// What is on stderr; progress is drawn there.
@@ -34,7 +76,7 @@ impl Output {
 
     /// The result of a command: a JSON document, or `text`.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
-        let text = if self.json {
+        let text = if self.json() {
             serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), 5))
         } else {
             text()
@@ -52,7 +94,7 @@ impl Output {
 
     /// Whether stdout is for a JSON document.
     pub(crate) fn is_json(&self) -> bool {
-        self.json
+        self.json()
     }
 
     fn note(&self, written: io::Result<()>) {
@@ -87,7 +129,7 @@ impl Output {
             cause = inner.source();
         }
         self.screen.line("error", &message);
-        if self.json && !self.answered.swap(true, Ordering::SeqCst) {
+        if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
             let _ = stdout(failure(&message, error.exit_code()));
         }
     }
@@ -95,7 +137,7 @@ impl Output {
     /// Says [`Output::failed`] from another thread, when the one at work does not answer. Waits for nobody:
     /// that one may be stuck while it prints.
     pub(crate) fn farewell(&self, error: &CliError) -> impl Fn() + Send + Sync + 'static {
-        let (json, answered, screen) = (self.json, self.answered.clone(), self.screen.clone());
+        let (json, answered, screen) = (self.json(), self.answered.clone(), self.screen.clone());
         let (message, code) = (error.to_string(), error.exit_code());
         move || {
             screen.line_at_once("error", &message);

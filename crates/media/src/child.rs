@@ -28,12 +28,20 @@ const LINES: usize = 24;
 
 /// Tells whether to stop what is under way; asked from any thread.
 #[derive(Clone)]
-pub struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct Stop {
+    asked: Arc<dyn Fn() -> bool + Send + Sync>,
+    patience: u64,
+}
 
 impl Stop {
     /// Everything ends with `Cancelled` as soon as `asked` says so.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Stop(Arc::new(asked))
+        Stop { asked: Arc::new(asked), patience: u64::MAX }
+    }
+
+    /// No child may be silent for longer than `seconds`, where the usual limit is higher.
+    pub fn or_stalled_for(self, seconds: u64) -> Self {
+        Stop { patience: seconds, ..self }
     }
 
     /// Nobody will ask.
@@ -43,7 +51,7 @@ impl Stop {
 
     /// Whether somebody asked.
     pub fn is_stopped(&self) -> bool {
-        (self.0)()
+        (self.asked)()
     }
 }
 
@@ -203,6 +211,7 @@ impl Watched {
         patience: u64,
         stop: Stop,
     ) -> Result<Self, MediaError> {
+        let patience = patience.min(stop.patience);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal goes to the whole group: the children would die before we can say why.
         #[cfg(unix)]

@@ -129,6 +129,14 @@ pub enum MediaError {
         /// Frames that should have come.
         stated: usize,
     },
+    /// The input lost bytes while it was read.
+    #[error(
+        "{path} became shorter while it was read, so the output would be incomplete; run again when it is whole"
+    )]
+    Shrunk {
+        /// Which.
+        path: PathBuf,
+    },
     /// Not a single frame.
     #[error("{path} has no frame that could be decoded")]
     Empty {

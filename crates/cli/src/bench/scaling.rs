@@ -50,8 +50,8 @@ pub(crate) fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliEr
     }
     let mut points = Vec::new();
     for direction in [Direction::Encode, Direction::Decode] {
-        for side in &args.sides {
-            let point = measure(args, direction, *side)?;
+        for side in args.sides.iter().copied().map(usize::from) {
+            let point = measure(args, direction, side)?;
             out.say(format_args!("{} {side} x {side}: {:.1} ns per pixel", point.what, point.ns_per_pixel));
             points.push(point);
         }

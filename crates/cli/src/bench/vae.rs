@@ -95,7 +95,8 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
             seconds.push(run()?);
             out.say(format_args!("{}", seconds[seconds.len() - 1]));
         }
-    } else {
+    }
+    if !args.step || seconds.is_empty() {
         for _ in 0..args.repeat {
             seconds.push(run()?);
         }
