@@ -74,6 +74,10 @@ impl Ops for Meter {
         "meter"
     }
 
+    fn only_counts(&self) -> bool {
+        true
+    }
+
     fn arena(&self) -> &Arena {
         &self.arena
     }

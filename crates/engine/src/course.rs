@@ -4,7 +4,8 @@
 use remaster_compute::staged::Staged;
 use remaster_compute::{DType, Ops, Shape, Tensor};
 use remaster_model::vae::{Half, Pass, State};
-use remaster_plan::{Bands, Candidate, Direction, Job, Mode, PlanError, SPACE, TIME, Tile, slices};
+use remaster_plan::slices::{self, Lengths};
+use remaster_plan::{Bands, Candidate, Direction, Grid, Job, Mode, PlanError, SPACE, TIME, Tile};
 
 use crate::bands;
 use crate::error::EngineError;
@@ -19,7 +20,7 @@ pub(crate) struct Course {
     /// Frames per slice; 0 for one piece.
     slice: usize,
     /// In latent cells.
-    pub(crate) tiles: Vec<Tile>,
+    pub(crate) tiles: Grid,
     /// Input and output units per latent cell.
     pub(crate) scale: [usize; 2],
     /// Ramps of blended tiles, rows and columns, in output units.
@@ -50,7 +51,7 @@ impl Course {
         let (mut t, h, w) = job.clip.latent();
         if job.open_ended {
             // Long enough for a first, a steady and a last slice: what those take is what any clip takes.
-            t = t.max(job.start + 2 + 3 * (how.slice / TIME));
+            t = t.max(job.start.saturating_add((how.slice / TIME).saturating_mul(3)).saturating_add(2));
         }
         let frames = Shape::new((t - 1) * TIME + 1, job.clip.height(), job.clip.width(), 0);
         let latents = Shape::new(t, h, w, 0);
@@ -63,9 +64,7 @@ impl Course {
                 let ramp = |axis| tiling.ramp(axis, job.direction == Direction::Encode);
                 (tiling.tiles([h, w]), [ramp(0), ramp(1)])
             }
-            Mode::Whole | Mode::Exact { .. } | Mode::SharedStats(_) => {
-                (vec![Tile { rows: 0..h, columns: 0..w }], [0, 0])
-            }
+            Mode::Whole | Mode::Exact { .. } | Mode::SharedStats(_) => (Grid::whole(h, w), [0, 0]),
         };
         let bands = if let Mode::SharedStats(bands) = how.mode { Some(bands) } else { None };
         Course {
@@ -96,7 +95,7 @@ impl Course {
     }
 
     /// Input frames of the slices that are left when `seen` went through already.
-    pub(crate) fn lengths(&self, seen: usize) -> Result<Vec<usize>, PlanError> {
+    pub(crate) fn lengths(&self, seen: usize) -> Result<Lengths, PlanError> {
         let (total, unit) = (self.input.t, if self.scale[0] == 1 { 1 } else { TIME });
         if seen == 0 {
             return if unit == 1 {
@@ -105,9 +104,7 @@ impl Course {
                 slices::frames(total, self.slice)
             };
         }
-        let (rest, length) = (total.saturating_sub(seen), self.slice / TIME * unit);
-        let length = if length == 0 { rest.max(1) } else { length };
-        Ok((0..rest).step_by(length).map(|start| length.min(rest - start)).collect())
+        Ok(Lengths::continued(total.saturating_sub(seen), self.slice / TIME * unit))
     }
 
     /// Input frames of the next slice, and about how many slices are left with it; `None` at the end.
@@ -147,13 +144,12 @@ impl Course {
 
     /// Bytes of host memory that frames of the longest slice take on their way in and out.
     pub(crate) fn traffic_bytes(&self) -> u64 {
-        let lengths = self.lengths(0).unwrap_or_default();
-        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let longest = self.lengths(0).unwrap_or_default().longest();
         let made = self.made(0, longest).max(self.made(TIME, longest));
         let f32s = |shape: Shape| shape.bytes(DType::F32);
         let result = f32s(Shape { t: made, ..self.output });
-        let [first, ..] = &self.tiles[..] else { return 0 };
-        let tile = self.tile_input(first, longest);
+        let first = self.tiles.get(0);
+        let tile = self.tile_input(&first, longest);
         let out = Shape::new(
             made,
             first.rows.len() * self.scale[1],
@@ -180,6 +176,22 @@ impl Course {
         last: bool,
         traffic: &mut dyn Traffic,
     ) -> Result<(usize, bool), EngineError> {
+        let tiles = self.tiles.iter().enumerate();
+        self.tiles_of_slice(ops, half, states, frames, last, traffic, tiles)
+    }
+
+    /// As `slice`, with some of the tiles by number; `states` has those of these tiles.
+    #[expect(clippy::too_many_arguments, reason = "all of a slice, and which tiles")]
+    pub(crate) fn tiles_of_slice(
+        &self,
+        ops: &mut Staged,
+        half: &dyn Half,
+        states: &mut [State],
+        frames: usize,
+        last: bool,
+        traffic: &mut dyn Traffic,
+        tiles: impl Iterator<Item = (usize, Tile)>,
+    ) -> Result<(usize, bool), EngineError> {
         let (frames, last) = traffic.begin(frames, last)?;
         if frames == 0 {
             return Ok((frames, last));
@@ -187,15 +199,15 @@ impl Course {
         if last {
             states.iter_mut().for_each(State::finish);
         }
-        for (i, tile) in self.tiles.iter().enumerate() {
-            let x = ops.alloc(self.tile_input(tile, frames), self.dtype)?;
-            traffic.fill(ops, tile, &x)?;
+        for (nth, (i, tile)) in tiles.enumerate() {
+            let x = ops.alloc(self.tile_input(&tile, frames), self.dtype)?;
+            traffic.fill(ops, &tile, &x)?;
             let y = match &self.bands {
                 // The one tile of a frame in bands has all states.
                 Some(bands) => bands::slice(ops, half, bands, states, x)?,
-                None => half.forward(&mut Pass { ops, state: &mut states[i] }, x)?,
+                None => half.forward(&mut Pass { ops, state: &mut states[nth] }, x)?,
             };
-            traffic.take(ops, i, tile, y)?;
+            traffic.take(ops, i, &tile, y)?;
             ops.wait()?;
         }
         traffic.end(ops)?;

@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
     fn belongs(&self) -> Belongs {
         let job = &self.plan.job;
         let tile = |t: &Tile| [t.rows.start, t.rows.end, t.columns.start, t.columns.end];
-        let mut tiles: Vec<[usize; 4]> = self.course.tiles.iter().map(tile).collect();
+        let mut tiles: Vec<[usize; 4]> = self.course.tiles.iter().map(|t| tile(&t)).collect();
         if let Some(bands) = &self.course.bands {
             tiles.push([bands.stage, bands.count, bands.halo.map_or(0, |n| n + 1), bands.reduce]);
         }

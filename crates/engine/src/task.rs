@@ -5,10 +5,11 @@ use remaster_model::vae::{Decoder, Encoder, Half, VaeConfig};
 use remaster_model::{Build, Params, Scope};
 use remaster_plan::{Candidate, Clip, Cost, Direction, Job, Plan, VERSION};
 
+use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Lane;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::measure::{Planner, measure};
+use crate::measure::{Caps, Planner, measure};
 use crate::session::{Open, Session, Settings, run};
 
 /// One clip to take through one half.
@@ -105,8 +106,9 @@ impl Task {
     /// Runs a plan on a meter that refuses to pass the plan's peaks.
     pub fn replay(&self, plan: &Plan, sizing: Box<dyn Sizing>) -> Result<(), EngineError> {
         let Settings { dtype, channels, .. } = self.settings;
-        let half = self.half.as_ref();
-        measure(half, channels, dtype, sizing, &self.job, &plan.how, &plan.peaks).map(|_| ())
+        let course = Course::new(&self.job, &plan.how, dtype, channels);
+        let caps = Caps::of(&plan.peaks, &course);
+        measure(self.half.as_ref(), &course, sizing, &self.job, &plan.how, caps).map(|_| ())
     }
 
     /// Opens the device.

@@ -44,12 +44,12 @@ fn sliced_equals_unsliced_to_the_bit_in_the_small_network() {
             let whole = run(encoder.as_ref(), backend, dtype, &x, &[t]);
             let back = run(decoder.as_ref(), backend, dtype, &z, &[z.shape.t]);
             for length in [4, 8, 12] {
-                let cut = slices::frames(t, length).unwrap();
+                let cut = slices::frames(t, length).unwrap().iter().collect::<Vec<_>>();
                 assert!(
                     run(encoder.as_ref(), backend, dtype, &x, &cut) == whole,
                     "encoder {dtype} {t} by {length}"
                 );
-                let cut = slices::latents(z.shape.t, length).unwrap();
+                let cut = slices::latents(z.shape.t, length).unwrap().iter().collect::<Vec<_>>();
                 assert!(
                     run(decoder.as_ref(), backend, dtype, &z, &cut) == back,
                     "decoder {dtype} {t} by {length}"
@@ -108,7 +108,7 @@ fn sliced_equals_unsliced_to_the_bit_in_the_full_network() {
     let encoder = half("encoder", &config, DType::F32);
     let whole = run(encoder.as_ref(), backend, DType::F32, &x, &[13]);
     for length in [4, 8, 12] {
-        let cut = slices::frames(13, length).unwrap();
+        let cut = slices::frames(13, length).unwrap().iter().collect::<Vec<_>>();
         assert!(run(encoder.as_ref(), backend, DType::F32, &x, &cut) == whole, "encoder by {length}");
     }
     drop(encoder);
@@ -165,9 +165,13 @@ fn the_arena_peaks_where_the_meter_said_to_the_byte() {
             0 => (
                 "encoder",
                 Shape::new(4 * n + 1, 8 * h, 8 * w, 3),
-                slices::frames(4 * n + 1, length).unwrap(),
+                slices::frames(4 * n + 1, length).unwrap().iter().collect::<Vec<_>>(),
             ),
-            _ => ("decoder", Shape::new(n + 1, h, w, 16), slices::latents(n + 1, length).unwrap()),
+            _ => (
+                "decoder",
+                Shape::new(n + 1, h, w, 16),
+                slices::latents(n + 1, length).unwrap().iter().collect::<Vec<_>>(),
+            ),
         };
         let mut meter = Meter::endless(backend.sizing());
         dry_run(&mut meter, half(which, &config, dtype).as_ref(), dtype, shape, &lengths).unwrap();

@@ -96,14 +96,73 @@ impl Budget {
             .map(|(memory, needed, allowed)| Lack { memory, needed, allowed })
     }
 
-    /// Peaks as a budget in words.
-    pub(crate) fn describe(&self, peaks: &Peaks) -> String {
-        let disk = if peaks.disk > 0 { format!(" and {} of disk", bytes(peaks.disk)) } else { String::new() };
-        match self {
-            Budget::Shared { .. } => format!("{} of memory{disk}", bytes(peaks.device + peaks.host)),
-            Budget::Apart { .. } => {
-                format!("{} on the device, {} of memory{disk}", bytes(peaks.device), bytes(peaks.host))
+    /// A part of it.
+    pub fn share(&self, part: u64, of: u64) -> Budget {
+        self.each(&Peaks::default(), |n, _| n / of.max(1) * part)
+    }
+
+    /// What is left of it when a run with these peaks has its part.
+    pub fn less(&self, peaks: &Peaks) -> Budget {
+        self.each(peaks, u64::saturating_sub)
+    }
+
+    /// It and what a run with these peaks takes.
+    pub fn plus(&self, peaks: &Peaks) -> Budget {
+        self.each(peaks, u64::saturating_add)
+    }
+
+    /// The least of this kind that allows both itself and these peaks.
+    pub fn raised(&self, peaks: &Peaks) -> Budget {
+        self.each(peaks, u64::max)
+    }
+
+    fn each(&self, peaks: &Peaks, f: impl Fn(u64, u64) -> u64) -> Budget {
+        match *self {
+            Budget::Shared { ram, disk } => Budget::Shared {
+                ram: f(ram, peaks.device.saturating_add(peaks.host)),
+                disk: f(disk, peaks.disk),
+            },
+            Budget::Apart { vram, ram, disk } => Budget::Apart {
+                vram: f(vram, peaks.device),
+                ram: f(ram, peaks.host),
+                disk: f(disk, peaks.disk),
+            },
+        }
+    }
+
+    /// Bytes of memory and of disk.
+    pub(crate) fn sizes(&self) -> [u64; 3] {
+        match *self {
+            Budget::Shared { ram, disk } => [0, ram, disk],
+            Budget::Apart { vram, ram, disk } => [vram, ram, disk],
+        }
+    }
+}
+
+impl Peaks {
+    /// Of two runs at the same time.
+    pub fn with(&self, other: &Peaks) -> Peaks {
+        Peaks {
+            device: self.device.saturating_add(other.device),
+            host: self.host.saturating_add(other.host),
+            disk: self.disk.saturating_add(other.disk),
+        }
+    }
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Budget::Shared { ram, disk } => {
+                write!(f, "{} of memory and {} of disk", bytes(ram), bytes(disk))
             }
+            Budget::Apart { vram, ram, disk } => write!(
+                f,
+                "{} on the device, {} of memory and {} of disk",
+                bytes(vram),
+                bytes(ram),
+                bytes(disk)
+            ),
         }
     }
 }

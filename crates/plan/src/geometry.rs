@@ -3,11 +3,35 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::budget::Budget;
+
 /// Frames per latent; the first frame of a clip has a latent of its own.
 pub const TIME: usize = 4;
 
 /// Pixels per latent cell, each way.
 pub const SPACE: usize = 8;
+
+/// Longest side of a frame, in pixels.
+pub const MAX_SIDE: usize = 1 << 20;
+
+/// Pixels of a frame at most: 32 times an 8K frame. One tensor of the first layer of the full network then has
+/// 512 GiB, and the multiply-adds of attention, which grow with the square, still fit 64 bits.
+pub const MAX_PIXELS: usize = 1 << 30;
+
+/// Frames of a clip at most: more than a thousand years of video.
+pub const MAX_FRAMES: usize = 1 << 40;
+
+/// Pixels of a slice at most. One tensor of it then has 8 TiB.
+pub const MAX_SLICE_PIXELS: usize = 1 << 34;
+
+/// Frames of a slice at most. More than 16 gain nothing measurable.
+pub const MAX_SLICE: usize = 1 << 16;
+
+/// Stripes of a frame at most. Thinner ones save nothing: the rows around a stripe are then most of it.
+pub const MAX_STRIPES: usize = 256;
+
+/// Tiles of a frame at most. Each has a state with some forty tensors.
+pub const MAX_TILES: usize = 2048;
 
 /// A size that cannot be planned for.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,15 +66,45 @@ pub enum PlanError {
         /// What neighbours share.
         overlap: usize,
     },
+    /// More of something than any machine can hold.
+    #[error("{what} is {given}, but the most is {most}")]
+    TooLarge {
+        /// What it is of.
+        what: &'static str,
+        /// What was given.
+        given: usize,
+        /// What is allowed.
+        most: usize,
+    },
+    /// A slice that no machine can hold.
+    #[error("a slice of {frames} frames of this size is too long; use --slice {most} or less")]
+    LongSlice {
+        /// What was given.
+        frames: usize,
+        /// The longest that is allowed.
+        most: usize,
+    },
+    /// Too many tiles.
+    #[error(
+        "tiles of {tile} pixels cut this frame into {tiles} parts, but the most is {most}; use larger tiles or less overlap"
+    )]
+    Tiles {
+        /// Size of a tile.
+        tile: usize,
+        /// How many there would be.
+        tiles: usize,
+        /// How many are allowed.
+        most: usize,
+    },
     /// Nothing that would do was found within the memory allowed.
-    #[error("{job} does not fit: {lack}; allow at least {smallest}")]
+    #[error("{job} does not fit into {allowed}; it needs at least {}", in_words(needs))]
     Budget {
         /// What was asked for.
         job: String,
-        /// What was missing for the plan that needs least.
-        lack: String,
-        /// The smallest budget that would do.
-        smallest: String,
+        /// What was allowed.
+        allowed: Budget,
+        /// Budgets that would do, the one that is nearest first.
+        needs: Vec<Budget>,
     },
     /// One piece of unknown length.
     #[error("a clip of unknown length cannot run in one piece; use --slice 16 or leave it out")]
@@ -63,6 +117,16 @@ pub enum PlanError {
         /// A length that fits.
         nearest: usize,
     },
+}
+
+fn in_words(needs: &[Budget]) -> String {
+    let words: Vec<String> = needs.iter().map(Budget::to_string).collect();
+    words.join(", or ")
+}
+
+/// An error if `given` is more than `most`.
+fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), PlanError> {
+    if given > most { Err(PlanError::TooLarge { what, given, most }) } else { Ok(()) }
 }
 
 /// Frames, height and width that the network can take.
@@ -91,6 +155,10 @@ impl From<Clip> for [usize; 3] {
 impl Clip {
     /// Checks a size.
     pub fn new(frames: usize, height: usize, width: usize) -> Result<Self, PlanError> {
+        at_most("the number of frames", frames, MAX_FRAMES)?;
+        at_most("the height", height, MAX_SIDE)?;
+        at_most("the width", width, MAX_SIDE)?;
+        at_most("the number of pixels of a frame", height * width, MAX_PIXELS)?;
         if frames % TIME != 1 {
             let below = (frames.saturating_sub(1) / TIME * TIME + 1).max(1);
             return Err(PlanError::Frames {
@@ -146,5 +214,12 @@ mod tests {
         let error = Clip::new(5, 100, 64).unwrap_err();
         assert_eq!(error, PlanError::Size { axis: "height", pixels: 100, padded: 104 });
         assert!(Clip::new(5, 64, 0).is_err());
+        let error = Clip::new(usize::MAX, 64, 64).unwrap_err();
+        assert_eq!(
+            error,
+            PlanError::TooLarge { what: "the number of frames", given: usize::MAX, most: MAX_FRAMES }
+        );
+        assert!(Clip::new(1, 64, 1 << 30).is_err() && Clip::new(1, 1 << 20, 1 << 20).is_err());
+        assert!(Clip::new(MAX_FRAMES - 3, 1 << 10, MAX_SIDE).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Lack, Peaks, bytes};
-use crate::geometry::Clip;
+use crate::geometry::{Clip, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError, SPACE, TIME};
 use crate::tiles::Tiling;
 
 /// Version of the stored form.
@@ -196,6 +196,38 @@ impl Candidate {
         state: Rule::DEVICE,
         stream_weights: false,
     };
+
+    /// An error for numbers that no machine could hold, before anything is made of them.
+    pub fn check(&self, job: &Job) -> Result<(), PlanError> {
+        let Clip { frames, height, width } = job.clip;
+        let longest = match self.slice {
+            0 => frames,
+            n if job.open_ended => n.saturating_add(1),
+            n => n.saturating_add(1).min(frames),
+        };
+        let most = MAX_SLICE.min(MAX_SLICE_PIXELS / (height * width));
+        if longest > most {
+            return Err(PlanError::LongSlice { frames: longest, most: (most - 1) / TIME * TIME });
+        }
+        match self.mode {
+            Mode::Exact { stripes } if stripes > MAX_STRIPES => {
+                Err(PlanError::TooLarge { what: "the number of stripes", given: stripes, most: MAX_STRIPES })
+            }
+            Mode::SharedStats(bands) if bands.count > MAX_STRIPES => Err(PlanError::TooLarge {
+                what: "the number of bands",
+                given: bands.count,
+                most: MAX_STRIPES,
+            }),
+            Mode::Blend(tiling) => {
+                let tiles = tiling.tiles([height / SPACE, width / SPACE]).len();
+                match tiles > MAX_TILES {
+                    true => Err(PlanError::Tiles { tile: tiling.tile[0], tiles, most: MAX_TILES }),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
 
     /// In a few words.
     pub fn describe(&self) -> String {

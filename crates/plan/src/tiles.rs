@@ -24,6 +24,71 @@ pub struct Tile {
     pub columns: Range<usize>,
 }
 
+/// The tiles of a frame as numbers: a frame may have millions of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    rows: Axis,
+    columns: Axis,
+}
+
+/// Tiles of one axis, in cells. All have the same length; the last one may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    size: usize,
+    tile: usize,
+    step: usize,
+    count: usize,
+}
+
+impl Axis {
+    fn range(&self, i: usize) -> Range<usize> {
+        let start = i * self.step;
+        start..start.saturating_add(self.tile).min(self.size)
+    }
+
+    /// One tile of each length, and how many there are of it.
+    fn kinds(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let last = self.count - 1;
+        let differs = self.range(last).len() != self.range(0).len();
+        let kinds = if differs { [(0, last), (last, 1)] } else { [(0, self.count), (last, 0)] };
+        kinds.into_iter().filter(|(_, times)| *times > 0)
+    }
+}
+
+impl Grid {
+    /// One tile: a frame of this many rows and columns of cells.
+    pub fn whole(rows: usize, columns: usize) -> Self {
+        let axis = |size| Axis { size, tile: size, step: size.max(1), count: 1 };
+        Grid { rows: axis(rows), columns: axis(columns) }
+    }
+
+    /// How many tiles there are.
+    #[expect(clippy::len_without_is_empty, reason = "a frame has a tile")]
+    pub fn len(&self) -> usize {
+        self.rows.count.saturating_mul(self.columns.count)
+    }
+
+    /// Tile number `i`, row by row.
+    pub fn get(&self, i: usize) -> Tile {
+        let columns = self.columns.count;
+        Tile { rows: self.rows.range(i / columns), columns: self.columns.range(i % columns) }
+    }
+
+    /// All of them, row by row.
+    pub fn iter(&self) -> impl Iterator<Item = Tile> + use<> {
+        let grid = *self;
+        (0..grid.len()).map(move |i| grid.get(i))
+    }
+
+    /// One tile of each size by number, and how many there are of it: at most four.
+    pub fn kinds(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let grid = *self;
+        grid.rows.kinds().flat_map(move |(row, n)| {
+            grid.columns.kinds().map(move |(column, m)| (row * grid.columns.count + column, n * m))
+        })
+    }
+}
+
 impl Tiling {
     /// Checks the sizes.
     pub fn new(tile: [usize; 2], overlap: [usize; 2]) -> Result<Self, PlanError> {
@@ -43,24 +108,15 @@ impl Tiling {
     }
 
     /// The tiles of a frame of `size` latent cells, row by row. A frame that fits is one tile.
-    pub fn tiles(&self, size: [usize; 2]) -> Vec<Tile> {
-        let fits = (0..2).all(|axis| size[axis] <= self.cells(axis).0);
-        if fits {
-            return vec![Tile { rows: 0..size[0], columns: 0..size[1] }];
-        }
+    pub fn tiles(&self, size: [usize; 2]) -> Grid {
         let axis = |axis: usize| {
             let (tile, overlap) = self.cells(axis);
-            let starts = (0..size[axis]).step_by((tile - overlap).max(1));
-            let ranges = starts.map(move |start| start..(start + tile).min(size[axis]));
+            let step = (tile - overlap).max(1);
             // What a short last tile would add is in the one before it.
-            ranges.filter(move |r| r.start == 0 || r.len() > overlap).collect::<Vec<_>>()
+            let count = size[axis].saturating_sub(overlap).div_ceil(step).max(1);
+            Axis { size: size[axis], tile, step, count }
         };
-        let columns = axis(1);
-        let tile = |rows: &Range<usize>, columns: &Range<usize>| Tile {
-            rows: rows.clone(),
-            columns: columns.clone(),
-        };
-        axis(0).iter().flat_map(|rows| columns.iter().map(move |c| tile(rows, c))).collect()
+        Grid { rows: axis(0), columns: axis(1) }
     }
 
     /// Length of the ramps on one axis: in cells where latents are blended, else in pixels.
@@ -100,12 +156,26 @@ mod tests {
         let tiling = Tiling::new([64, 64], [16, 16]).unwrap();
         let tiles = tiling.tiles([14, 18]);
         assert_eq!(tiles.len(), 6);
-        assert_eq!(tiles[5], Tile { rows: 6..14, columns: 12..18 });
-        assert_eq!(tiling.tiles([8, 8]), [Tile { rows: 0..8, columns: 0..8 }]);
+        assert_eq!(tiles.get(5), Tile { rows: 6..14, columns: 12..18 });
+        let one: Vec<Tile> = tiling.tiles([8, 8]).iter().collect();
+        assert_eq!(one, [Tile { rows: 0..8, columns: 0..8 }]);
         assert_eq!(weights(&(0..4), 4, 2), [1.0; 4]);
         assert_eq!(weights(&(2..6), 8, 2), [0.0, 1.0, 1.0, 0.0]);
         assert!(Tiling::new([64, 64], [64, 16]).is_err() && Tiling::new([4, 64], [0, 0]).is_err());
         assert!(Tiling::new([64, 64], [7, 16]).is_err());
+    }
+
+    /// The slow twin of `Grid`.
+    fn one_by_one(tiling: &Tiling, size: [usize; 2]) -> Vec<Tile> {
+        let axis = |axis: usize| {
+            let (tile, overlap) = tiling.cells(axis);
+            let starts = (0..size[axis]).step_by(tile - overlap);
+            let ranges = starts.map(move |start| start..(start + tile).min(size[axis]));
+            ranges.filter(move |r| r.start == 0 || r.len() > overlap).collect::<Vec<_>>()
+        };
+        let (rows, columns) = (axis(0), axis(1));
+        let tile = |r: &Range<usize>, c: &Range<usize>| Tile { rows: r.clone(), columns: c.clone() };
+        rows.iter().flat_map(|r| columns.iter().map(move |c| tile(r, c))).collect()
     }
 
     proptest! {
@@ -113,7 +183,17 @@ mod tests {
         fn every_cell_is_in_a_tile(h in 1usize..40, w in 1usize..40, t in 1usize..12, o in 0usize..11) {
             let tiling = Tiling::new([t * 8, t * 8], [o.min(t - 1) * 8; 2]).unwrap();
             let mut seen = vec![false; h * w];
-            for tile in tiling.tiles([h, w]) {
+            let tiles = tiling.tiles([h, w]);
+            prop_assert_eq!(tiles.iter().collect::<Vec<_>>(), one_by_one(&tiling, [h, w]));
+            let mut left = tiles.len();
+            for (i, times) in tiles.kinds() {
+                let size = |t: &Tile| [t.rows.len(), t.columns.len()];
+                let alike = tiles.iter().filter(|t| size(t) == size(&tiles.get(i))).count();
+                prop_assert_eq!(alike, times);
+                left -= times;
+            }
+            prop_assert_eq!(left, 0);
+            for tile in tiles.iter() {
                 prop_assert!(tile.rows.end <= h && tile.columns.end <= w);
                 for y in tile.rows {
                     for x in tile.columns.clone() {

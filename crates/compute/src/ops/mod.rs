@@ -66,6 +66,11 @@ pub trait Ops: Send {
     /// Short name, as on the command line.
     fn name(&self) -> &'static str;
 
+    /// Whether nothing is computed: values need not be made, only room for them.
+    fn only_counts(&self) -> bool {
+        false
+    }
+
     /// The memory all tensors, weights and scratch of this backend come from.
     fn arena(&self) -> &Arena;
 

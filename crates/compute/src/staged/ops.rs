@@ -106,6 +106,10 @@ impl Ops for Staged {
         self.device.name()
     }
 
+    fn only_counts(&self) -> bool {
+        self.device.only_counts()
+    }
+
     fn arena(&self) -> &Arena {
         self.device.arena()
     }

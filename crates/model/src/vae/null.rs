@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Act, Half, Module, Pass};
-use remaster_compute::{ComputeError, HostTensor, Shape, Weight};
+use remaster_compute::{ComputeError, Shape, Weight};
 
 /// Frames of a latent, and pixels of a cell each way.
 const TIME: usize = 4;
@@ -69,30 +69,45 @@ impl Half for NullVae {
         0
     }
 
-    fn run(&self, pass: &mut Pass<'_>, x: Act, _: Range<usize>) -> Result<Act, ComputeError> {
-        let x = x.x;
-        let continued = pass.state.is_continued();
+    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
+        // The one stage does everything; none of them does nothing.
+        if !stages.contains(&0) {
+            return Ok(x);
+        }
+        let (x, continued) = (x.x, pass.state.is_continued());
         let Shape { t, h, w, .. } = x.shape();
-        let mut from = HostTensor::zeros(x.shape());
-        pass.ops.download(x.view(), &mut from.data)?;
-        let dtype = x.dtype();
-        drop(x);
-        let to = match self {
-            NullVae::Encoder => {
-                let frames = if continued { t } else { t + TIME - 1 };
-                let mut to = HostTensor::zeros(Shape::new(frames / TIME, h / SPACE, w / SPACE, LATENT));
-                pairs(to.shape, continued, |pixel, place| to.data[place] = from.data[pixel]);
-                to
-            }
-            NullVae::Decoder => {
-                let frames = if continued { t * TIME } else { t * TIME - (TIME - 1) };
-                let mut to = HostTensor::zeros(Shape::new(frames, h * SPACE, w * SPACE, COLOURS));
-                pairs(from.shape, continued, |pixel, place| to.data[pixel] = from.data[place]);
-                to
+        let shape = match (self, continued) {
+            (NullVae::Encoder, true) => Shape::new(t / TIME, h / SPACE, w / SPACE, LATENT),
+            (NullVae::Encoder, false) => Shape::new(t.div_ceil(TIME), h / SPACE, w / SPACE, LATENT),
+            (NullVae::Decoder, true) => Shape::new(t * TIME, h * SPACE, w * SPACE, COLOURS),
+            (NullVae::Decoder, false) => {
+                Shape::new((t * TIME).saturating_sub(TIME - 1), h * SPACE, w * SPACE, COLOURS)
             }
         };
-        let y = pass.ops.alloc(to.shape, dtype)?;
-        pass.ops.upload(&to.data, y.view())?;
+        let y = pass.ops.alloc(shape, x.dtype())?;
+        if pass.ops.only_counts() {
+            return Ok(Act { x: y, sums: None });
+        }
+        // Row by row of cells, so that little lies beside the arena.
+        let (tall, flat) = if *self == NullVae::Encoder { (x.shape(), shape) } else { (shape, x.shape()) };
+        let mut pixels = vec![0.0; Shape { h: SPACE, ..tall }.len()];
+        let mut cells = vec![0.0; Shape { h: 1, ..flat }.len()];
+        for row in 0..flat.h {
+            let (fine, coarse) = (row * SPACE..(row + 1) * SPACE, row..row + 1);
+            let places = Shape { h: 1, ..flat };
+            match self {
+                NullVae::Encoder => {
+                    pass.ops.download(x.view().rows(fine), &mut pixels)?;
+                    pairs(places, continued, |pixel, place| cells[place] = pixels[pixel]);
+                    pass.ops.upload(&cells, y.view().rows(coarse))?;
+                }
+                NullVae::Decoder => {
+                    pass.ops.download(x.view().rows(coarse), &mut cells)?;
+                    pairs(places, continued, |pixel, place| pixels[pixel] = cells[place]);
+                    pass.ops.upload(&pixels, y.view().rows(fine))?;
+                }
+            }
+        }
         Ok(Act { x: y, sums: None })
     }
 }
