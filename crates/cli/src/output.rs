@@ -1,6 +1,7 @@
 //! The only place that prints. A reader that went away (`| head`) is no failure of ours, so what cannot
 //! be written is dropped: `println!` would panic.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::Write;
@@ -35,7 +36,7 @@ impl Output {
         let text = if self.json {
             serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), 5))
         } else {
-            text()
+            printable(&text()).into_owned()
         };
         self.answered.store(true, Ordering::SeqCst);
         stdout(text.trim_end());
@@ -155,8 +156,8 @@ impl Lines {
     fn say(&mut self, kind: &'static str, text: impl Display) {
         let text = match (self.json, kind) {
             (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
-            (false, "message") => text.to_string(),
-            (false, _) => format!("{kind}: {text}"),
+            (false, "message") => printable(&text.to_string()).into_owned(),
+            (false, _) => printable(&format!("{kind}: {text}")).into_owned(),
         };
         self.put(&text);
     }
@@ -180,7 +181,12 @@ impl Lines {
 /// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
 /// looked for by hand.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    // Arguments are quoted as they are: a file's name may have brought control characters along (`*.mp4`).
+    let plain = error.to_string();
+    match printable(&plain) {
+        Cow::Owned(text) if error.use_stderr() => drop(write!(std::io::stderr(), "{text}")),
+        _ => drop(error.print()),
+    }
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
         let text = error.to_string();
@@ -188,6 +194,20 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), code));
     }
     ExitCode::from(code)
+}
+
+/// Text that a terminal only shows. Names, tags and other programs' complaints come from files, and a terminal would
+/// obey the escape sequences in them; marks that turn the direction of writing can disguise a name.
+fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.contains(obeyed) {
+        Cow::Owned(text.chars().map(|c| if obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 fn failure(message: &str, exit_code: u8) -> String {
@@ -265,6 +285,16 @@ mod tests {
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", "decode"]);
         screen.clear();
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", ""]);
+    }
+
+    #[test]
+    fn a_terminal_is_given_nothing_to_obey() {
+        let paper = Paper::default();
+        let screen = Screen::new(paper.clone());
+        screen.line("error", "a\u{1b}]0;title\u{7}b\u{9b}31m c\rd\u{202e}e\nnext\tline é");
+        let text = paper.text();
+        assert_eq!(text, "error: a\u{fffd}]0;title\u{fffd}b\u{fffd}31m c\u{fffd}d\u{fffd}e\nnext\tline é\n");
+        assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, place};
+use remaster_media::{Format, FrameSource, Late, place};
 use remaster_pipeline::{
     Done, Event, Footage, Geometry, Half, LatentFile, decode, encode, held_bytes, roundtrip,
 };
@@ -128,6 +128,7 @@ impl Run<'_> {
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
+        warn(&opened.late, &mut self.progress, &mut notes);
         self.report(&done, geometry, Some(format), notes, plans.into())
     }
 
@@ -155,6 +156,7 @@ impl Run<'_> {
         let done = encode(footage, &args.output, args.yes, geometry, half, channels, &mut |event| {
             follow(progress, &event);
         })?;
+        warn(&opened.late, &mut self.progress, &mut notes);
         self.report(&done, geometry, Some(format), notes, plans.into())
     }
 
@@ -304,6 +306,14 @@ fn divide(budget: &Budget, [encode, decode]: &[Plan; 2]) -> [Budget; 2] {
         }
     };
     [rest(encode, decode), rest(decode, encode)]
+}
+
+/// Tells what the input was like, once all of it was read.
+fn warn(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
+    for note in late.take() {
+        progress.warn(&note);
+        notes.push(note);
+    }
 }
 
 /// Shows what happens.

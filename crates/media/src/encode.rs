@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
 
 use remaster_picture::{Coding, Frame, Layout};
 use tempfile::TempPath;
 
-use crate::child::{Tools, Watched};
+use crate::child::{ToChild, Tools, Watched};
 use crate::clip::{Format, FrameSink};
+use crate::door::{opened, url};
 use crate::error::MediaError;
-use crate::nut::{NutWriter, RawStream, fourcc};
+use crate::nut::{NutWriter, RawStream, TimeBase, fourcc};
 use crate::place;
-use crate::probe::{Probe, count_frames, url};
+use crate::probe::{Probe, count_frames};
 use crate::target::{Target, WriteOptions, decide, tags};
 
 /// Slow presets hold a frame back for a while, and the end of a long file has to be rewritten.
@@ -25,7 +25,7 @@ pub struct Encoder {
     path: PathBuf,
     place: TempPath,
     overwrite: bool,
-    writer: Option<NutWriter<BufWriter<ChildStdin>>>,
+    writer: Option<NutWriter<BufWriter<ToChild>>>,
     child: Option<Watched>,
     layout: Layout,
     coding: Coding,
@@ -55,7 +55,7 @@ impl Encoder {
             aspect: format.sample_aspect.map(u64::from),
         };
         let bytes = target.layout.bytes(format.width, format.height).unwrap_or(0);
-        let args = arguments(&place, &target, from, bytes);
+        let args = arguments(&place, &target, from, bytes, format.time_base);
         let mut child = tools.spawn("the encoder", &args, PATIENCE, true)?;
         let Some(stdin) = child.stdin.take() else {
             return Err(MediaError::broken("the frame stream", "there is none"));
@@ -100,7 +100,13 @@ impl Encoder {
     }
 }
 
-fn arguments(place: &Path, target: &Target, from: Option<&Probe>, frame: usize) -> Vec<OsString> {
+fn arguments(
+    place: &Path,
+    target: &Target,
+    from: Option<&Probe>,
+    frame: usize,
+    clock: TimeBase,
+) -> Vec<OsString> {
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-y", "-v", "error", "-copyts"].map(Into::into).into();
     // Three frames are enough to see the rate, which is only written into headers; the clock is exact anyway.
@@ -108,7 +114,7 @@ fn arguments(place: &Path, target: &Target, from: Option<&Probe>, frame: usize) 
     args.extend(tags(&target.colour));
     args.extend(["-probesize", &enough, "-f", "nut", "-i", "pipe:0"].map(Into::into));
     if let Some(probe) = from {
-        args.extend(["-i".into(), url(&probe.path)]);
+        args.extend(opened(&probe.path));
     }
     args.extend(["-map", "0:v:0"].map(Into::into));
     args.extend(["-c", "copy"].map(Into::into));
@@ -117,7 +123,9 @@ fn arguments(place: &Path, target: &Target, from: Option<&Probe>, frame: usize) 
     args.extend(target.encoder.iter().map(Into::into));
     args.extend(["-pix_fmt:v:0".into(), OsString::from(&target.pixel_format)]);
     args.extend(tags(&target.colour));
-    args.extend(["-fps_mode", "passthrough", "-enc_time_base", "-1"].map(Into::into));
+    // The word for the input's own clock differs between versions of ffmpeg; its numbers do not.
+    let clock = format!("{}:{}", clock.num, clock.den);
+    args.extend(["-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
     args.extend(["-muxpreload", "0", "-muxdelay", "0"].map(Into::into));
     args.push(url(place));
     args
@@ -155,7 +163,7 @@ impl FrameSink for Encoder {
             }
         }
         let verify = |reason: String| MediaError::Verify { path: self.path.clone(), reason };
-        let (frames, _) = count_frames(&self.tools, &self.place).map_err(|e| match e {
+        let frames = count_frames(&self.tools, &self.place).map_err(|e| match e {
             MediaError::Cancelled => e,
             e => verify(e.to_string()),
         })?;

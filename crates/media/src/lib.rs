@@ -12,21 +12,27 @@ mod child;
 mod clip;
 mod colour;
 mod decode;
+mod door;
 mod encode;
 mod error;
+mod fields;
+#[cfg(test)]
+mod hostile;
 mod nut;
 pub mod place;
 mod probe;
 mod sequence;
 mod target;
+mod watched;
 mod y4m;
 
 pub use child::{Stop, Tools};
-pub use clip::{Format, FrameSink, FrameSource};
+pub use clip::{Format, FrameSink, FrameSource, Late};
 pub use colour::{Colour, Said, Tag};
 pub use decode::{Decoder, ReadOptions};
 pub use encode::Encoder;
 pub use error::MediaError;
+pub use fields::Deinterlace;
 pub use nut::TimeBase;
 pub use probe::{Hdr, MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
 pub use sequence::{PictureInfo, PictureWriter, Pictures};
