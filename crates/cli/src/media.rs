@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::{
-    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, OutputKind, PictureInfo, PictureWriter,
-    Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
+    Decoder, Deinterlace, Encoder, Format, FrameSink, FrameSource, Late, MediaError, OutputKind, PictureInfo,
+    PictureWriter, Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter,
+    probe as look,
 };
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Geometry, Resize};
@@ -34,9 +35,10 @@ pub(crate) struct MediaArgs {
     /// Read and write OpenEXR pictures: their scene light goes through the sRGB curve, and back.
     #[arg(long)]
     exr: bool,
-    /// Make frames of the fields of interlaced video.
-    #[arg(long)]
-    deinterlace: bool,
+    /// Deinterlace: auto (what is marked or looks interlaced), on, double (a frame per field), ivtc (undo 3:2
+    /// pulldown), or off.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    deinterlace: DeinterlaceWord,
     /// What to do with PQ and HLG: refuse, or keep the signal as it is.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
     hdr: HdrWord,
@@ -59,12 +61,51 @@ pub(crate) struct MediaArgs {
     /// encoded, if it is unchanged].
     #[arg(long, value_name = "FILE")]
     pub(crate) streams: Option<PathBuf>,
-    /// Where ffmpeg is; ffprobe must lie beside it [default: where the system finds it].
+    #[command(flatten)]
+    programs: Programs,
+}
+
+/// Where the programs are that read and write files.
+#[derive(Clone, Debug, Args)]
+struct Programs {
+    /// Path to ffmpeg [default: found in PATH].
     #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
     ffmpeg: Option<PathBuf>,
+    /// Path to ffprobe [default: beside ffmpeg, or found in PATH].
+    #[arg(long, value_name = "FILE", env = "REMASTER_FFPROBE", hide_short_help = true)]
+    ffprobe: Option<PathBuf>,
     /// End a silent ffmpeg after this many seconds, where the usual limit is higher. For tests.
     #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
     stall_seconds: Option<u64>,
+}
+
+impl Programs {
+    fn find(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
+        let stop = stop(cancel);
+        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
+        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), stop)?)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DeinterlaceWord {
+    Auto,
+    On,
+    Double,
+    Ivtc,
+    Off,
+}
+
+impl From<DeinterlaceWord> for Deinterlace {
+    fn from(word: DeinterlaceWord) -> Self {
+        match word {
+            DeinterlaceWord::Auto => Deinterlace::Auto,
+            DeinterlaceWord::On => Deinterlace::On,
+            DeinterlaceWord::Double => Deinterlace::Double,
+            DeinterlaceWord::Ivtc => Deinterlace::Ivtc,
+            DeinterlaceWord::Off => Deinterlace::Off,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -165,6 +206,8 @@ pub(crate) struct Opened {
     pub(crate) info: Option<PictureInfo>,
     /// Words for people.
     pub(crate) notes: Vec<String>,
+    /// More of them when all was read.
+    pub(crate) late: Late,
     /// The number of frames is no guess.
     pub(crate) counted: bool,
 }
@@ -183,7 +226,7 @@ impl MediaArgs {
         let flags = [
             ("--fps", self.fps.is_some()),
             ("--exr", self.exr),
-            ("--deinterlace", self.deinterlace),
+            ("--deinterlace", self.deinterlace != DeinterlaceWord::Auto),
             ("--hdr", self.hdr == HdrWord::Keep),
             ("--damaged", self.damaged == HdrWord::Keep),
         ];
@@ -242,16 +285,14 @@ impl MediaArgs {
     pub(crate) fn read_options(&self) -> ReadOptions {
         ReadOptions {
             exr: self.exr,
-            deinterlace: self.deinterlace,
+            deinterlace: self.deinterlace.into(),
             keep_hdr: self.hdr == HdrWord::Keep,
             keep_damaged: self.damaged == HdrWord::Keep,
         }
     }
 
     pub(crate) fn tools(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
-        let stop = stop(cancel);
-        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
-        Ok(Tools::find(self.ffmpeg.as_deref(), stop)?)
+        self.programs.find(cancel)
     }
 
     /// Opens whatever `path` names.
@@ -277,7 +318,14 @@ impl MediaArgs {
             };
             let reader = Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), stop)?;
             let notes = reader.format().colour.guesses().into_iter().collect();
-            return Ok(Opened { source: Box::new(reader), probe: None, info: None, notes, counted: false });
+            return Ok(Opened {
+                source: Box::new(reader),
+                probe: None,
+                info: None,
+                notes,
+                late: Late::default(),
+                counted: false,
+            });
         }
         if picture {
             let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
@@ -289,14 +337,23 @@ impl MediaArgs {
             }
             let pictures = Pictures::open(path, rate, options, stop)?;
             let info = Some(pictures.info().clone());
-            return Ok(Opened { source: Box::new(pictures), probe: None, info, notes, counted: true });
+            return Ok(Opened {
+                source: Box::new(pictures),
+                probe: None,
+                info,
+                notes,
+                late: Late::default(),
+                counted: true,
+            });
         }
         tools.remember(path);
         let tools = tools.get()?;
         let probe = look(tools, path)?;
         let source = Decoder::open(tools, &probe, options)?;
-        let notes = probe.video.notes.clone();
-        Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, counted: false })
+        let mut notes = probe.video.notes.clone();
+        notes.extend_from_slice(source.notes());
+        let late = source.late();
+        Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, late, counted: false })
     }
 
     /// Tries what `create` will do, as far as a second or two can tell: mistakes show before the work and not
@@ -477,14 +534,13 @@ fn stop(cancel: &CancelToken) -> Stop {
 pub(crate) struct ProbeArgs {
     /// A video file.
     pub(crate) input: PathBuf,
-    /// Where ffmpeg is [default: where the system finds it].
-    #[arg(long, value_name = "FILE", env = "REMASTER_FFMPEG")]
-    ffmpeg: Option<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
 }
 
 pub(crate) fn probe(args: &ProbeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let cancel = interrupt.watch()?;
-    let tools = Tools::find(args.ffmpeg.as_deref(), stop(&cancel))?;
+    let tools = args.programs.find(&cancel)?;
     let probe = look(&tools, &args.input)?;
     out.result(&probe, || describe(&probe));
     Ok(())
@@ -512,7 +568,7 @@ fn describe(probe: &Probe) -> String {
     line("colour", format!("matrix {}, range {}", tag(&c.matrix), tag(&c.range)));
     line("", format!("primaries {}, transfer {}", tag(&c.primaries), tag(&c.transfer)));
     if let Some(fields) = &v.fields {
-        line("fields", format!("interlaced, {fields}: needs --deinterlace"));
+        line("fields", format!("interlaced, {fields}"));
     }
     if c.is_hdr() {
         line("hdr", format!("{}: needs --hdr keep", c.transfer.value));

@@ -1,6 +1,7 @@
 //! The only place that prints. A reader that went away (`| head`) is no failure of ours; a result that is lost to a
 //! full disk is. `println!` would panic at both.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -79,7 +80,7 @@ impl Output {
         let text = if self.json() {
             serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), 5))
         } else {
-            text()
+            printable(&text()).into_owned()
         };
         self.answered.store(true, Ordering::SeqCst);
         self.note(stdout(text.trim_end()));
@@ -218,8 +219,8 @@ impl Lines {
     fn say(&mut self, kind: &'static str, text: impl Display) {
         let text = match (self.json, kind) {
             (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
-            (false, "message") => text.to_string(),
-            (false, _) => format!("{kind}: {text}"),
+            (false, "message") => printable(&text.to_string()).into_owned(),
+            (false, _) => printable(&format!("{kind}: {text}")).into_owned(),
         };
         self.put(&text);
     }
@@ -243,7 +244,12 @@ impl Lines {
 /// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
 /// looked for by hand.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let printed = error.print().and_then(|()| io::stdout().flush());
+    // Arguments are quoted as they are: a file's name may have brought control characters along (`*.mp4`).
+    let plain = error.to_string();
+    let printed = match printable(&plain) {
+        Cow::Owned(text) if error.use_stderr() => write!(io::stderr(), "{text}"),
+        _ => error.print().and_then(|()| io::stdout().flush()),
+    };
     let mut code = u8::try_from(error.exit_code()).unwrap_or(2);
     if printed.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) && code == 0 {
         code = 3;
@@ -254,6 +260,20 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), code));
     }
     ExitCode::from(code)
+}
+
+/// Text that a terminal only shows. Names, tags and other programs' complaints come from files, and a terminal would
+/// obey the escape sequences in them; marks that turn the direction of writing can disguise a name.
+fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.contains(obeyed) {
+        Cow::Owned(text.chars().map(|c| if obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 fn failure(message: &str, exit_code: u8) -> String {
@@ -333,6 +353,16 @@ mod tests {
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", "decode"]);
         screen.clear();
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", ""]);
+    }
+
+    #[test]
+    fn a_terminal_is_given_nothing_to_obey() {
+        let paper = Paper::default();
+        let screen = Screen::new(paper.clone());
+        screen.line("error", "a\u{1b}]0;title\u{7}b\u{9b}31m c\rd\u{202e}e\nnext\tline é");
+        let text = paper.text();
+        assert_eq!(text, "error: a\u{fffd}]0;title\u{fffd}b\u{fffd}31m c\u{fffd}d\u{fffd}e\nnext\tline é\n");
+        assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
     }
 
     #[test]

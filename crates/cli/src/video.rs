@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, Probe, probe};
+use remaster_media::{Format, FrameSource, Late, Probe, probe};
 use remaster_pipeline::{
     Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, held_bytes,
     roundtrip,
@@ -135,6 +135,7 @@ impl Run<'_> {
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
+        warn(&opened.late, &mut self.progress, &mut notes);
         self.report(
             &done,
             geometry,
@@ -176,6 +177,7 @@ impl Run<'_> {
         let channels = self.network.latent();
         let footage = footage(opened.source, args, &mut self.tools);
         let done = encode(footage, target, geometry, half, channels, &mut |event| follow(progress, &event))?;
+        warn(&opened.late, &mut self.progress, &mut notes);
         self.report(
             &done,
             geometry,
@@ -385,6 +387,14 @@ fn divide(budget: &Budget, [encode, decode]: &[Plan; 2]) -> [Budget; 2] {
         }
     };
     [rest(encode, decode), rest(decode, encode)]
+}
+
+/// Tells what the input was like, once all of it was read.
+fn warn(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
+    for note in late.take() {
+        progress.warn(&note);
+        notes.push(note);
+    }
 }
 
 /// Shows what happens.

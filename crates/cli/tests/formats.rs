@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// What cannot be read without being asked to, and the words it is refused with otherwise.
-const ASKED: [(&str, &str, &str); 4] = [
-    ("interlaced", "--deinterlace", "interlaced"),
+const ASKED: [(&str, &str, &str); 3] = [
     ("hdr10", "--hdr keep", "HDR (smpte2084)"),
     ("hlg", "--hdr keep", "HDR (arib-std-b67)"),
     ("size_change", "", "changes its picture size"),

@@ -1,5 +1,7 @@
 //! Frames on their way: the two traits, and what both sides know about a clip.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use remaster_picture::{Frame, Layout};
 use serde::Serialize;
 
@@ -36,6 +38,21 @@ impl Format {
     /// 3, or 4 with alpha.
     pub fn channels(&self) -> usize {
         if self.layout.alpha { 4 } else { 3 }
+    }
+}
+
+/// What a source found out on the way, for people. The source adds to it, and who opened the source reads it.
+#[derive(Clone, Debug, Default)]
+pub struct Late(Arc<Mutex<Vec<String>>>);
+
+impl Late {
+    pub(crate) fn add(&self, note: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    /// What was added since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

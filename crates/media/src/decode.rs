@@ -1,17 +1,18 @@
 //! Frames of a file, decoded by ffmpeg.
 
 use std::ffi::OsString;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::PathBuf;
-use std::process::ChildStdout;
 
 use remaster_picture::{Coding, Frame, turn};
 
-use crate::child::{Tools, Watched, plain, reason};
-use crate::clip::{Format, FrameSource};
+use crate::child::{FromChild, Tools, Watched, plain};
+use crate::clip::{Format, FrameSource, Late};
+use crate::door::opened;
 use crate::error::MediaError;
-use crate::nut::{NutReader, TimeBase};
-use crate::probe::{Probe, url};
+use crate::fields::{self, Deinterlace};
+use crate::nut::{Next, NutReader, TimeBase};
+use crate::probe::Probe;
 
 /// A decoder gives a frame of the largest size in seconds; deinterlacing and slow disks take longer.
 const PATIENCE: u64 = 60;
@@ -19,8 +20,8 @@ const PATIENCE: u64 = 60;
 /// What to do with material that is not plain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
-    /// Make frames of fields.
-    pub deinterlace: bool,
+    /// What to do with interlaced video.
+    pub deinterlace: Deinterlace,
     /// Pass PQ and HLG through as numbers.
     pub keep_hdr: bool,
     /// Read EXRs, whose light becomes the sRGB curve.
@@ -34,9 +35,8 @@ pub struct Decoder {
     path: PathBuf,
     format: Format,
     options: ReadOptions,
-    reader: NutReader<BufReader<ChildStdout>>,
-    /// Behind the reader: its pipe must be closed before the child is waited for.
-    child: Option<Watched>,
+    /// Both go together: the pipe must be closed before the child is waited for.
+    running: Option<(NutReader<BufReader<FromChild>>, Watched)>,
     coding: Coding,
     turns: u32,
     stored: [usize; 2],
@@ -47,21 +47,22 @@ pub struct Decoder {
     last: Option<i64>,
     is_indexed: bool,
     ends: Option<f64>,
+    notes: Vec<String>,
+    late: Late,
 }
 
 impl Decoder {
     /// Starts to decode what `probe` found.
     pub fn open(tools: &Tools, probe: &Probe, options: ReadOptions) -> Result<Self, MediaError> {
         let (path, video) = (probe.path.clone(), &probe.video);
-        if let (Some(order), false) = (&video.fields, options.deinterlace) {
-            return Err(MediaError::Interlaced { path, order: order.clone() });
-        }
         if video.colour.is_hdr() && !options.keep_hdr {
             return Err(MediaError::Hdr { path, transfer: video.colour.transfer.value.clone() });
         }
         if !video.complaints.is_empty() && !options.keep_damaged {
             return Err(MediaError::Damaged { path, frame: 0, reason: plain(&video.complaints) });
         }
+        let fields = fields::decide(tools, probe, options.deinterlace)?;
+        let [out, of] = fields.frames;
         let unsupported = |what| MediaError::Samples { path: probe.path.clone(), what };
         let coding = video.colour.coding().map_err(unsupported)?;
         let turned = video.turns % 2 == 1;
@@ -74,53 +75,51 @@ impl Decoder {
             hdr: video.hdr.clone(),
             sample_aspect: if turned { [b, a] } else { [a, b] },
             time_base: video.time_base,
-            rate: video.rate,
-            frames: video.frames,
+            rate: video.rate.map(|rate| rate.times(out, of)),
+            frames: video.frames.map(|n| (n as u64 * out).div_ceil(of) as usize),
         };
         let mut args: Vec<OsString> =
             ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();
         if let Some(decoder) = video.decoder {
             args.extend(["-c:v", decoder].map(Into::into));
         }
-        args.extend(["-i".into(), url(&path), "-map".into(), format!("0:{}", video.index).into()]);
-        if options.deinterlace && video.fields.is_some() {
-            args.extend(["-vf", "bwdif=mode=send_frame:parity=auto:deint=all"].map(Into::into));
+        args.extend(opened(&path));
+        args.extend(["-map".into(), OsString::from(format!("0:{}", video.index))]);
+        if let Some(filter) = &fields.filter {
+            args.extend(["-vf".into(), OsString::from(filter)]);
         }
         // Without autoscale a change of size shows as a frame of another length; otherwise ffmpeg would
-        // scale in silence.
-        args.extend(["-autoscale", "0", "-fps_mode", "passthrough", "-enc_time_base", "-1"].map(Into::into));
+        // scale in silence. The word for the input's own clock differs between versions; its numbers do not.
+        let clock = format!("{}:{}", fields.clock.num, fields.clock.den);
+        args.extend(["-noautoscale", "-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
         args.extend(
             ["-pix_fmt", &video.read_name, "-c:v", "rawvideo", "-f", "nut", "pipe:1"].map(Into::into),
         );
         let mut child = tools.spawn("the decoder", &args, PATIENCE, false)?;
         let stored = [video.width, video.height];
         let length = format.layout.bytes(stored[0], stored[1]).unwrap_or(usize::MAX / 4);
-        let stdout = child.stdout.take();
-        let failed = |child: &Watched, e: MediaError| match (child.trouble(), child.lines()) {
-            (Some(trouble), _) => trouble,
-            (None, lines) if !lines.is_empty() => {
-                MediaError::Unreadable { path: path.clone(), reason: reason(&lines, None) }
-            }
-            _ => e,
-        };
-        let Some(stdout) = stdout else {
+        let Some(stdout) = child.stdout.take() else {
             return Err(MediaError::broken("the frame stream", "there is none"));
         };
-        let reader = child.waiting(|| NutReader::new(BufReader::with_capacity(1 << 20, stdout), 4 * length));
+        let reader = child.waiting(|| NutReader::new(BufReader::with_capacity(1 << 20, stdout), length));
         let reader = match reader {
             Ok(reader) => reader,
-            Err(_) if child.trouble().is_none() && child.lines().is_empty() => {
-                return Err(MediaError::Empty { path });
+            // The pipe is closed with the reader that was not made.
+            Err(_) => {
+                return Err(match child.finish() {
+                    Ok(lines) if lines.is_empty() => MediaError::Empty { path },
+                    Ok(lines) => MediaError::Unreadable { path, reason: plain(&lines) },
+                    Err(MediaError::Child { reason, .. }) => MediaError::Unreadable { path, reason },
+                    Err(e) => e,
+                });
             }
-            Err(e) => return Err(failed(&child, e)),
         };
         let format = Format { time_base: reader.stream().time_base, ..format };
         Ok(Decoder {
             path,
             format,
             options,
-            reader,
-            child: Some(child),
+            running: Some((reader, child)),
             coding,
             turns: video.turns,
             stored,
@@ -131,7 +130,23 @@ impl Decoder {
             last: None,
             is_indexed: video.is_indexed,
             ends: video.ends,
+            notes: fields.note.into_iter().collect(),
+            late: Late::default(),
         })
+    }
+
+    /// What a person should know about how the file is read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What a person should know when the file was read.
+    pub fn late(&self) -> Late {
+        self.late.clone()
+    }
+
+    fn damaged(&self, reason: String) -> MediaError {
+        MediaError::Damaged { path: self.path.clone(), frame: self.frames, reason }
     }
 
     /// Complaints of the decoder are the only sign of damage: its exit code is 0 then.
@@ -143,43 +158,60 @@ impl Decoder {
         if lines.is_empty() || self.options.keep_damaged {
             return Ok(());
         }
-        Err(MediaError::Damaged { path: self.path.clone(), frame: self.frames, reason: plain(&lines) })
+        Err(self.damaged(plain(&lines)))
     }
 
+    /// No frame comes any more: the child says whether that is the end.
     fn end(&mut self) -> Result<(), MediaError> {
-        let Some(child) = self.child.take() else { return Ok(()) };
-        self.judge(&child)?;
-        let path = self.path.clone();
-        match child.finish() {
-            Ok(lines) if !lines.is_empty() && !self.options.keep_damaged => {
-                return Err(MediaError::Damaged { path, frame: self.frames, reason: plain(&lines) });
-            }
-            Err(MediaError::Child { reason, .. }) if !self.options.keep_damaged => {
-                return Err(MediaError::Damaged { path, frame: self.frames, reason });
-            }
-            Ok(_) | Err(MediaError::Child { .. }) => {}
+        let Some((reader, child)) = self.running.take() else { return Ok(()) };
+        drop(reader);
+        let complaint = match child.finish() {
+            Ok(lines) if lines.is_empty() => None,
+            Ok(lines) => Some(plain(&lines)),
+            Err(MediaError::Child { reason, .. }) => Some(reason),
             Err(e) => return Err(e),
+        };
+        let missing = self.missing();
+        if !self.options.keep_damaged {
+            return match (complaint, missing) {
+                (Some(reason), _) => Err(self.damaged(reason)),
+                (None, _) if self.frames == 0 => Err(MediaError::Empty { path: self.path.clone() }),
+                (None, Some(error)) => Err(error),
+                (None, None) => Ok(()),
+            };
         }
         if self.frames == 0 {
-            return Err(MediaError::Empty { path });
+            return Err(MediaError::Empty { path: self.path.clone() });
         }
-        if self.options.keep_damaged {
-            return Ok(());
+        let stated = self.format.frames.filter(|n| *n > self.frames);
+        let of = stated.map_or_else(String::new, |n| format!(" of about {n}"));
+        if let Some(words) = complaint {
+            let got = self.frames;
+            self.late.add(format!(
+                "the input is damaged: {got}{of} frames were decoded; the decoder said: {words}"
+            ));
+        } else if missing.is_some() {
+            self.late.add(format!("the input is cut off: {}{of} frames were decoded", self.frames));
         }
+        Ok(())
+    }
+
+    /// Whether the file should have had more frames.
+    fn missing(&self) -> Option<MediaError> {
         // One part in a hundred: averages of variable rates and edits at both ends are not exact.
         let stated = self.format.frames.unwrap_or(0);
         if self.is_indexed && self.frames + 2 < stated - stated / 100 {
-            return Err(MediaError::Truncated { path, got: self.frames, stated });
+            return Some(MediaError::Truncated { path: self.path.clone(), got: self.frames, stated });
         }
         // Without an index the clock tells; sound may go on a little after the last picture.
         let TimeBase { num, den } = self.format.time_base;
-        let lasted = self.last.zip(self.first).map(|(b, a)| (b - a) as f64 * num as f64 / den as f64);
+        let lasted =
+            self.last.zip(self.first).map(|(b, a)| b.saturating_sub(a) as f64 * num as f64 / den as f64);
         match (self.is_indexed, self.ends, lasted) {
             (false, Some(ends), Some(lasted)) if lasted + 2.0 < 0.95 * ends => {
-                let reason = format!("its pictures end after {lasted:.1} s of {ends:.1} s");
-                Err(MediaError::Damaged { path, frame: self.frames, reason })
+                Some(self.damaged(format!("its pictures end after {lasted:.1} s of {ends:.1} s")))
             }
-            _ => Ok(()),
+            _ => None,
         }
     }
 }
@@ -190,17 +222,30 @@ impl FrameSource for Decoder {
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        let Some(child) = &self.child else { return Ok(None) };
-        let read = child.waiting(|| self.reader.frame(&mut self.bytes));
-        self.judge(child)?;
-        let Ok(Some(pts)) = read else {
-            // A pipe that breaks in the middle of a frame: the child says why.
-            self.end()?;
-            return read.map(|_| None);
+        let Some((reader, child)) = &mut self.running else { return Ok(None) };
+        let read = child.waiting(|| reader.frame(&mut self.bytes));
+        if let Some((_, child)) = &self.running {
+            self.judge(child)?;
+        }
+        let size_change = || MediaError::SizeChange { path: self.path.clone(), frame: self.frames };
+        let pts = match read {
+            Ok(Next::Frame(pts)) => pts,
+            Ok(Next::TooLong) => return Err(size_change()),
+            Ok(Next::End) => {
+                self.end()?;
+                return Ok(None);
+            }
+            Err(e) => {
+                // A pipe that ends in the middle of a frame: the child says why.
+                if matches!(&e, MediaError::Io { source, .. } if source.kind() == ErrorKind::UnexpectedEof) {
+                    self.end()?;
+                }
+                return Err(e);
+            }
         };
         let [width, height] = self.stored;
         if Some(self.bytes.len()) != self.format.layout.bytes(width, height) {
-            return Err(MediaError::SizeChange { path: self.path.clone(), frame: self.frames });
+            return Err(size_change());
         }
         // Muxers refuse clocks that stand still or run back.
         if self.last.is_some_and(|last| pts <= last) && !self.options.keep_damaged {

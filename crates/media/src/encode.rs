@@ -3,23 +3,23 @@
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
 
 use remaster_picture::{Coding, Frame, Layout};
 
-use crate::child::{Tools, Watched, plain};
+use crate::child::{ToChild, Tools, Watched, plain};
 use crate::clip::{Format, FrameSink};
+use crate::door::{opened, url};
 use crate::error::MediaError;
-use crate::nut::{NutWriter, RawStream, fourcc};
+use crate::nut::{NutWriter, RawStream, TimeBase, fourcc};
 use crate::place::{self, Part};
-use crate::probe::{Probe, count_frames, url};
+use crate::probe::{Probe, count_frames};
 use crate::target::{Target, WriteOptions, decide};
 
 /// Slow presets hold a frame back for a while, and the end of a long file has to be rewritten.
 const PATIENCE: u64 = 600;
 
 /// Encoders open and take a frame within a second; slow ones that are still at it after this many are believed.
-const REHEARSAL_PATIENCE: u64 = 10;
+const REHEARSAL_PATIENCE: u64 = 30;
 
 /// Seconds of sound and subtitles that a rehearsal copies: enough for muxers that look into the first packets.
 const REHEARSAL_SECONDS: &str = "10";
@@ -32,7 +32,7 @@ pub struct Encoder {
     tools: Tools,
     path: PathBuf,
     part: Part,
-    writer: Option<NutWriter<BufWriter<ChildStdin>>>,
+    writer: Option<NutWriter<BufWriter<ToChild>>>,
     child: Option<Watched>,
     layout: Layout,
     coding: Coding,
@@ -106,7 +106,7 @@ impl Encoder {
             aspect: format.sample_aspect.map(u64::from),
         };
         let bytes = target.layout.bytes(format.width, format.height).unwrap_or(0);
-        let args = arguments(part.path(), &target, from, bytes, extent);
+        let args = arguments(part.path(), &target, from, bytes, format.time_base, extent);
         let patience = if extent == Extent::Whole { PATIENCE } else { REHEARSAL_PATIENCE };
         let mut child = tools.spawn("the encoder", &args, patience, true)?;
         let Some(stdin) = child.stdin.take() else {
@@ -184,7 +184,7 @@ impl Encoder {
             let reason = words.map_or(reason, Clone::clone);
             self.full(MediaError::Verify { path: self.path.clone(), reason })
         };
-        let (frames, _) = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
+        let frames = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
             MediaError::Cancelled => e,
             MediaError::Child { reason, .. } | MediaError::Verify { reason, .. } => {
                 // The name of a part means nothing to anybody.
@@ -204,6 +204,7 @@ fn arguments(
     target: &Target,
     from: Option<&Probe>,
     frame: usize,
+    clock: TimeBase,
     extent: Extent,
 ) -> Vec<OsString> {
     let mut args: Vec<OsString> =
@@ -217,7 +218,7 @@ fn arguments(
         if extent == Extent::Rehearsal {
             args.extend(["-t", REHEARSAL_SECONDS].map(Into::into));
         }
-        args.extend(["-i".into(), url(&probe.path)]);
+        args.extend(opened(&probe.path));
     }
     args.extend(["-map", "0:v:0"].map(Into::into));
     args.extend(["-c", "copy"].map(Into::into));
@@ -226,7 +227,9 @@ fn arguments(
     args.extend(target.encoder.iter().map(Into::into));
     args.extend(["-pix_fmt:v:0".into(), OsString::from(&target.pixel_format)]);
     args.extend(target.tags.iter().map(Into::into));
-    args.extend(["-fps_mode", "passthrough", "-enc_time_base", "-1"].map(Into::into));
+    // The word for the input's own clock differs between versions of ffmpeg; its numbers do not.
+    let clock = format!("{}:{}", clock.num, clock.den);
+    args.extend(["-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
     args.extend(["-muxpreload", "0", "-muxdelay", "0"].map(Into::into));
     // The name of the part must not choose the format.
     args.extend(["-f".into(), target.muxer.into(), url(part)]);
@@ -346,7 +349,8 @@ mod tests {
         let known = |_: &str| Ok(vec![(format.layout, format.layout.name())]);
         let (path, options) = (Path::new("/out.mkv"), WriteOptions::default());
         let target = settle(known, path, &format, Some(&probe), &options).ok()?;
-        Some(arguments(Path::new("/part"), &target, Some(&probe), 1000, Extent::Whole))
+        let clock = TimeBase { num: 1, den: 25 };
+        Some(arguments(Path::new("/part"), &target, Some(&probe), 1000, clock, Extent::Whole))
     }
 
     /// Words as files have them, and such as would be options or parameters.

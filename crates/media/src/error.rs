@@ -47,6 +47,16 @@ pub enum MediaError {
         /// What was found.
         reason: String,
     },
+    /// A playlist, a pattern, or anything else that is not one file with video.
+    #[error(
+        "{path} is not a single video file: ffmpeg reads it as `{format}`, which can refer to other files, and only the file you name is opened; make one file of it first, for example with ffmpeg -i {path} -c copy joined.mkv"
+    )]
+    NotOneFile {
+        /// Which.
+        path: PathBuf,
+        /// In ffmpeg's words.
+        format: String,
+    },
     /// Sound without a picture.
     #[error("{path} has no video stream; it has {found}")]
     NoVideo {
@@ -81,8 +91,10 @@ pub enum MediaError {
         /// Pixel format or matrix.
         what: String,
     },
-    /// Fields instead of frames.
-    #[error("{path} is interlaced ({order}); add --deinterlace to make frames of its fields first")]
+    /// Raw video in fields.
+    #[error(
+        "{path} is interlaced ({order}), and raw video is not deinterlaced here; deinterlace it before the pipe, for example with ffmpeg -vf bwdif"
+    )]
     Interlaced {
         /// Which.
         path: PathBuf,
@@ -166,6 +178,16 @@ pub enum MediaError {
         what: &'static str,
         /// Its words.
         reason: String,
+    },
+    /// A child was killed or crashed.
+    #[error(
+        "{what} was killed or crashed ({how}); this machine may be short of memory: free some and run it again"
+    )]
+    Died {
+        /// Which.
+        what: &'static str,
+        /// Its status.
+        how: String,
     },
     /// A stream of bytes between us and a child, or from stdin, is not what it should be.
     #[error("{what} is broken: {reason}")]

@@ -14,6 +14,8 @@ const ID: &[u8] = b"nut/multimedia container\0";
 const MAIN: u64 = 0x4E4D_7A56_1F5F_04AD;
 const STREAM: u64 = 0x4E53_1140_5BF2_F9DB;
 const SYNCPOINT: u64 = 0x4E4B_E4AD_EECA_4569;
+const INFO: u64 = 0x4E49_AB68_B596_BA78;
+const INDEX: u64 = 0x4E58_DD67_2F23_E64E;
 
 /// Distance between syncpoints; the largest that ffmpeg takes.
 const MAX_DISTANCE: u64 = 65536;
@@ -50,6 +52,18 @@ pub struct TimeBase {
     pub num: u64,
     /// Denominator.
     pub den: u64,
+}
+
+impl TimeBase {
+    /// This fraction times `num / den`, in lowest terms.
+    pub(crate) fn times(self, num: u64, den: u64) -> TimeBase {
+        fn gcd(a: u64, b: u64) -> u64 {
+            if b == 0 { a } else { gcd(b, a % b) }
+        }
+        let (a, b) = (self.num.saturating_mul(num), self.den.saturating_mul(den));
+        let common = gcd(a, b).max(1);
+        TimeBase { num: a / common, den: b / common }
+    }
 }
 
 /// The one stream.
@@ -198,6 +212,17 @@ struct Code {
     header: u64,
 }
 
+/// What comes next in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A frame, to be shown at this time.
+    Frame(i64),
+    /// A frame of more bytes than are believed. Nothing can be read after it.
+    TooLong,
+    /// Nothing.
+    End,
+}
+
 /// Reads one raw video stream.
 pub(crate) struct NutReader<R> {
     input: R,
@@ -250,7 +275,7 @@ impl Payload<'_> {
 }
 
 impl<R: Read> NutReader<R> {
-    /// Reads the headers. Frames of more than `limit` bytes are an error.
+    /// Reads the headers. Frames of more than `limit` bytes are not read.
     pub(crate) fn new(mut input: R, limit: usize) -> Result<Self, MediaError> {
         let mut id = [0; ID.len()];
         input.read_exact(&mut id).map_err(pipe)?;
@@ -282,7 +307,7 @@ impl<R: Read> NutReader<R> {
             let startcode = u64::from_be_bytes(reader.bytes()?);
             let payload = reader.packet(startcode)?;
             match startcode {
-                MAIN => {
+                MAIN if !seen.0 => {
                     reader.main_header(&payload)?;
                     seen.0 = true;
                 }
@@ -323,6 +348,9 @@ impl<R: Read> NutReader<R> {
 
     /// The payload of a packet whose startcode was read, without its checksum, which is compared.
     fn packet(&mut self, startcode: u64) -> Result<Vec<u8>, MediaError> {
+        if ![MAIN, STREAM, SYNCPOINT, INFO, INDEX].contains(&startcode) {
+            return Err(broken());
+        }
         let mut head = startcode.to_be_bytes().to_vec();
         let length = self.v(&mut head)?;
         if !(4..=MAX_PACKET).contains(&length) {
@@ -428,12 +456,12 @@ impl<R: Read> NutReader<R> {
         Ok(())
     }
 
-    /// The next frame's data and timestamp; `None` at the end.
-    pub(crate) fn frame(&mut self, data: &mut Vec<u8>) -> Result<Option<i64>, MediaError> {
+    /// The next frame, whose bytes go into `data`.
+    pub(crate) fn frame(&mut self, data: &mut Vec<u8>) -> Result<Next, MediaError> {
         loop {
-            let mut first = [0];
-            if self.input.read(&mut first).map_err(pipe)? == 0 {
-                return Ok(None);
+            let mut first = Vec::new();
+            if self.input.by_ref().take(1).read_to_end(&mut first).map_err(pipe)? == 0 {
+                return Ok(Next::End);
             }
             if first[0] == b'N' {
                 let rest: [u8; 7] = self.bytes()?;
@@ -446,13 +474,14 @@ impl<R: Read> NutReader<R> {
                 }
                 continue;
             }
-            return self.frame_behind(first[0], data).map(Some);
+            return self.frame_behind(first, data);
         }
     }
 
-    fn frame_behind(&mut self, first: u8, data: &mut Vec<u8>) -> Result<i64, MediaError> {
-        let code = self.codes[usize::from(first)];
-        let mut copy = vec![first];
+    /// A frame whose first byte was read.
+    fn frame_behind(&mut self, first: Vec<u8>, data: &mut Vec<u8>) -> Result<Next, MediaError> {
+        let code = self.codes[usize::from(first[0])];
+        let mut copy = first;
         let mut flags = code.flags;
         if flags & flag::CODED != 0 {
             flags ^= self.v(&mut copy)?;
@@ -467,16 +496,9 @@ impl<R: Read> NutReader<R> {
         let pts = match flags & flag::CODED_PTS != 0 {
             true => {
                 let coded = self.v(&mut copy)?;
-                let whole = 1u64 << self.shift;
-                if coded < whole {
-                    let (mask, coded) = (whole as i64 - 1, coded as i64);
-                    let delta = self.last - mask / 2;
-                    ((coded - delta) & mask) + delta
-                } else {
-                    (coded - whole) as i64
-                }
+                self.whole_time(coded)
             }
-            false => self.last.saturating_add(code.delta),
+            false => self.last.checked_add(code.delta),
         };
         let msb = if flags & flag::SIZE_MSB != 0 { self.v(&mut copy)? } else { 0 };
         if flags & flag::MATCH_TIME != 0 {
@@ -487,24 +509,38 @@ impl<R: Read> NutReader<R> {
         for _ in 0..reserved.min(64) {
             self.v(&mut copy)?;
         }
-        if flags & flag::CHECKSUM != 0 {
-            self.bytes::<4>()?;
+        if flags & flag::CHECKSUM != 0 && self.bytes()? != checksum(&copy).to_be_bytes() {
+            return Err(broken());
         }
         let size = msb.checked_mul(code.mul).and_then(|n| n.checked_add(code.lsb));
-        let size = size.and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= self.limit);
-        let (Some(size), Some(head), 0) = (size, self.headers.get(header as usize), stream) else {
+        let head = usize::try_from(header).ok().and_then(|i| self.headers.get(i));
+        let (Some(size), Some(head), Some(pts), 0) = (size, head, pts, stream) else {
             return Err(broken());
         };
         if flags & flag::SIDE_DATA != 0 && self.version > 3 {
             return Err(broken());
         }
+        let Some(size) = usize::try_from(size).ok().filter(|n| *n <= self.limit) else {
+            return Ok(Next::TooLong);
+        };
         data.clear();
         data.extend_from_slice(head);
         let rest = size.checked_sub(head.len()).ok_or_else(broken)?;
         data.resize(head.len() + rest, 0);
         self.input.read_exact(&mut data[head.len()..]).map_err(pipe)?;
         self.last = pts;
-        Ok(pts)
+        Ok(Next::Frame(pts))
+    }
+
+    /// A timestamp that may be given by its lowest bits alone: the one nearest to the last.
+    fn whole_time(&self, coded: u64) -> Option<i64> {
+        let whole = 1u64 << self.shift;
+        if coded >= whole {
+            return i64::try_from(coded - whole).ok();
+        }
+        let (mask, coded) = (whole as i64 - 1, coded as i64);
+        let delta = self.last.checked_sub(mask / 2)?;
+        (coded.wrapping_sub(delta) & mask).checked_add(delta)
     }
 }
 
@@ -545,30 +581,89 @@ mod tests {
         assert_eq!(*reader.stream(), stream());
         let mut data = Vec::new();
         for (pts, expected) in &frames {
-            assert_eq!(reader.frame(&mut data).unwrap(), Some(*pts as i64));
+            assert_eq!(reader.frame(&mut data).unwrap(), Next::Frame(*pts as i64));
             assert_eq!(data, *expected);
         }
-        assert_eq!(reader.frame(&mut data).unwrap(), None);
+        assert_eq!(reader.frame(&mut data).unwrap(), Next::End);
+        let mut reader = NutReader::new(&bytes[..], 70_000).unwrap();
+        let sizes: Vec<_> = (0..3).map(|_| reader.frame(&mut data).unwrap()).collect();
+        assert_eq!(sizes, [Next::Frame(0), Next::Frame(3003), Next::TooLong]);
+    }
+
+    const DATA: usize = 600;
+
+    /// Two frames, and where each of them begins and ends.
+    fn two_frames() -> (Vec<u8>, [usize; 3]) {
+        let mut ends = [0; 3];
+        let mut writer = NutWriter::new(Vec::new(), &stream()).unwrap();
+        for i in 0..2u8 {
+            ends[usize::from(i)] = writer.out.len();
+            writer.frame(u64::from(i) + 1, &[7 + i; DATA]).unwrap();
+        }
+        ends[2] = writer.out.len();
+        (writer.into_inner(), ends)
+    }
+
+    /// All frames of a stream, or the error that it ends in.
+    fn read(bytes: &[u8]) -> Result<Vec<(i64, Vec<u8>)>, MediaError> {
+        let mut reader = NutReader::new(bytes, 1 << 16)?;
+        let (mut frames, mut data) = (Vec::new(), Vec::new());
+        loop {
+            match reader.frame(&mut data)? {
+                Next::Frame(pts) => frames.push((pts, data.clone())),
+                Next::TooLong => return Err(broken()),
+                Next::End => return Ok(frames),
+            }
+        }
     }
 
     #[test]
-    fn damaged_streams_end_in_an_error_and_nothing_else() {
-        let mut writer = NutWriter::new(Vec::new(), &stream()).unwrap();
-        writer.frame(1, &[7; 600]).unwrap();
-        writer.frame(2, &[8; 600]).unwrap();
-        let bytes = writer.into_inner();
-        let mut data = Vec::new();
+    fn a_stream_that_is_cut_ends_in_an_error_unless_it_is_cut_between_frames() {
+        let (bytes, ends) = two_frames();
+        for i in 0..bytes.len() {
+            match ends.iter().position(|end| *end == i) {
+                Some(frames) => assert_eq!(read(&bytes[..i]).unwrap().len(), frames, "byte {i}"),
+                // A packet between frames that is whole is no half frame either.
+                None => match read(&bytes[..i]) {
+                    Ok(frames) => assert!(frames.len() < 2 && bytes[i..].len() > DATA, "byte {i}"),
+                    Err(e) => assert!(matches!(e, MediaError::Io { .. }), "byte {i}: {e}"),
+                },
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_ends_in_an_error_or_stays_one_bit_of_a_picture() {
+        let (bytes, ends) = two_frames();
+        let good = read(&bytes).unwrap();
         for i in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[i] ^= 1 << (i % 8);
-            for input in [&damaged[..], &bytes[..i]] {
-                let Ok(mut reader) = NutReader::new(input, 1 << 16) else { continue };
-                for _ in 0..4 {
-                    if !matches!(reader.frame(&mut data), Ok(Some(_))) {
-                        break;
-                    }
+            let in_picture = ends[1..].iter().any(|end| (end - DATA..*end).contains(&i));
+            match read(&damaged) {
+                Err(_) => assert!(!in_picture, "byte {i}"),
+                Ok(frames) => {
+                    assert!(in_picture, "byte {i} is in no picture");
+                    let times = |list: &[(i64, Vec<u8>)]| list.iter().map(|f| f.0).collect::<Vec<_>>();
+                    assert_eq!(times(&frames), times(&good), "byte {i}");
+                    let all =
+                        |list: &[(i64, Vec<u8>)]| list.iter().flat_map(|f| f.1.clone()).collect::<Vec<_>>();
+                    let changed = all(&frames).iter().zip(all(&good)).filter(|(a, b)| *a != b).count();
+                    assert_eq!(changed, 1, "byte {i}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn times_at_the_end_of_the_range_are_no_panic() {
+        for pts in [0, 1, i64::MAX as u64 - 1, i64::MAX as u64, u64::MAX - 2] {
+            let mut writer = NutWriter::new(Vec::new(), &stream()).unwrap();
+            writer.frame(pts, &[1; 24]).unwrap();
+            let read = read(&writer.into_inner());
+            assert_eq!(read.is_ok(), pts <= i64::MAX as u64, "{pts}");
+        }
+        let reduced = TimeBase { num: 1000, den: 25000 }.times(1, 2);
+        assert_eq!(reduced, TimeBase { num: 1, den: 50 });
     }
 }

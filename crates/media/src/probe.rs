@@ -2,7 +2,7 @@
 //! frame counts are hints.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use remaster_picture::Layout;
@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
+use crate::door::{closed, opened, url};
 use crate::error::MediaError;
+use crate::fields::Order;
 use crate::hdr::{Hdr, MasterDisplay, POINTS};
 use crate::nut::TimeBase;
 
@@ -18,6 +20,15 @@ use crate::nut::TimeBase;
 pub const MAX_SIDE: u64 = 32768;
 /// The most pixels of a frame: 16384 squared.
 pub const MAX_AREA: u64 = 1 << 28;
+
+/// The most frames that a header is believed: 145 years at 240 frames per second.
+pub(crate) const MAX_FRAMES: usize = 1 << 40;
+/// The longest clip that a header is believed, in seconds: 30 years.
+const MAX_SECONDS: f64 = 1e9;
+/// The most letters of a name or tag.
+pub(crate) const MAX_LETTERS: usize = 4096;
+/// The most tags of a file or stream.
+const MAX_TAGS: usize = 256;
 
 /// A file and what is in it.
 #[derive(Clone, Debug, Serialize)]
@@ -88,6 +99,9 @@ pub struct Video {
     /// Seconds that it should last.
     #[serde(skip)]
     pub(crate) ends: Option<f64>,
+    /// Order of the fields, if it is marked.
+    #[serde(skip)]
+    pub(crate) order: Option<Order>,
     #[serde(skip)]
     pub(crate) read_as: Layout,
     /// Its name for ffmpeg, which asks for no conversion where none is needed.
@@ -113,13 +127,30 @@ pub struct Stream {
 }
 
 #[derive(Deserialize)]
-struct RawProbe {
+pub(crate) struct RawProbe {
     #[serde(default)]
     streams: Vec<RawStream>,
     #[serde(default)]
     format: RawFormat,
     #[serde(default)]
     chapters: Vec<serde::de::IgnoredAny>,
+}
+
+impl RawProbe {
+    /// The first stream that is video.
+    fn video(&self, path: &Path) -> Result<&RawStream, MediaError> {
+        self.streams.iter().find(|s| s.codec_type == "video" && !s.is_cover()).ok_or_else(|| {
+            let found: Vec<String> = self.streams.iter().take(16).map(|s| short(&s.codec_type)).collect();
+            let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
+            MediaError::NoVideo { path: path.to_owned(), found }
+        })
+    }
+}
+
+impl RawStream {
+    fn is_cover(&self) -> bool {
+        self.disposition.get("attached_pic").is_some_and(|n| *n != 0)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -186,7 +217,7 @@ struct SideData {
 }
 
 #[derive(Deserialize)]
-struct RawFrames {
+pub(crate) struct RawFrames {
     #[serde(default)]
     frames: Vec<RawFrame>,
 }
@@ -203,79 +234,82 @@ struct RawFrame {
     side_data_list: Vec<SideData>,
 }
 
+/// A fraction of two numbers that ffmpeg can have: both are positive and fit in 31 bits.
 fn ratio(text: &str) -> Option<TimeBase> {
     let (num, den) = text.split_once(['/', ':'])?;
-    let (num, den) = (num.parse().ok()?, den.parse().ok()?);
-    (num > 0 && den > 0).then_some(TimeBase { num, den })
+    let part = |text: &str| text.parse::<u64>().ok().filter(|n| (1..1 << 31).contains(n));
+    Some(TimeBase { num: part(num)?, den: part(den)? })
+}
+
+/// Frames per second that can be meant: one in an hour to 100,000.
+fn frame_rate(text: &str) -> Option<TimeBase> {
+    ratio(text).filter(|r| r.num <= 100_000 * r.den && r.den <= 3600 * r.num)
 }
 
 /// Looks into a file. Interlaced and HDR material is found, not judged.
 pub fn probe(tools: &Tools, path: &Path) -> Result<Probe, MediaError> {
     std::fs::File::open(path).map_err(|source| MediaError::Open { path: path.to_owned(), source })?;
-    let file = url(path);
-    let entries =
-        ["-v", "error", "-print_format", "json", "-show_format", "-show_streams", "-show_chapters", "-i"];
-    let (raw, _): (RawProbe, _) = ask(tools, path, &entries, &file)?;
-    let is_cover = |s: &RawStream| s.disposition.get("attached_pic").is_some_and(|n| *n != 0);
-    let Some(stream) = raw.streams.iter().find(|s| s.codec_type == "video" && !is_cover(s)) else {
-        let found: Vec<&str> = raw.streams.iter().map(|s| s.codec_type.as_str()).collect();
-        let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
-        return Err(MediaError::NoVideo { path: path.to_owned(), found });
-    };
-    let selector = stream.index.to_string();
-    let entries = [
-        "-v",
-        "error",
-        "-print_format",
-        "json",
-        "-select_streams",
-        &selector,
-        "-show_frames",
-        "-read_intervals",
-        "%+#8",
-        "-i",
-    ];
-    let (frames, complaints): (RawFrames, _) = ask(tools, path, &entries, &file)?;
-    let video = Video { complaints, ..video(path, stream, &frames.frames, &raw.format)? };
+    let (json, _) = ask(tools, path, &["-show_format", "-show_streams", "-show_chapters"])?;
+    let raw: RawProbe = parse(path, &json)?;
+    let selector = raw.video(path)?.index.to_string();
+    let first = ["-select_streams", &selector, "-show_frames", "-read_intervals", "%+#8"];
+    let (json, complaints) = ask(tools, path, &first)?;
+    let mut probe = describe(path, raw, &parse::<RawFrames>(path, &json)?)?;
+    probe.video.complaints = complaints;
+    Ok(probe)
+}
+
+/// What both answers of ffprobe say together.
+pub(crate) fn describe(path: &Path, raw: RawProbe, frames: &RawFrames) -> Result<Probe, MediaError> {
+    let video = video(path, raw.video(path)?, &frames.frames, &raw.format)?;
     let others = raw.streams.iter().filter(|s| s.index != video.index).map(|s| Stream {
         index: s.index,
-        kind: s.codec_type.clone(),
-        codec: s.codec_name.clone(),
-        language: s.tags.get("language").cloned(),
-        cover: is_cover(s),
+        kind: short(&s.codec_type),
+        codec: short(&s.codec_name),
+        language: s.tags.get("language").map(|l| short(l)),
+        cover: s.is_cover(),
     });
     Ok(Probe {
         path: path.to_owned(),
-        format: raw.format.format_name.clone(),
-        duration: raw.format.duration.as_deref().and_then(|d| d.parse().ok()),
-        tags: raw.format.tags.clone(),
+        format: short(&raw.format.format_name),
+        duration: seconds(raw.format.duration.as_deref()),
+        tags: tags(&raw.format.tags),
         chapters: raw.chapters.len(),
         others: others.collect(),
         video,
     })
 }
 
-/// A path that no option parser and no protocol handler takes for something else.
-pub(crate) fn url(path: &Path) -> std::ffi::OsString {
-    let mut text = std::ffi::OsString::from("file:");
-    text.push(path);
-    text
+/// Names, tags and other words are cut where no honest file has that many letters.
+fn short(text: &str) -> String {
+    text.chars().take(MAX_LETTERS).collect()
 }
 
-fn ask<T: for<'a> Deserialize<'a>>(
-    tools: &Tools,
-    path: &Path,
-    entries: &[&str],
-    file: &OsStr,
-) -> Result<(T, Vec<String>), MediaError> {
-    let args: Vec<&OsStr> = entries.iter().map(OsStr::new).chain([file]).collect();
-    let unreadable = |reason: String| MediaError::Unreadable { path: path.to_owned(), reason };
-    let (json, lines) = tools.ffprobe(&args).map_err(|e| match e {
-        MediaError::Child { reason, .. } => unreadable(reason.replace(&*file.to_string_lossy(), "it")),
+fn tags(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    all.iter().take(MAX_TAGS).map(|(key, value)| (short(key), short(value))).collect()
+}
+
+/// A length of time that can be meant.
+fn seconds(text: Option<&str>) -> Option<f64> {
+    text?.parse().ok().filter(|s| (0.0..=MAX_SECONDS).contains(s))
+}
+
+/// ffprobe's answer about `path`, and its complaints.
+fn ask(tools: &Tools, path: &Path, entries: &[&str]) -> Result<(Vec<u8>, Vec<String>), MediaError> {
+    let mut args: Vec<OsString> = ["-v", "error", "-print_format", "json"].map(Into::into).into();
+    args.extend(entries.iter().map(Into::into));
+    args.extend(opened(path));
+    tools.ffprobe(&args).map_err(|e| match e {
+        MediaError::Child { reason, .. } => closed(path, reason.replace(&*url(path).to_string_lossy(), "it")),
         e => e,
-    })?;
-    let answer = serde_json::from_slice(&json);
-    Ok((answer.map_err(|e| unreadable(format!("ffprobe's answer makes no sense: {e}")))?, lines))
+    })
+}
+
+pub(crate) fn parse<T: for<'a> Deserialize<'a>>(path: &Path, json: &[u8]) -> Result<T, MediaError> {
+    serde_json::from_slice(json).map_err(|e| MediaError::Unreadable {
+        path: path.to_owned(),
+        reason: format!("ffprobe's answer makes no sense: {e}"),
+    })
 }
 
 fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) -> Result<Video, MediaError> {
@@ -307,7 +341,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         _ => None,
     };
     let stored = if decoder.is_some() { s.pix_fmt.replacen("yuv4", "yuva4", 1) } else { s.pix_fmt.clone() };
-    let read_as = planar(&stored).ok_or_else(|| unsupported(format!("the pixel format {}", s.pix_fmt)))?;
+    let read_as =
+        planar(&stored).ok_or_else(|| unsupported(format!("the pixel format {}", short(&s.pix_fmt))))?;
     let size = [width as usize, height as usize];
     let full = if stored.starts_with("yuvj") { Some("pc") } else { s.color_range.as_deref() };
     let said = Said {
@@ -330,13 +365,14 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     if turns != 0 {
         notes.push(format!("turned upright by {} degrees", turns * 90));
     }
+    // A stream is marked by its container or by its frames. The second letter is the field that is shown first.
     let interlaced = frames.iter().find(|f| f.interlaced_frame != 0);
-    let fields = match (s.field_order.as_deref(), interlaced) {
-        (Some(order @ ("tt" | "tb")), _) => Some(format!("top field first, {order}")),
-        (Some(order @ ("bb" | "bt")), _) => Some(format!("bottom field first, {order}")),
-        (_, Some(f)) if f.top_field_first != 0 => Some("top field first".into()),
-        (_, Some(_)) => Some("bottom field first".into()),
-        _ => None,
+    let (order, fields) = match (interlaced, s.field_order.as_deref()) {
+        (Some(f), _) if f.top_field_first != 0 => (Some(Order::Each), Some("top field first".to_owned())),
+        (Some(_), _) => (Some(Order::Each), Some("bottom field first".to_owned())),
+        (None, Some("tt" | "bt")) => (Some(Order::Top), Some("top field first".to_owned())),
+        (None, Some("bb" | "tb")) => (Some(Order::Bottom), Some("bottom field first".to_owned())),
+        _ => (None, None),
     };
     let Some(time_base) = ratio(&s.time_base) else {
         return Err(MediaError::Unreadable {
@@ -344,17 +380,18 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
             reason: "its video has no clock".into(),
         });
     };
-    let rate = [&s.avg_frame_rate, &s.r_frame_rate].into_iter().flatten().find_map(|r| ratio(r));
-    let duration = s.duration.as_ref().or(format.duration.as_ref()).and_then(|d| d.parse::<f64>().ok());
+    let rate = [&s.avg_frame_rate, &s.r_frame_rate].into_iter().flatten().find_map(|r| frame_rate(r));
+    let duration = seconds(s.duration.as_deref().or(format.duration.as_deref()));
     let by_time = duration.zip(rate).map(|(d, r)| (d * r.num as f64 / r.den as f64).round() as usize);
-    let counted = s.nb_frames.as_ref().and_then(|n| n.parse::<usize>().ok());
+    let by_time = by_time.filter(|n| *n <= MAX_FRAMES);
+    let counted = s.nb_frames.as_ref().and_then(|n| n.parse().ok()).filter(|n| *n <= MAX_FRAMES);
     let hdr = colour.is_hdr().then(|| hdr(frames.iter().flat_map(|f| &f.side_data_list)));
     let sample_aspect = s.sample_aspect_ratio.as_deref().and_then(ratio);
     let sample_aspect = sample_aspect.map_or([1, 1], |r| [r.num as u32, r.den as u32]);
     Ok(Video {
         index: s.index,
-        codec: s.codec_name.clone(),
-        profile: s.profile.clone(),
+        codec: short(&s.codec_name),
+        profile: s.profile.as_deref().map(short),
         width: size[0],
         height: size[1],
         pixel_format: s.pix_fmt.clone(),
@@ -365,6 +402,7 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         colour,
         hdr,
         fields,
+        order,
         time_base,
         rate,
         // An index can list frames that an edit leaves out.
@@ -377,7 +415,7 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         complaints: Vec::new(),
         is_indexed: counted.is_some(),
         ends: duration,
-        tags: s.tags.clone(),
+        tags: tags(&s.tags),
         notes,
         read_name: if Layout::from_name(&stored).is_some() { stored } else { read_as.name() },
         read_as,
@@ -438,38 +476,15 @@ fn hdr<'a>(data: impl Iterator<Item = &'a SideData> + Clone) -> Hdr {
     }
 }
 
-/// Frames and complaints of a decoder that goes through the whole stream.
-pub(crate) fn count_frames(tools: &Tools, path: &Path) -> Result<(usize, Option<f64>), MediaError> {
-    #[derive(Deserialize)]
-    struct Counted {
-        streams: Vec<Count>,
-    }
-    #[derive(Deserialize)]
-    struct Count {
-        nb_read_frames: Option<String>,
-        duration: Option<String>,
-    }
-    let file = url(path);
-    let entries = [
-        "-v",
-        "error",
-        "-print_format",
-        "json",
-        "-select_streams",
-        "v:0",
-        "-count_frames",
-        "-show_entries",
-        "stream=nb_read_frames,duration",
-        "-i",
-    ];
-    let args: Vec<&OsStr> = entries.iter().map(OsStr::new).chain([&*file]).collect();
-    let (json, lines) = tools.ffprobe_patiently(&args)?;
-    let verify = |reason: String| MediaError::Verify { path: path.to_owned(), reason };
+/// Frames of a file of ours, counted by a decoder that goes through all of it. Complaints are an error.
+pub(crate) fn count_frames(tools: &Tools, path: &Path) -> Result<usize, MediaError> {
+    let mut args: Vec<OsString> =
+        ["-hide_banner", "-nostdin", "-v", "error", "-nostats"].map(Into::into).into();
+    args.extend(opened(path));
+    args.extend(["-map", "0:v:0", "-noautoscale", "-fps_mode", "passthrough"].map(Into::into));
+    let (frames, lines) = tools.count(&args)?;
     if !lines.is_empty() {
-        return Err(verify(plain(&lines)));
+        return Err(MediaError::Verify { path: path.to_owned(), reason: plain(&lines) });
     }
-    let counted: Counted = serde_json::from_slice(&json).map_err(|e| verify(e.to_string()))?;
-    let stream = counted.streams.first().ok_or_else(|| verify("it has no video".into()))?;
-    let frames = stream.nb_read_frames.as_ref().and_then(|n| n.parse().ok()).unwrap_or(0);
-    Ok((frames, stream.duration.as_ref().and_then(|d| d.parse().ok())))
+    Ok(frames)
 }

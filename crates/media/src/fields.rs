@@ -1,0 +1,286 @@
+//! Interlaced video: how it is found, and which filter makes frames of it.
+
+use std::ffi::OsString;
+
+use remaster_picture::Kind;
+
+use crate::child::Tools;
+use crate::door::opened;
+use crate::error::MediaError;
+use crate::nut::TimeBase;
+use crate::probe::{Probe, Video};
+
+/// Frames of a sample; three of them are looked at. Enough for a cut or two, and for forty rounds of 3:2 pulldown.
+const SAMPLE: usize = 200;
+
+/// Longest time for a sample. 200 frames of 1080i take 2 s on two cores.
+const SAMPLE_SECONDS: u64 = 30;
+
+/// Heights of interlaced pictures: of NTSC, PAL and HD, with and without the lines around them. Other heights were
+/// scaled, and scaling destroys fields.
+const HEIGHTS: [usize; 7] = [480, 486, 512, 576, 608, 1080, 1088];
+
+/// What people capture tapes with: cropped captures have other heights.
+const CAPTURES: [&str; 12] = [
+    "ffv1",
+    "huffyuv",
+    "ffvhuff",
+    "utvideo",
+    "magicyuv",
+    "lagarith",
+    "rawvideo",
+    "v210",
+    "dvvideo",
+    "mjpeg",
+    "mpeg2video",
+    "prores",
+];
+
+/// Codecs without fields.
+const PROGRESSIVE: [&str; 7] = ["vp8", "vp9", "av1", "theora", "gif", "apng", "webp"];
+
+/// What to do with interlaced video.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deinterlace {
+    /// Deinterlace what is marked as interlaced or looks like it.
+    #[default]
+    Auto,
+    /// Deinterlace: one frame for each frame.
+    On,
+    /// Deinterlace: one frame for each field, at twice the rate.
+    Double,
+    /// Undo 3:2 pulldown: four frames for five.
+    Ivtc,
+    /// Take the frames as they are.
+    Off,
+}
+
+/// Which field of a frame is shown first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Top,
+    Bottom,
+    /// Every frame says so itself.
+    Each,
+}
+
+/// What is done about fields.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Treatment {
+    /// For ffmpeg; `None` leaves frames as they are.
+    pub(crate) filter: Option<String>,
+    /// Frames that come out for frames that go in.
+    pub(crate) frames: [u64; 2],
+    /// Unit of timestamps, in which new times are whole numbers.
+    pub(crate) clock: TimeBase,
+    /// For people.
+    pub(crate) note: Option<String>,
+}
+
+/// Frames of the samples, by what the filter `idet` takes them for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Seen {
+    top: usize,
+    bottom: usize,
+    progressive: usize,
+    /// Frames with a field of the frame before.
+    repeated: usize,
+}
+
+impl Seen {
+    fn interlaced(&self) -> usize {
+        self.top + self.bottom
+    }
+
+    /// Frames that move enough to tell.
+    fn told(&self) -> usize {
+        self.interlaced() + self.progressive
+    }
+
+    /// `idet` takes a few frames of progressive clips for interlaced, and the other way round: the majority counts.
+    fn is_interlaced(&self) -> bool {
+        self.told() >= 5 && self.interlaced() > self.progressive
+    }
+
+    /// 3:2 pulldown shows two of five frames with a field of the frame before; other video has next to none.
+    fn is_telecined(&self) -> bool {
+        self.told() >= 20 && (self.repeated * 4 > self.told()) && (self.repeated * 5 < self.told() * 3)
+    }
+
+    fn order(&self) -> Order {
+        if self.bottom > self.top { Order::Bottom } else { Order::Top }
+    }
+}
+
+/// Decides what is done, and looks at the frames where that is needed.
+pub(crate) fn decide(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<Treatment, MediaError> {
+    let video = &probe.video;
+    let marked = video.order;
+    let look = match (wish, marked) {
+        (Deinterlace::Off, _) => false,
+        (Deinterlace::Auto, Some(_)) => is_ntsc(video.rate),
+        (Deinterlace::Auto, None) => may_be_interlaced(video),
+        (Deinterlace::On | Deinterlace::Double | Deinterlace::Ivtc, _) => marked.is_none(),
+    };
+    let seen = if look { samples(tools, probe)? } else { Seen::default() };
+    Ok(treat(video, wish, seen))
+}
+
+/// What is done with a clip whose samples look like `seen`.
+fn treat(video: &Video, wish: Deinterlace, seen: Seen) -> Treatment {
+    let fields = video.fields.as_deref().unwrap_or_default();
+    let found = format!("{} of {} sampled frames", seen.interlaced(), seen.told());
+    let film = is_ntsc(video.rate) && seen.is_telecined();
+    let (how, note) = match (wish, video.order) {
+        (Deinterlace::Off, _) => (Deinterlace::Off, None),
+        (Deinterlace::Auto, marked) if film && can_match(video) && (marked.is_some() || seen.is_interlaced()) => (
+            Deinterlace::Ivtc,
+            Some("film in interlaced video (3:2 pulldown): its frames are restored; --deinterlace on or off if that is wrong".into()),
+        ),
+        (Deinterlace::Auto, Some(_)) => {
+            (Deinterlace::On, Some(format!("interlaced ({fields}): deinterlaced; --deinterlace off keeps the fields")))
+        }
+        (Deinterlace::Auto, None) if seen.is_interlaced() => (
+            Deinterlace::On,
+            Some(format!(
+                "looks interlaced ({found}) but is not marked so: deinterlaced; --deinterlace off if that is wrong"
+            )),
+        ),
+        (Deinterlace::Auto, None) => (Deinterlace::Off, None),
+        (Deinterlace::Ivtc, _) if !can_match(video) => (
+            Deinterlace::On,
+            Some(format!("3:2 pulldown is undone in 8-bit YUV only, not in {}: deinterlaced", video.pixel_format)),
+        ),
+        (how, _) => (how, None),
+    };
+    let order = video.order.unwrap_or(if seen.interlaced() > 0 { seen.order() } else { usual(video) });
+    let parity = match order {
+        Order::Top => "tff",
+        Order::Bottom => "bff",
+        Order::Each => "auto",
+    };
+    let bwdif = |mode: &str, deint: &str| format!("bwdif=mode={mode}:parity={parity}:deint={deint}");
+    let clock = video.time_base;
+    let (filter, frames, clock) = match how {
+        Deinterlace::Off | Deinterlace::Auto => (None, [1, 1], clock),
+        Deinterlace::On => (Some(bwdif("send_frame", "all")), [1, 1], clock),
+        Deinterlace::Double => (Some(bwdif("send_field", "all")), [2, 1], clock.times(1, 2)),
+        Deinterlace::Ivtc => {
+            let clock = film_clock(video);
+            let (num, den, rest) = (clock.num, clock.den, bwdif("send_frame", "interlaced"));
+            let filter =
+                format!("settb={num}/{den},fieldmatch=order={parity}:combmatch=full,{rest},decimate");
+            (Some(filter), [4, 5], clock)
+        }
+    };
+    Treatment { filter, frames, clock, note }
+}
+
+/// A hundredth of a frame of the film: its frames are evenly apart then, and the first is at most 0.3 ms off.
+fn film_clock(video: &Video) -> TimeBase {
+    let film = video.rate.map(|rate| rate.times(400, 5)).map(|r| TimeBase { num: r.den, den: r.num });
+    film.filter(|c| c.den < 1 << 31).unwrap_or(video.time_base)
+}
+
+/// 30000/1001 frames per second, or what people write instead.
+fn is_ntsc(rate: Option<TimeBase>) -> bool {
+    rate.is_some_and(|r| (29.9..=30.1).contains(&(r.num as f64 / r.den as f64)))
+}
+
+/// Whether a clip that is not marked is worth looking at: it has the height and the rate of interlaced video.
+fn may_be_interlaced(video: &Video) -> bool {
+    let height = HEIGHTS.contains(&video.height)
+        || CAPTURES.contains(&video.codec.as_str()) && (400..=1088).contains(&video.height);
+    let rate = video.rate.is_none_or(|r| (24.5..=30.5).contains(&(r.num as f64 / r.den as f64)));
+    height && rate && video.turns == 0 && !PROGRESSIVE.contains(&video.codec.as_str())
+}
+
+/// What `fieldmatch` takes; ffmpeg would turn anything else into it.
+fn can_match(video: &Video) -> bool {
+    video.depth == 8
+        && !video.alpha
+        && matches!(video.read_as.kind, Kind::Yuv { across, down } if across + down < 3)
+}
+
+/// The order where nothing tells.
+fn usual(video: &Video) -> Order {
+    if video.codec == "dvvideo" { Order::Bottom } else { Order::Top }
+}
+
+/// Looks at the start, the middle and the end.
+fn samples(tools: &Tools, probe: &Probe) -> Result<Seen, MediaError> {
+    let rate = probe.video.rate.map_or(25.0, |r| r.num as f64 / r.den as f64);
+    let ends = probe.video.ends.unwrap_or(0.0);
+    let long = SAMPLE as f64 / rate;
+    if ends < 3.5 * long {
+        return sample(tools, probe, 0.0, 3 * SAMPLE);
+    }
+    let mut all = Seen::default();
+    for at in [0.0, (ends - long) / 2.0, ends - 1.25 * long] {
+        let seen = sample(tools, probe, at, SAMPLE)?;
+        all.top += seen.top;
+        all.bottom += seen.bottom;
+        all.progressive += seen.progressive;
+        all.repeated += seen.repeated;
+    }
+    Ok(all)
+}
+
+fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Seen, MediaError> {
+    let mut args: Vec<OsString> =
+        ["-hide_banner", "-nostdin", "-v", "quiet", "-noautorotate"].map(Into::into).into();
+    if at > 0.0 {
+        args.extend(["-noaccurate_seek", "-ss", &format!("{at:.3}")].map(Into::into));
+    }
+    args.extend(opened(&probe.path));
+    let (map, frames) = (format!("0:{}", probe.video.index), frames.to_string());
+    let filter = "idet,metadata=mode=print:file=pipe\\\\:1:direct=1";
+    let rest =
+        ["-map", &map, "-frames:v", &frames, "-fps_mode", "passthrough", "-vf", filter, "-f", "null", "-"];
+    args.extend(rest.map(Into::into));
+    let text = tools.ffmpeg_for(SAMPLE_SECONDS, &args)?;
+    Ok(count(&String::from_utf8_lossy(&text)))
+}
+
+/// Counts what `idet` said of each frame.
+fn count(text: &str) -> Seen {
+    let mut seen = Seen::default();
+    for line in text.lines() {
+        match line.trim().strip_prefix("lavfi.idet.") {
+            Some("multiple.current_frame=tff") => seen.top += 1,
+            Some("multiple.current_frame=bff") => seen.bottom += 1,
+            Some("multiple.current_frame=progressive") => seen.progressive += 1,
+            Some("repeated.current_frame=top" | "repeated.current_frame=bottom") => seen.repeated += 1,
+            _ => {}
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_judged_by_their_majority() {
+        let seen = |top, bottom, progressive, repeated| Seen { top, bottom, progressive, repeated };
+        assert!(seen(0, 550, 40, 3).is_interlaced());
+        assert_eq!(seen(0, 550, 40, 3).order(), Order::Bottom);
+        assert!(!seen(10, 0, 500, 0).is_interlaced());
+        assert!(!seen(2, 0, 0, 0).is_interlaced(), "too few to tell");
+        assert!(!seen(0, 0, 0, 0).is_interlaced());
+        assert!(seen(560, 0, 40, 230).is_telecined());
+        assert!(!seen(560, 0, 40, 20).is_telecined());
+        assert!(!seen(0, 0, 600, 0).is_telecined());
+    }
+
+    #[test]
+    fn the_words_of_idet_are_counted() {
+        let text = "frame:0    pts:0       pts_time:0\nlavfi.idet.repeated.current_frame=neither\n\
+            lavfi.idet.single.current_frame=tff\nlavfi.idet.multiple.current_frame=tff\n\
+            frame:1    pts:1\nlavfi.idet.repeated.current_frame=top\nlavfi.idet.multiple.current_frame=progressive\n\
+            lavfi.idet.multiple.tff=12.00";
+        assert_eq!(count(text), Seen { top: 1, bottom: 0, progressive: 1, repeated: 1 });
+        assert_eq!(count("\u{1b}[0m garbage=\n=\n"), Seen::default());
+    }
+}

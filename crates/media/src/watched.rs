@@ -1,0 +1,567 @@
+//! A child process with somebody who looks after it: no wait for it is without a limit, and nothing of it is left
+//! behind.
+//!
+//! A child leads a process group of its own, and the whole group is ended with it: what a wrapper started in the
+//! background would hold our pipes open. A process that left the group can still hold them; reads and writes give up
+//! on it [`GRACE`] after the child is gone.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::child::Stop;
+use crate::error::MediaError;
+
+/// How often a waiting thread looks up.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How long anything is waited for once the child is gone.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Lines of complaint that are kept.
+const LINES: usize = 24;
+
+/// What the threads of a child share.
+pub(crate) struct Shared {
+    child: Mutex<Held>,
+    lines: Mutex<Vec<String>>,
+    /// Since when somebody waits for the child.
+    waiting: Mutex<Option<Instant>>,
+    /// Since when the child is known to have ended.
+    gone: Mutex<Option<Instant>>,
+    /// Somebody waited for too long.
+    stalled: AtomicBool,
+    over: AtomicBool,
+    stop: Stop,
+}
+
+struct Held {
+    child: Child,
+    status: Option<ExitStatus>,
+}
+
+/// A lock whose holder panicked is still a lock.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Ends the child and what it started.
+    pub(crate) fn kill(&self) {
+        let mut held = lock(&self.child);
+        if held.status.is_none() {
+            group::kill(&held.child);
+            let _ = held.child.kill();
+        }
+        lock(&self.gone).get_or_insert_with(Instant::now);
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut held = lock(&self.child);
+        let ended = held.status.is_some() || group::has_ended(&mut held.child);
+        if ended {
+            lock(&self.gone).get_or_insert_with(Instant::now);
+        }
+        ended
+    }
+
+    /// The status of a child that ended. What it left in its group is ended before its number is given back, so
+    /// that the number cannot name anybody else.
+    fn reap(&self) -> Option<ExitStatus> {
+        if !self.has_ended() {
+            return None;
+        }
+        let mut held = lock(&self.child);
+        if held.status.is_none() {
+            group::kill(&held.child);
+            held.status = held.child.try_wait().ok().flatten();
+        }
+        held.status
+    }
+
+    /// Whether nothing more can be expected from a pipe that has nothing to give.
+    fn given_up(&self) -> bool {
+        lock(&self.gone).is_some_and(|since| since.elapsed() > GRACE)
+    }
+
+    /// Waits for the end; `None` if the child does not even go when it is killed.
+    fn wait(&self) -> Option<ExitStatus> {
+        loop {
+            match self.reap() {
+                None if self.given_up() => return None,
+                None => std::thread::sleep(TICK / 10),
+                status => return status,
+            }
+        }
+    }
+}
+
+/// Process groups. Elsewhere than on Unix only the child itself is ended.
+#[cfg(unix)]
+mod group {
+    use std::process::Child;
+
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+    pub(super) fn kill(child: &Child) {
+        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    }
+
+    /// Asks without giving back the number of the child.
+    pub(super) fn has_ended(child: &mut Child) -> bool {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error says that there is no such child.
+        !matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(None))
+    }
+}
+
+#[cfg(not(unix))]
+mod group {
+    use std::process::Child;
+
+    pub(super) fn kill(_: &Child) {}
+
+    /// The number stays the child's until its handle is dropped.
+    pub(super) fn has_ended(child: &mut Child) -> bool {
+        !matches!(child.try_wait(), Ok(None))
+    }
+}
+
+/// Our end of a pipe to a child.
+pub(crate) struct Pipe<P> {
+    end: P,
+    shared: Arc<Shared>,
+}
+
+/// Where frames go into a child.
+pub(crate) type ToChild = Pipe<ChildStdin>;
+/// Where a child's answer comes out.
+pub(crate) type FromChild = Pipe<ChildStdout>;
+
+#[cfg(unix)]
+mod pipe {
+    use std::io;
+    use std::os::fd::AsFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::{Shared, TICK};
+
+    pub(super) const IN: PollFlags = PollFlags::IN;
+    pub(super) const OUT: PollFlags = PollFlags::OUT;
+
+    /// From now on a call returns instead of waiting.
+    pub(super) fn prepare(end: &impl AsFd) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(end, true)?)
+    }
+
+    /// Waits until there is something to do; false if there never will be.
+    pub(super) fn ready(end: &impl AsFd, what: PollFlags, shared: &Shared) -> bool {
+        let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+        loop {
+            let mut fds = [PollFd::new(end, what)];
+            if poll(&mut fds, Some(&tick)).is_ok_and(|n| n > 0) {
+                return true;
+            }
+            if shared.given_up() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Calls wait there: a killed child closes its pipes, unless it handed them on.
+#[cfg(not(unix))]
+mod pipe {
+    use std::io;
+
+    use super::Shared;
+
+    pub(super) const IN: () = ();
+    pub(super) const OUT: () = ();
+
+    pub(super) fn prepare<P>(_: &P) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn ready<P>(_: &P, _: (), _: &Shared) -> bool {
+        true
+    }
+}
+
+macro_rules! until_ready {
+    ($pipe:ident, $what:expr, $call:expr, $otherwise:expr) => {
+        loop {
+            match $call {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            if !pipe::ready(&$pipe.end, $what, &$pipe.shared) {
+                return $otherwise;
+            }
+        }
+    };
+}
+
+/// What can be read from; a trait so that both systems' bounds are said once.
+#[cfg(unix)]
+trait End: std::os::fd::AsFd {}
+#[cfg(unix)]
+impl<P: std::os::fd::AsFd> End for P {}
+#[cfg(not(unix))]
+trait End {}
+#[cfg(not(unix))]
+impl<P> End for P {}
+
+impl<P: Read + End> Read for Pipe<P> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        until_ready!(self, pipe::IN, self.end.read(buffer), Ok(0))
+    }
+}
+
+impl<P: Write + End> Write for Pipe<P> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        until_ready!(self, pipe::OUT, self.end.write(bytes), Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.end.flush()
+    }
+}
+
+/// A child that is looked after. Dropping it ends the child.
+pub(crate) struct Watched {
+    pub(crate) stdin: Option<ToChild>,
+    pub(crate) stdout: Option<FromChild>,
+    shared: Arc<Shared>,
+    what: &'static str,
+    patience: u64,
+    watcher: Option<JoinHandle<()>>,
+    /// Hears from the thread that reads stderr when it is done.
+    listener: Receiver<()>,
+}
+
+impl Watched {
+    pub(crate) fn spawn(
+        mut command: Command,
+        what: &'static str,
+        patience: u64,
+        stop: Stop,
+    ) -> Result<Self, MediaError> {
+        let patience = patience.min(stop.patience());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C in a terminal goes to the whole group: the children would die before we can say why.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(|e| MediaError::NoTool {
+            program: command.get_program().to_string_lossy().into_owned(),
+            reason: e.to_string(),
+        })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let shared = Arc::new(Shared {
+            child: Mutex::new(Held { child, status: None }),
+            lines: Mutex::default(),
+            waiting: Mutex::default(),
+            gone: Mutex::default(),
+            stalled: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            stop,
+        });
+        let watcher = {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || watch(&shared, Duration::from_secs(patience)))
+        };
+        let (done, listener) = channel();
+        let mut watched = Watched {
+            stdin: None,
+            stdout: None,
+            shared: Arc::clone(&shared),
+            what,
+            patience,
+            watcher: Some(watcher),
+            listener,
+        };
+        let failed = |source| MediaError::Io { doing: format!("make a pipe to {what}"), source };
+        watched.stdin = stdin.map(|end| pipe(end, &shared)).transpose().map_err(failed)?;
+        watched.stdout = stdout.map(|end| pipe(end, &shared)).transpose().map_err(failed)?;
+        if let Some(stderr) = stderr.map(|end| pipe(end, &shared)).transpose().map_err(failed)? {
+            std::thread::spawn(move || {
+                listen(stderr, &shared);
+                let _ = done.send(());
+            });
+        }
+        Ok(watched)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Runs `f`, which waits for the child: it is ended if that takes too long.
+    pub(crate) fn waiting<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.lives();
+        let result = f();
+        *lock(&self.shared.waiting) = None;
+        result
+    }
+
+    /// The child just showed that it is at work: the time it may take begins anew.
+    pub(crate) fn lives(&self) {
+        *lock(&self.shared.waiting) = Some(Instant::now());
+    }
+
+    /// What the child complained about so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        lock(&self.shared.lines).clone()
+    }
+
+    /// The error behind an end that came too early.
+    pub(crate) fn trouble(&self) -> Option<MediaError> {
+        if self.shared.stop.is_stopped() {
+            return Some(MediaError::Cancelled);
+        }
+        let stalled = self.shared.stalled.load(Ordering::Relaxed);
+        stalled.then_some(MediaError::Stalled { what: self.what, seconds: self.patience })
+    }
+
+    /// Waits for the end. Complaints of a child that ended well are returned.
+    pub(crate) fn finish(mut self) -> Result<Vec<String>, MediaError> {
+        drop(self.stdin.take());
+        drop(self.stdout.take());
+        let ended = self.waiting(|| self.shared.wait());
+        let _ = self.listener.recv_timeout(2 * GRACE);
+        if let Some(trouble) = self.trouble() {
+            return Err(trouble);
+        }
+        let lines = self.lines();
+        match ended {
+            Some(status) if status.success() => Ok(lines),
+            Some(status) if was_killed(status) => {
+                let how = format!("{status}{}", said(&lines));
+                Err(MediaError::Died { what: self.what, how })
+            }
+            status => Err(MediaError::Child { what: self.what, reason: reason(&lines, status) }),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.kill();
+        self.shared.wait();
+        drop(self.stdin.take());
+        drop(self.stdout.take());
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+        // It ends by itself; a process elsewhere that holds stderr may keep it for a while.
+        let _ = self.listener.recv_timeout(GRACE);
+    }
+}
+
+fn pipe<P: End>(end: P, shared: &Arc<Shared>) -> io::Result<Pipe<P>> {
+    pipe::prepare(&end)?;
+    Ok(Pipe { end, shared: Arc::clone(shared) })
+}
+
+/// Ends the child when it is time to.
+fn watch(shared: &Shared, patience: Duration) {
+    while !shared.over.load(Ordering::Relaxed) {
+        let late = lock(&shared.waiting).is_some_and(|since| since.elapsed() > patience);
+        if late {
+            shared.stalled.store(true, Ordering::Relaxed);
+        }
+        if late || shared.stop.is_stopped() {
+            shared.kill();
+            return;
+        }
+        shared.has_ended();
+        std::thread::sleep(TICK);
+    }
+}
+
+/// Keeps the first complaints. The rest is read and dropped: a full pipe would stop the child.
+fn listen(stderr: impl Read, shared: &Shared) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.by_ref().take(4096).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        let mut lines = lock(&shared.lines);
+        if !text.is_empty() && lines.len() < LINES {
+            lines.push(text);
+        }
+    }
+}
+
+/// Whether somebody, or the system, ended the child. ffmpeg turns SIGTERM and SIGINT into 255, a shell around it any
+/// signal into 128 and its number; ffmpeg's own codes lie elsewhere.
+fn was_killed(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    if std::os::unix::process::ExitStatusExt::signal(&status).is_some() {
+        return true;
+    }
+    // Codes of crashes on Windows begin with 0xC: they are negative.
+    status.code().is_some_and(|code| code < 0 || code == 255 || (129..160).contains(&code))
+}
+
+fn said(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!(", after it said: {}", plain(lines)) }
+}
+
+/// Why a child failed, in one line.
+fn reason(lines: &[String], status: Option<ExitStatus>) -> String {
+    match (lines.last(), status) {
+        (Some(_), _) => plain(lines),
+        (None, Some(status)) => format!("it ended with {status} and said nothing"),
+        (None, None) => "it could not be waited for".into(),
+    }
+}
+
+/// Complaints without the addresses that ffmpeg puts in front: `[h264 @ 0x55d]`.
+pub(crate) fn plain(lines: &[String]) -> String {
+    let strip = |line: &String| match (line.strip_prefix('['), line.find("] ")) {
+        (Some(rest), Some(end)) => {
+            let name = rest.split(" @").next().unwrap_or_default();
+            format!("{name}: {}", &line[end + 2..])
+        }
+        _ => line.clone(),
+    };
+    let mut seen: Vec<String> = Vec::new();
+    for line in lines.iter().map(strip) {
+        if !seen.contains(&line) && seen.len() < 3 {
+            seen.push(line);
+        }
+    }
+    seen.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, patience: u64, stop: &Stop) -> Watched {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped());
+        Watched::spawn(command, "sh", patience, stop.clone()).unwrap()
+    }
+
+    fn read(watched: &mut Watched) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut stdout = watched.stdout.take().unwrap();
+        watched.waiting(|| stdout.read_to_end(&mut out)).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_silent_child_is_ended_and_so_is_one_that_is_stopped() {
+        let asked = Arc::new(AtomicBool::new(false));
+        let ask = Arc::clone(&asked);
+        let stop = Stop::when(move || ask.load(Ordering::Relaxed));
+        let mut child = shell("exec sleep 60", 1, &stop);
+        let started = Instant::now();
+        assert!(read(&mut child).is_empty());
+        assert!(matches!(child.finish(), Err(MediaError::Stalled { seconds: 1, .. })));
+        let mut child = shell("exec sleep 60", 60, &stop);
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            asked.store(true, Ordering::Relaxed);
+        });
+        assert!(read(&mut child).is_empty());
+        assert!(matches!(child.finish(), Err(MediaError::Cancelled)));
+        thread.join().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[cfg(target_os = "linux")]
+    fn lives(id: &str) -> bool {
+        // The number of a process that ended but was not waited for is still there, as a zombie.
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_dropped_child_is_gone_and_so_is_what_it_started() {
+        let mut child = shell("sleep 60 & echo $!; exec sleep 60", 60, &Stop::never());
+        let id = lock(&child.shared.child).child.id();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        child.waiting(|| stdout.read_line(&mut line)).unwrap();
+        assert!(lives(line.trim()));
+        let started = Instant::now();
+        drop(child);
+        assert!(!lives(&id.to_string()));
+        assert!(!lives(line.trim()), "the grandchild lives on");
+        assert!(started.elapsed() < GRACE);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn who_holds_a_pipe_open_from_the_background_is_not_waited_for() {
+        // In the child's group, and in a session of its own.
+        for before in ["", "setsid "] {
+            let started = Instant::now();
+            let mut child =
+                shell(&format!("{before}sleep 30 & echo out; echo trouble >&2; exit 3"), 60, &Stop::never());
+            assert_eq!(read(&mut child), b"out\n");
+            let error = child.finish().unwrap_err();
+            assert_eq!(error.to_string(), "sh failed: trouble", "`{before}`");
+            let child = shell(&format!("{before}sleep 30 & exec sleep 60"), 60, &Stop::never());
+            drop(child);
+            assert!(started.elapsed() < Duration::from_secs(8), "`{before}`: {:?}", started.elapsed());
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn writing_to_a_child_that_does_not_read_has_a_limit() {
+        for script in ["exec sleep 60", "setsid sleep 30 <&0 & exec sleep 60"] {
+            let started = Instant::now();
+            let mut child = shell(script, 1, &Stop::never());
+            let mut stdin = child.stdin.take().unwrap();
+            let written = child.waiting(|| stdin.write_all(&[0; 1 << 22]));
+            assert!(written.is_err(), "{script}");
+            drop(stdin);
+            assert!(matches!(child.finish(), Err(MediaError::Stalled { .. })), "{script}");
+            assert!(started.elapsed() < Duration::from_secs(5), "{script}: {:?}", started.elapsed());
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_child_that_was_killed_is_not_one_that_failed() {
+        for script in ["kill -9 $$", "kill -SEGV $$", "exit 255", "exit 137"] {
+            let error = shell(script, 60, &Stop::never()).finish().unwrap_err();
+            assert!(matches!(error, MediaError::Died { .. }), "{script}: {error}");
+        }
+        for script in ["exit 1", "exit 183", "exit 234", "exit 8"] {
+            let error = shell(script, 60, &Stop::never()).finish().unwrap_err();
+            assert!(matches!(error, MediaError::Child { .. }), "{script}: {error}");
+        }
+    }
+
+    #[test]
+    fn complaints_are_kept_and_a_flood_of_them_does_not_block() {
+        let mut child = shell(
+            "i=0; while [ $i -lt 30000 ]; do echo line $i >&2; i=$((i+1)); done; echo out",
+            60,
+            &Stop::never(),
+        );
+        assert_eq!(read(&mut child), b"out\n");
+        let lines = child.finish().unwrap();
+        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines[0], "line 0");
+        let child = shell("echo '[h264 @ 0x1] bad thing' >&2; exit 3", 60, &Stop::never());
+        assert_eq!(child.finish().unwrap_err().to_string(), "sh failed: h264: bad thing");
+    }
+}

@@ -1,0 +1,85 @@
+//! Clips made on the spot, and what a decoder gives for them.
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use remaster_media::{
+    Decoder, Deinterlace, Format, FrameSource, MediaError, ReadOptions, Stop, Tools, probe,
+};
+use remaster_picture::Frame;
+
+/// The ffmpeg under test: `REMASTER_FFMPEG`, or the one of the system.
+pub(crate) fn tools() -> Tools {
+    let path = std::env::var_os("REMASTER_FFMPEG").map(PathBuf::from);
+    Tools::find(path.as_deref(), Stop::never()).unwrap()
+}
+
+pub(crate) fn media(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/media").join(name)
+}
+
+/// Makes a file with the system's ffmpeg.
+pub(crate) fn make(args: &[&str], file: &Path) {
+    let mut command = Command::new("ffmpeg");
+    let out = command.args(["-v", "error", "-nostdin", "-y"]).args(args).arg(file).output().unwrap();
+    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// A script that stands in for ffmpeg, with an ffprobe beside it.
+#[cfg(unix)]
+pub(crate) fn script(folder: &Path, ffmpeg: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    for (name, text) in [("ffmpeg", ffmpeg), ("ffprobe", "exec ffprobe \"$@\"")] {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder.join("ffmpeg")
+}
+
+/// Everything a decoder gives.
+pub(crate) struct Read {
+    pub(crate) format: Format,
+    pub(crate) notes: Vec<String>,
+    pub(crate) late: Vec<String>,
+    pub(crate) times: Vec<i64>,
+    pub(crate) frames: Vec<Frame>,
+}
+
+impl Read {
+    /// Seconds of each frame.
+    pub(crate) fn seconds(&self) -> Vec<f64> {
+        let base = self.format.time_base;
+        self.times.iter().map(|t| *t as f64 * base.num as f64 / base.den as f64).collect()
+    }
+}
+
+pub(crate) fn read(tools: &Tools, file: &Path, options: ReadOptions) -> Result<Read, MediaError> {
+    let mut decoder = Decoder::open(tools, &probe(tools, file)?, options)?;
+    let mut read = Read {
+        format: decoder.format().clone(),
+        notes: decoder.notes().to_vec(),
+        late: Vec::new(),
+        times: Vec::new(),
+        frames: Vec::new(),
+    };
+    let mut frame = Frame::new(0, 0, 3);
+    while let Some(pts) = decoder.next(&mut frame)? {
+        read.times.push(pts);
+        read.frames.push(frame.clone());
+    }
+    read.late = decoder.late().take();
+    Ok(read)
+}
+
+pub(crate) fn deinterlaced(how: Deinterlace) -> ReadOptions {
+    ReadOptions { deinterlace: how, ..ReadOptions::default() }
+}
+
+/// Mean of the absolute differences of two frames.
+pub(crate) fn distance(a: &Frame, b: &Frame) -> f32 {
+    assert_eq!(a.data.len(), b.data.len());
+    a.data.iter().zip(&b.data).map(|(x, y)| (x - y).abs()).sum::<f32>() / a.data.len() as f32
+}
