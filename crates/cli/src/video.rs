@@ -20,7 +20,7 @@ use crate::memory;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan;
-use crate::progress::{About, Progress, Summary};
+use crate::progress::{About, Progress, ProgressMode, Summary};
 use crate::tensors;
 
 /// Frames of a slice that are counted on before there is a plan.
@@ -60,7 +60,7 @@ pub(crate) fn takes(command: &VaeCommand) -> bool {
 
 /// Other tensor files have their latents channel by channel, without a clip around them.
 fn is_latent_file(path: &Path) -> bool {
-    LatentFile::open(path).is_ok() || !has_ending(path, "safetensors")
+    LatentFile::claims(path) || !has_ending(path, "safetensors")
 }
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
@@ -253,9 +253,11 @@ impl Run<'_> {
             plans,
             summary: progress.finish(),
         };
-        // Where stdout carries the frames, the summary is for people only.
+        // Where stdout carries the frames, the summary is for people only; `--progress json` has said it already.
         if is_pipe(&args.output) {
-            out.say(report.summary);
+            if args.progress.mode != ProgressMode::Json {
+                out.say(report.summary);
+            }
         } else {
             out.result(&report, || report.summary.to_string());
         }

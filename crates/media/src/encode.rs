@@ -19,7 +19,7 @@ use crate::target::{Target, WriteOptions, decide};
 const PATIENCE: u64 = 600;
 
 /// Encoders open and take a frame within a second; slow ones that are still at it after this many are believed.
-const REHEARSAL_PATIENCE: u64 = 10;
+const REHEARSAL_PATIENCE: u64 = 30;
 
 /// Seconds of sound and subtitles that a rehearsal copies: enough for muxers that look into the first packets.
 const REHEARSAL_SECONDS: &str = "10";

@@ -21,6 +21,9 @@ use crate::latents::means;
 /// The header is written last, into room that was left for it. Its size is known up to a few digits.
 const HEADER: usize = 8192;
 
+/// What a latent file calls itself.
+const FORMAT: &str = "remaster-latents-1";
+
 /// What a latent file says about its clip.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
@@ -133,7 +136,7 @@ impl LatentWriter {
         let latent_bytes = 4 * self.values;
         let header = Header {
             metadata: Metadata {
-                format: "remaster-latents-1".into(),
+                format: FORMAT.into(),
                 remaster: serde_json::to_string(&self.about).unwrap_or_default(),
             },
             latent: Entry {
@@ -185,6 +188,13 @@ pub struct LatentFile {
 }
 
 impl LatentFile {
+    /// Whether a file says that it is one, damaged or not.
+    pub fn claims(path: &Path) -> bool {
+        let mut start = Vec::new();
+        let read = File::open(path).and_then(|f| f.take(HEADER as u64 + 8).read_to_end(&mut start));
+        read.is_ok() && start.windows(FORMAT.len()).any(|w| w == FORMAT.as_bytes())
+    }
+
     /// Reads everything but the latents.
     pub fn open(path: &Path) -> Result<Self, PipelineError> {
         let bad = |reason: String| PipelineError::Latents { path: path.to_owned(), reason };
