@@ -305,7 +305,7 @@ mod kinds {
         let desk = Desk::new();
         desk.video("in.mkv", "64x48", 5, None);
         fs::write(desk.path("init-stream0.m4s"), "mine").unwrap();
-        for output in ["o.mpd", "o.m3u8", "o%03d.jpg", "o.h264", "o.mkv.part", "o.sdp", "o.tee", "o."] {
+        for output in ["o.mpd", "o.m3u8", "o%03d.jpg", "o.h264", "o.avi", "o.sdp", "o.tee", "o."] {
             let run = desk.run(&format!("vae roundtrip in.mkv -o {output} --weights nowhere.safetensors"));
             run.ends(2, &[output, ".mkv, .mp4", "or name a folder"]);
         }
@@ -325,7 +325,7 @@ mod kinds {
             times.iter().map(|t| t - times[0]).collect::<Vec<_>>()
         };
         let expected = times("in.mkv");
-        for ending in ["mkv", "mp4", "m4v", "mov", "avi", "nut", "ts", "m2ts", "MKV"] {
+        for ending in ["mkv", "mp4", "m4v", "mov", "nut", "ts", "m2ts", "MKV"] {
             let output = format!("o%03d.{ending}");
             desk.run(&format!("vae roundtrip in.mkv -o {output} {IDENTITY}")).ends(0, &[]);
             assert_eq!(desk.names(), ["in.mkv", &output]);
@@ -467,14 +467,15 @@ mod rehearsal {
         let desk = Desk::new();
         desk.video("in.mkv", "64x48", 25, None);
         desk.video("odd.mkv", "63x47", 25, None);
-        desk.video("opus.mkv", "64x48", 25, Some("opus"));
+        desk.video("wavpack.mkv", "64x48", 25, Some("wavpack"));
         for (args, words) in [
             (&["in.mkv", "-o", "o.mp4", "--video", "libx264 -crf banana"][..], &["o.mp4", "banana"][..]),
             (&["in.mkv", "-o", "o.mp4", "--video", "libnothing"], &["no video encoder `libnothing`"]),
             (&["in.mkv", "-o", "o.webm", "--video", "libx264"], &["o.webm"]),
             (&["in.mkv", "-o", "o.mp4", "--video", "libx264 -nosuch 1"], &["nosuch"]),
             (&["odd.mkv", "-o", "o.mp4", "--pixel-format", "yuv420p"], &["o.mp4", "not divisible by 2"]),
-            (&["opus.mkv", "-o", "o.avi"], &["o.avi", "opus"]),
+            (&["wavpack.mkv", "-o", "o.mp4"], &["o.mp4", "wavpack"]),
+            (&["wavpack.mkv", "-o", "o.ts"], &["o.ts", "wavpack", "write .mkv"]),
             (&["in.mkv", "-o", "o.mp4", "--pixel-format", "yuv999"], &["yuv999", "--pixel-format takes"]),
             (&["in.mkv", "-o", "o.mp4", "--pixel-format", "yuv411p"], &["yuv411p", "libx264 does: yuv420p"]),
         ] {
@@ -484,8 +485,9 @@ mod rehearsal {
             run.ends(2, words);
             assert!(!run.stderr.contains("encode of"), "planned: {}", run.stderr);
             assert!(!run.stderr.contains("o.mp4 has the pixel format"), "{}", run.stderr);
-            assert!(run.took < Duration::from_secs(10), "{args:?} took {:?}", run.took);
-            assert_eq!(desk.names(), ["in.mkv", "odd.mkv", "opus.mkv"], "{args:?}");
+            // A second on a machine that has nothing else to do.
+            assert!(run.took < Duration::from_secs(60), "{args:?} took {:?}", run.took);
+            assert_eq!(desk.names(), ["in.mkv", "odd.mkv", "wavpack.mkv"], "{args:?}");
         }
         // Latents too.
         desk.run(&format!("vae encode in.mkv -o z.safetensors {IDENTITY}")).ends(0, &[]);
@@ -542,13 +544,13 @@ mod full {
         let file = desk.path("in.y4m");
         ffmpeg(&["-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p", file.to_str().unwrap()]);
         let Some(disk) = Disk::mount(&desk.path("disk"), "size=700k") else { return };
-        for output in ["o.mp4", "o.mkv", "o.mov", "o.avi", "o.ts", "o.y4m", "frames"] {
+        for output in ["o.mp4", "o.mkv", "o.ts", "o.y4m", "frames"] {
             let run = desk.run(&format!("vae roundtrip in.y4m -o disk/{output} {IDENTITY}"));
             run.ends(3, &["no space left on the disk of disk"]);
             assert_eq!(names(&disk.0), [""; 0], "{output}");
         }
         let run = desk.run(&format!("vae encode in.y4m -o disk/z.safetensors {IDENTITY}"));
-        run.ends(3, &["no space left on the disk of disk"]);
+        run.ends(3, &["cannot write disk/z.safetensors", "it takes"]);
         assert_eq!(names(&disk.0), [""; 0]);
         // Where the length is known, it is refused before the work.
         desk.video("in.mkv", "320x240", 50, None);

@@ -21,7 +21,8 @@ pub enum OutputKind {
     Video(Container),
 }
 
-/// Kinds of files that are written by ffmpeg: one file each.
+/// Kinds of files that are written by ffmpeg: one file each, and every frame with its own time. AVI is not among
+/// them: it has no times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Container {
@@ -33,21 +34,18 @@ pub enum Container {
     Mov,
     /// For browsers.
     Webm,
-    /// For old programs.
-    Avi,
     /// ffmpeg's own.
     Nut,
     /// For broadcast.
     Ts,
 }
 
-const CONTAINERS: [(&str, Container); 9] = [
+const CONTAINERS: [(&str, Container); 8] = [
     ("mkv", Container::Mkv),
     ("mp4", Container::Mp4),
     ("m4v", Container::Mp4),
     ("mov", Container::Mov),
     ("webm", Container::Webm),
-    ("avi", Container::Avi),
     ("nut", Container::Nut),
     ("ts", Container::Ts),
     ("m2ts", Container::Ts),
@@ -64,7 +62,6 @@ impl Container {
             Container::Mp4 => "mp4",
             Container::Mov => "mov",
             Container::Webm => "webm",
-            Container::Avi => "avi",
             Container::Nut => "nut",
             Container::Ts => "mpegts",
         }

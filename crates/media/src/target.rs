@@ -295,6 +295,18 @@ fn copied(
                 (Container::Mp4, "vorbis" | "pcm_s16le" | "pcm_s24le" | "pcm_s16be" | "wmav2") => {
                     return Err(refuse(s, "write .mkv or .mov, or leave it out with --audio none"));
                 }
+                // Others are written as data that no program recognises.
+                (Container::Ts, codec)
+                    if !matches!(
+                        codec,
+                        "aac" | "mp1" | "mp2" | "mp3" | "ac3" | "eac3" | "dts" | "opus" | "truehd"
+                    ) =>
+                {
+                    return Err(refuse(
+                        s,
+                        "write .mkv, which takes any sound, or leave it out with --audio none",
+                    ));
+                }
                 _ => args.extend(map),
             },
             "subtitle" => {
@@ -306,7 +318,8 @@ fn copied(
                     (Container::Mp4 | Container::Mov, _) if text => "mov_text",
                     (Container::Webm, "webvtt") => "copy",
                     (Container::Webm, _) if text => "webvtt",
-                    (Container::Mp4 | Container::Mov | Container::Webm, _) => {
+                    (Container::Ts, "dvb_subtitle" | "dvb_teletext" | "hdmv_pgs_subtitle") => "copy",
+                    (Container::Mp4 | Container::Mov | Container::Webm | Container::Ts, _) => {
                         return Err(refuse(s, "write .mkv, which takes any subtitles"));
                     }
                     _ => "copy",
@@ -328,6 +341,9 @@ fn copied(
             }
             _ => notes.push(format!("stream {} ({} {}) is left out", s.index, s.kind, s.codec)),
         }
+    }
+    if container == Container::Ts && probe.chapters > 0 {
+        notes.push("chapters are left out: .ts cannot hold them".into());
     }
     args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
     // Naming a stream here would switch off the copying of all other streams' tags.
