@@ -12,6 +12,7 @@ mod error;
 mod generate;
 mod help;
 mod interrupt;
+mod machine;
 mod media;
 mod memory;
 mod models;
@@ -20,6 +21,7 @@ mod output;
 mod plan;
 mod plot;
 mod progress;
+mod spill;
 mod tensors;
 #[cfg(feature = "gpu")]
 mod tune;

@@ -8,7 +8,7 @@ use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::{
     Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, PictureInfo, PictureWriter, Pictures,
-    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe as look,
+    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, encoder_name, probe as look,
 };
 use remaster_pipeline::Resize;
 
@@ -190,6 +190,7 @@ impl MediaArgs {
             deinterlace: self.deinterlace,
             keep_hdr: self.hdr == HdrWord::Keep,
             keep_damaged: self.damaged == HdrWord::Keep,
+            threads: None,
         }
     }
 
@@ -234,6 +235,7 @@ impl MediaArgs {
             let info = Some(pictures.info().clone());
             return Ok(Opened { source: Box::new(pictures), probe: None, info, notes, counted: true });
         }
+        let options = ReadOptions { threads: tools.threads, ..options };
         let tools = tools.get()?;
         let probe = look(tools, path)?;
         let source = Decoder::open(tools, &probe, options)?;
@@ -251,9 +253,7 @@ impl MediaArgs {
         overwrite: bool,
         tools: &mut Lazy<'_>,
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
-        let pictures = has_ending(path, "png")
-            || has_ending(path, "exr")
-            || path.extension().is_none() && !is_pipe(path);
+        let pictures = is_picture_output(path);
         if is_pipe(path) || has_ending(path, "y4m") {
             self.refuse_output("y4m, which has samples and nothing else")?;
             let place = (!is_pipe(path)).then(|| (path.to_owned(), overwrite));
@@ -265,17 +265,33 @@ impl MediaArgs {
             let writer = PictureWriter::create(path, format, info, overwrite)?;
             return Ok((Box::new(writer), left_behind(from, "pictures")));
         }
-        let options = WriteOptions {
+        let options = self.write_options(overwrite, tools.threads);
+        let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
+        let notes = encoder.notes().to_vec();
+        Ok((Box::new(encoder), notes))
+    }
+
+    fn write_options(&self, overwrite: bool, threads: Option<usize>) -> WriteOptions {
+        WriteOptions {
             video: self.video.clone(),
             pixel_format: self.pixel_format.clone(),
             lossless: self.lossless,
             no_audio: self.audio == AudioWord::None,
             overwrite,
-        };
-        let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
-        let notes = encoder.notes().to_vec();
-        Ok((Box::new(encoder), notes))
+            threads,
+        }
     }
+
+    /// The encoder of ffmpeg that `create` would start for `path`, if any.
+    pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
+        let ours = is_pipe(path) || has_ending(path, "y4m") || is_picture_output(path);
+        (!ours).then(|| encoder_name(path, format, from, &self.write_options(false, None)))
+    }
+}
+
+/// Whether pictures go to `path`: a file of one, or a folder.
+fn is_picture_output(path: &Path) -> bool {
+    has_ending(path, "png") || has_ending(path, "exr") || path.extension().is_none() && !is_pipe(path)
 }
 
 fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {
@@ -294,11 +310,23 @@ pub(crate) struct Lazy<'a> {
     found: Option<Tools>,
     interrupt: &'a Interrupt,
     pending: Vec<crate::interrupt::Pending>,
+    /// Of each child.
+    threads: Option<usize>,
 }
 
 impl<'a> Lazy<'a> {
     pub(crate) fn new(args: &'a MediaArgs, cancel: &'a CancelToken, interrupt: &'a Interrupt) -> Self {
-        Lazy { args, cancel, found: None, interrupt, pending: Vec::new() }
+        Lazy { args, cancel, found: None, interrupt, pending: Vec::new(), threads: None }
+    }
+
+    /// With so many threads for each child.
+    pub(crate) fn with_threads(self, threads: usize) -> Self {
+        Lazy { threads: Some(threads), ..self }
+    }
+
+    /// The most memory that all children together held so far.
+    pub(crate) fn children_peak(&self) -> u64 {
+        self.found.as_ref().map_or(0, Tools::children_peak)
     }
 
     pub(crate) fn get(&mut self) -> Result<&Tools, CliError> {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::MediaError;
+use crate::resident::Gauge;
 
 /// What `-fps_mode` needs.
 const OLDEST: (u32, u32) = (5, 1);
@@ -22,6 +23,9 @@ const DESCRIBE_SECONDS: u64 = 20;
 
 /// Descriptions are some KiB; chapters and tags can make it more.
 const DESCRIBE_BYTES: usize = 16 << 20;
+
+/// Ticks between two looks at the memory of a child.
+const LOOK: u32 = 10;
 
 /// Lines of complaint that are kept.
 const LINES: usize = 24;
@@ -60,6 +64,7 @@ pub struct Tools {
     ffprobe: PathBuf,
     stop: Stop,
     children: Children,
+    gauge: Gauge,
 }
 
 /// Children that live.
@@ -73,7 +78,8 @@ impl Tools {
             Some(name) => ffmpeg.with_file_name(name.replacen("ffmpeg", "ffprobe", 1)),
             None => PathBuf::from("ffprobe"),
         };
-        let tools = Tools { ffmpeg, ffprobe, stop, children: Children::default() };
+        let (children, gauge) = (Children::default(), Gauge::default());
+        let tools = Tools { ffmpeg, ffprobe, stop, children, gauge };
         for program in [&tools.ffmpeg, &tools.ffprobe] {
             let text = tools.run(program, "ffmpeg", &[OsStr::new("-version")], false)?.0;
             check_version(program, &String::from_utf8_lossy(&text))?;
@@ -84,6 +90,11 @@ impl Tools {
     /// What stops the children of these tools.
     pub fn stopper(&self) -> &Stop {
         &self.stop
+    }
+
+    /// The most memory that all children together held so far.
+    pub fn children_peak(&self) -> u64 {
+        self.gauge.most()
     }
 
     /// Ends all children now: for a process that has to end itself without going back.
@@ -145,7 +156,7 @@ impl Tools {
     }
 
     fn watched(&self, command: Command, what: &'static str, patience: u64) -> Result<Watched, MediaError> {
-        let watched = Watched::spawn(command, what, patience, self.stop.clone())?;
+        let watched = Watched::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);
         children.push(Arc::downgrade(&watched.shared));
@@ -178,6 +189,7 @@ struct Shared {
     /// The child is allowed to take as long as it likes.
     endless: AtomicBool,
     stop: Stop,
+    gauge: Gauge,
 }
 
 /// A lock whose holder panicked is still a lock.
@@ -202,6 +214,7 @@ impl Watched {
         what: &'static str,
         patience: u64,
         stop: Stop,
+        gauge: Gauge,
     ) -> Result<Self, MediaError> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal goes to the whole group: the children would die before we can say why.
@@ -220,6 +233,7 @@ impl Watched {
             over: AtomicBool::new(false),
             endless: AtomicBool::new(false),
             stop,
+            gauge,
         });
         let listener = stderr.map(|stderr| {
             let shared = Arc::clone(&shared);
@@ -302,7 +316,20 @@ fn wait(shared: &Shared) -> Option<ExitStatus> {
 
 /// Ends the child when it is time to.
 fn watch(shared: &Shared, patience: Duration) {
-    while !shared.over.load(Ordering::Relaxed) {
+    // A child leads a process group of its own.
+    let group = lock(&shared.child).id();
+    watch_group(shared, patience, group);
+    shared.gauge.forget(group);
+}
+
+fn watch_group(shared: &Shared, patience: Duration, group: u32) {
+    for tick in 0u32.. {
+        if shared.over.load(Ordering::Relaxed) {
+            return;
+        }
+        if tick % LOOK == LOOK - 1 {
+            shared.gauge.sample(group);
+        }
         let late = lock(&shared.waiting).is_some_and(|since| since.elapsed() > patience)
             && !shared.endless.load(Ordering::Relaxed);
         if late {
@@ -368,7 +395,7 @@ mod tests {
     fn shell(script: &str, patience: u64, stop: &Stop) -> Watched {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null());
-        Watched::spawn(command, "sh", patience, stop.clone()).unwrap()
+        Watched::spawn(command, "sh", patience, stop.clone(), Gauge::default()).unwrap()
     }
 
     fn read(watched: &mut Watched) -> Vec<u8> {

@@ -27,6 +27,8 @@ pub struct ReadOptions {
     pub exr: bool,
     /// Use what a decoder can make of damaged files.
     pub keep_damaged: bool,
+    /// Threads of the decoder, which its memory depends on; `None` for as many as ffmpeg likes.
+    pub threads: Option<usize>,
 }
 
 /// A file on its way through a decoder.
@@ -81,6 +83,9 @@ impl Decoder {
             ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();
         if let Some(decoder) = video.decoder {
             args.extend(["-c:v", decoder].map(Into::into));
+        }
+        if let Some(threads) = options.threads {
+            args.extend(["-threads".into(), threads.to_string().into()]);
         }
         args.extend(["-i".into(), url(&path), "-map".into(), format!("0:{}", video.index).into()]);
         if options.deinterlace && video.fields.is_some() {

@@ -8,6 +8,7 @@
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
 //! that no default of another program changes a colour. Timestamps travel with the frames.
 
+pub mod appetite;
 mod child;
 mod clip;
 mod colour;
@@ -17,6 +18,7 @@ mod error;
 mod nut;
 pub mod place;
 mod probe;
+mod resident;
 mod sequence;
 mod target;
 mod y4m;
@@ -29,6 +31,7 @@ pub use encode::Encoder;
 pub use error::MediaError;
 pub use nut::TimeBase;
 pub use probe::{Hdr, MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
+pub use resident::resident;
 pub use sequence::{PictureInfo, PictureWriter, Pictures};
-pub use target::{Container, WriteOptions};
+pub use target::{Container, WriteOptions, encoder_name};
 pub use y4m::{Y4mReader, Y4mWriter};

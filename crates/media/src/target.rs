@@ -26,6 +26,8 @@ pub struct WriteOptions {
     pub no_audio: bool,
     /// Replace a file that is there.
     pub overwrite: bool,
+    /// Threads of the encoder, which its memory depends on; `None` for as many as it likes.
+    pub threads: Option<usize>,
 }
 
 /// Kinds of files that are written by ffmpeg.
@@ -127,11 +129,24 @@ pub(crate) fn decide(
         colour.range.value = "tv".into();
     }
     extra_options(&mut encoder, container, format, options);
+    if let Some(threads) = options.threads.filter(|_| !encoder.iter().any(|w| w.starts_with("-threads"))) {
+        encoder.extend(["-threads:v:0".to_owned(), threads.to_string()]);
+    }
     let mut streams = Vec::new();
     if let Some(probe) = from {
         streams = copied(path, container, probe, options, &mut notes)?;
     }
     Ok(Target { layout, pixel_format, colour, encoder, streams, notes })
+}
+
+/// The encoder that a file of this name gets.
+pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options: &WriteOptions) -> String {
+    let words = match (&options.video, options.lossless) {
+        (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
+        (None, true) => words(&["ffv1"]),
+        (None, false) => default_encoder(Container::of(path), format, from),
+    };
+    words.into_iter().next().unwrap_or_default()
 }
 
 fn words(list: &[&str]) -> Vec<String> {
