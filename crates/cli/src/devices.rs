@@ -7,7 +7,7 @@ use remaster_plan::{Budget, bytes};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::memory::{Amount, MemoryArgs, process};
+use crate::memory::{Amount, Held, MemoryArgs, Room, process};
 use crate::output::Output;
 
 /// A device and what it can do.
@@ -99,14 +99,20 @@ pub(crate) fn has_memory(backend: &Backend) -> bool {
     }
 }
 
-/// What a run may use, when the process holds `held` bytes beside it.
+/// What is held beside the network on this backend: so many bytes of frames, so many by ffmpeg.
+pub(crate) fn held(backend: &Backend, frames: u64, children: u64) -> Held {
+    Held { process: process(has_memory(backend)), frames, children }
+}
+
+/// What a run may use, beside what is `held`.
 pub(crate) fn budget(
     backend: &Backend,
     memory: &MemoryArgs,
     vram: Option<Amount>,
-    held: u64,
+    room: &Room<'_>,
+    held: &Held,
 ) -> Result<Budget, CliError> {
-    within(own(backend), has_memory(backend), memory, vram, held)
+    within(own(backend), has_memory(backend), memory, vram, room, held.total())
 }
 
 /// The same for a device with this memory.
@@ -115,24 +121,24 @@ fn within(
     gpu: bool,
     memory: &MemoryArgs,
     vram: Option<Amount>,
+    room: &Room<'_>,
     held: u64,
 ) -> Result<Budget, CliError> {
-    let held = process(gpu) + held;
     match (vram, own) {
         (Some(vram), own) => {
             let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
-            memory.apart(vram.resolve("--vram", size, free)?, held)
+            memory.apart(vram.resolve("--vram", size, free)?, room, held)
         }
-        (None, Some(own)) if own.shared => Ok(match memory.shared(held)? {
+        (None, Some(own)) if own.shared => Ok(match memory.shared(room, held)? {
             // A size alone says little: an old Mesa names 2 GiB whatever the machine has.
             Budget::Shared { ram, disk } => {
                 Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(u64::MAX)), disk }
             }
             apart => apart,
         }),
-        (None, Some(own)) => memory.apart(own.allowed(), held),
+        (None, Some(own)) => memory.apart(own.allowed(), room, held),
         (None, None) if gpu => Err(CliError::UnknownMemory { what: "--vram" }),
-        (None, None) => memory.shared(held),
+        (None, None) => memory.shared(room, held),
     }
 }
 
@@ -290,13 +296,14 @@ mod tests {
             gpu,
             &memory,
             vram.map(|v| v.parse().unwrap()),
+            &Room { real: false, output: None },
             GIB,
         ) {
             Ok(Budget::Apart { vram, ram, .. }) => Ok((Some(vram), ram)),
             Ok(Budget::Shared { ram, .. }) => Ok((None, ram)),
             Err(error) => Err(error.to_string()),
         };
-        let (cpu, gpu) = (3 * GIB - process(false), 3 * GIB - process(true));
+        let (cpu, gpu) = (3 * GIB, 3 * GIB);
         assert_eq!(of(Some(card), true, None), Ok((Some(7 * GIB / 2), gpu)));
         assert_eq!(of(Some(card), true, Some("2G")), Ok((Some(2 * GIB), gpu)));
         assert_eq!(of(Some(card), true, Some("50%")), Ok((Some(4 * GIB), gpu)));

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 use crate::interrupt::INTERRUPTED;
+use crate::memory::as_flag;
 
 /// Exit code of a panic, as Rust programs have it.
 pub(crate) const INTERNAL: u8 = 101;
@@ -75,6 +76,16 @@ pub(crate) enum CliError {
     },
     #[error("this system does not say how much memory there is or is free; give {what} in bytes, like 8G")]
     UnknownMemory { what: &'static str },
+    #[error(
+        "--ram {} is more than the {} that this machine or its limits allow; use less, or 80%",
+        as_flag(*given),
+        as_flag(*total)
+    )]
+    MoreThanThereIs { given: u64, total: u64 },
+    #[error("{job} does not fit; {advice}")]
+    Budget { job: String, advice: String },
+    #[error("{what} needs {} of memory; use --ram {} or more, or fewer pixels", as_flag(*needed), as_flag(*needed))]
+    Room { what: &'static str, needed: u64 },
     #[error("--stripes is for exact mode; leave it out or use --mode exact")]
     Stripes,
     #[error("the {backend} backend has no memory of its own; use --ram instead of --vram")]
@@ -177,6 +188,7 @@ impl CliError {
             | CliError::BenchBackend
             | CliError::Sizes { .. }
             | CliError::UnknownMemory { .. }
+            | CliError::MoreThanThereIs { .. }
             | CliError::Stripes
             | CliError::Vram { .. }
             | CliError::Config(_)
@@ -187,12 +199,19 @@ impl CliError {
                         ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. },
                     )
                     | EngineError::Plan(PlanError::Budget { .. }) => 4,
-                    EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
+                    EngineError::Plan(
+                        PlanError::Slice { .. }
+                        | PlanError::LongSlice { .. }
+                        | PlanError::Tile { .. }
+                        | PlanError::Tiles { .. }
+                        | PlanError::TooLarge { .. },
+                    ) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
                     EngineError::Compute(_) => 5,
                     _ => 3,
                 }
             }
+            CliError::Budget { .. } | CliError::Room { .. } => 4,
             CliError::Floor { .. }
             | CliError::TooFar { .. }
             | CliError::Unlike { .. }

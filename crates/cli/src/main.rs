@@ -13,6 +13,7 @@ mod error;
 mod generate;
 mod help;
 mod interrupt;
+mod machine;
 mod media;
 mod memory;
 mod models;
@@ -21,6 +22,7 @@ mod output;
 mod plan;
 mod plot;
 mod progress;
+mod spill;
 mod tensors;
 #[cfg(feature = "gpu")]
 mod tune;

@@ -9,7 +9,7 @@ use remaster_compute::CancelToken;
 use remaster_media::{
     Decoder, Deinterlace, Encoder, Format, FrameSink, FrameSource, Late, MediaError, OutputKind, PictureInfo,
     PictureWriter, Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter,
-    probe as look,
+    encoder_name, probe as look,
 };
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Geometry, Resize};
@@ -288,6 +288,7 @@ impl MediaArgs {
             deinterlace: self.deinterlace.into(),
             keep_hdr: self.hdr == HdrWord::Keep,
             keep_damaged: self.damaged == HdrWord::Keep,
+            threads: None,
         }
     }
 
@@ -347,6 +348,7 @@ impl MediaArgs {
             });
         }
         tools.remember(path);
+        let options = ReadOptions { threads: tools.threads, ..options };
         let tools = tools.get()?;
         let probe = look(tools, path)?;
         let source = Decoder::open(tools, &probe, options)?;
@@ -389,7 +391,7 @@ impl MediaArgs {
                 Size::Lossless
             }
             OutputKind::Video(_) => {
-                let options = self.write_options(goal.overwrite);
+                let options = self.write_options(goal.overwrite, tools.threads);
                 Encoder::rehearse(tools.get()?, goal.path, goal.format, from, &options)?;
                 if self.lossless { Size::Lossless } else { Size::Lossy }
             }
@@ -416,7 +418,7 @@ impl MediaArgs {
                 Ok((Box::new(writer), left_behind(from, "pictures")))
             }
             OutputKind::Video(_) => {
-                let options = self.write_options(overwrite);
+                let options = self.write_options(overwrite, tools.threads);
                 let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
                 let notes = encoder.notes().to_vec();
                 Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs.clone() }), notes))
@@ -424,14 +426,21 @@ impl MediaArgs {
         }
     }
 
-    fn write_options(&self, overwrite: bool) -> WriteOptions {
+    fn write_options(&self, overwrite: bool, threads: Option<usize>) -> WriteOptions {
         WriteOptions {
             video: self.video.clone(),
             pixel_format: self.pixel_format.clone(),
             lossless: self.lossless,
             no_audio: self.audio == AudioWord::None,
             overwrite,
+            threads,
         }
+    }
+
+    /// The encoder of ffmpeg that `create` would start for `path`, if any.
+    pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
+        let video = matches!(OutputKind::of(path), Some(OutputKind::Video(_)));
+        video.then(|| encoder_name(path, format, from, &self.write_options(false, None)))
     }
 }
 
@@ -455,6 +464,11 @@ impl Goal<'_> {
         OutputKind::of(self.path)
             .ok_or_else(|| CliError::Ending { path: self.path.to_owned(), allowed: allowed() })
     }
+}
+
+/// Whether pictures go to `path`: a file of one, or a folder.
+fn is_picture_output(path: &Path) -> bool {
+    has_ending(path, "png") || has_ending(path, "exr") || path.extension().is_none() && !is_pipe(path)
 }
 
 fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {
@@ -503,15 +517,28 @@ pub(crate) struct Lazy<'a> {
     pending: Vec<crate::interrupt::Pending>,
     /// Files that were opened, with their sizes then.
     inputs: Vec<(PathBuf, u64)>,
+    /// Of each child.
+    threads: Option<usize>,
 }
 
 impl<'a> Lazy<'a> {
     pub(crate) fn new(args: &'a MediaArgs, cancel: &'a CancelToken, interrupt: &'a Interrupt) -> Self {
-        Lazy { args, cancel, found: None, interrupt, pending: Vec::new(), inputs: Vec::new() }
+        let (pending, inputs) = (Vec::new(), Vec::new());
+        Lazy { args, cancel, found: None, interrupt, pending, inputs, threads: None }
     }
 
     fn remember(&mut self, path: &Path) {
         self.inputs.extend(size(path).map(|bytes| (path.to_owned(), bytes)));
+    }
+
+    /// With so many threads for each child.
+    pub(crate) fn with_threads(self, threads: usize) -> Self {
+        Lazy { threads: Some(threads), ..self }
+    }
+
+    /// The most memory that all children together held so far.
+    pub(crate) fn children_peak(&self) -> u64 {
+        self.found.as_ref().map_or(0, Tools::children_peak)
     }
 
     pub(crate) fn get(&mut self) -> Result<&Tools, CliError> {

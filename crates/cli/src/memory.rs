@@ -1,6 +1,6 @@
 //! Budgets as people write them, and what this machine has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
@@ -8,6 +8,8 @@ use remaster_engine::free_space;
 use remaster_plan::{Budget, Tiling, Wish, WishedMode};
 
 use crate::error::CliError;
+use crate::machine;
+use crate::spill::{self, Spill};
 
 /// `8G`, `80%` of all there is, or `-1G`: what is free now, less one gibibyte.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +23,7 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let wrong = || format!("`{word}` is no amount of memory; write 8G, 512M, 80% or -1G (free less 1G)");
+        let wrong = || format!("`{word}` is not a valid size; write 8G, 512M, 80% or -1G (free less 1G)");
         if let Some(percent) = word.strip_suffix('%') {
             let percent: f64 = percent.parse().map_err(|_| wrong())?;
             return if percent > 0.0 && percent <= 100.0 {
@@ -53,6 +55,17 @@ impl FromStr for Amount {
     }
 }
 
+/// Memory for a run: less than a MiB is a unit that was forgotten.
+fn ram(word: &str) -> Result<Amount, String> {
+    match word.parse()? {
+        Amount::Bytes(n) if n < 1 << 20 => {
+            let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+            Err(format!("`{word}` is {n} bytes, and a run takes at least 1M; did you mean {digits}G?"))
+        }
+        amount => Ok(amount),
+    }
+}
+
 impl Amount {
     /// In bytes, where only bytes make sense.
     pub(crate) fn bytes(self, what: &'static str) -> Result<u64, CliError> {
@@ -78,21 +91,22 @@ impl Amount {
 /// How much memory may be used, and how the work may be cut.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// Memory for everything the run does: 8G, 80% (of the machine's), -1G (what is free less 1G).
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M")]
+    /// Memory for everything the run does, ffmpeg included: 8G, 80% (of the machine's), -1G (what is free less 1G).
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", value_parser = ram)]
     pub(crate) ram: Amount,
-    /// Disk for what does not fit: 100G, or -1G (what is free less 1G).
+    /// Maximum disk space for temporary data: 100G, or -1G (what is free less 1G).
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-1G")]
     disk: Amount,
-    /// Folder for what does not fit [default: the system's for temporary files].
+    /// Folder for temporary data [default: the first on a disk of the system's temporary folder, that of the output, and
+    /// the user's cache].
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
-    /// auto, whole, exact (stripes: slower, less memory, the same result), shared-stats (bands, nearly the
-    /// same result) or blend (tiles with seams).
+    /// auto (whole or exact, whatever fits), whole, exact (stripes: slower, less memory, the same result), shared-stats
+    /// (bands, nearly the same result) or blend (tiles with seams).
     #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: ModeWord,
     /// Stripes of exact mode [default: as few as fit].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     stripes: Option<u16>,
     /// Rows and columns of a tile of blend mode, in pixels of the frame.
     #[arg(long, value_name = "PIXELS", default_value_t = 1024)]
@@ -146,45 +160,97 @@ impl MemoryArgs {
         Ok(Wish { mode, slice: self.slice })
     }
 
-    pub(crate) fn folder(&self) -> PathBuf {
-        self.spill.clone().unwrap_or_else(std::env::temp_dir)
+    /// The folder of the spill file of a run that writes to `output`.
+    pub(crate) fn spill(&self, output: Option<&Path>) -> Result<Spill, CliError> {
+        spill::choose(self.spill.as_deref(), output)
     }
 
-    /// What a device that computes in host memory may use, when the process has `held` bytes beside it.
-    pub(crate) fn shared(&self, held: u64) -> Result<Budget, CliError> {
-        let (ram, disk) = self.resolve()?;
+    /// Bytes of memory that a run may use. A plan may be for another machine; a run may not.
+    pub(crate) fn allowed(&self, real: bool) -> Result<u64, CliError> {
+        let machine = machine::memory();
+        match (self.ram, machine.free) {
+            // Where the system does not say how much there is, only the default is without a limit.
+            (Amount::FreeLess(_), None) => Ok(u64::MAX / 4),
+            (ram, free) => {
+                let given = ram.resolve("--ram", machine.total, free)?;
+                match machine.total.filter(|total| real && given > *total) {
+                    Some(total) => Err(CliError::MoreThanThereIs { given, total }),
+                    None => Ok(given),
+                }
+            }
+        }
+    }
+
+    /// Bytes of disk that may be used in `spill`.
+    fn disk(&self, spill: &Spill) -> Result<u64, CliError> {
+        if spill.none {
+            return Ok(0);
+        }
+        let free = free_space(&spill.folder);
+        Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
+    }
+
+    /// What a device that computes in host memory may use, when `held` bytes are taken beside it.
+    pub(crate) fn shared(&self, room: &Room<'_>, held: u64) -> Result<Budget, CliError> {
+        let (ram, disk) = self.resolve(room)?;
         Ok(Budget::Shared { ram: ram.saturating_sub(held), disk })
     }
 
     /// What a device may use that has `vram` bytes of its own for us.
-    pub(crate) fn apart(&self, vram: u64, held: u64) -> Result<Budget, CliError> {
-        let (ram, disk) = self.resolve()?;
+    pub(crate) fn apart(&self, vram: u64, room: &Room<'_>, held: u64) -> Result<Budget, CliError> {
+        let (ram, disk) = self.resolve(room)?;
         Ok(Budget::Apart { vram, ram: ram.saturating_sub(held), disk })
     }
 
-    fn resolve(&self) -> Result<(u64, u64), CliError> {
-        let (total, free) = machine();
-        let disk = free_space(&self.folder());
-        // Where the system does not say how much there is, only the default is without a limit.
-        let ram = match (self.ram, free) {
-            (Amount::FreeLess(_), None) => u64::MAX / 4,
-            (ram, free) => ram.resolve("--ram", total, free)?,
-        };
-        Ok((ram, self.disk.resolve("--disk", disk, disk).unwrap_or(u64::MAX / 4)))
+    fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), CliError> {
+        Ok((self.allowed(room.real)?, self.disk(&self.spill(room.output)?)?))
     }
 }
 
-/// Bytes that a line `name:  123 kB` of a file of the system says; `None` where there is none.
-fn kernel_field(file: &str, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+/// What budgets are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room<'a> {
+    /// Whether something will run, or is only planned.
+    pub(crate) real: bool,
+    /// Where it will write to.
+    pub(crate) output: Option<&'a Path>,
 }
 
-/// Bytes of memory in all, and those that are free; `None` where the system does not say.
-fn machine() -> (Option<u64>, Option<u64>) {
-    let field = |name| kernel_field("/proc/meminfo", name);
-    (field("MemTotal:"), field("MemAvailable:"))
+/// Memory that a run takes beside the network.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(crate) struct Held {
+    /// Code, threads and the small things of the process.
+    #[serde(rename = "process_bytes")]
+    pub(crate) process: u64,
+    /// Frames and tensors on their way in and out.
+    #[serde(rename = "frames_bytes")]
+    pub(crate) frames: u64,
+    /// ffmpeg.
+    #[serde(rename = "children_bytes")]
+    pub(crate) children: u64,
+}
+
+impl Held {
+    pub(crate) fn total(&self) -> u64 {
+        self.process.saturating_add(self.frames).saturating_add(self.children)
+    }
+}
+
+/// Bytes as they are written behind a flag, never less than `n`: 431M, 12.3G.
+pub(crate) fn as_flag(n: u64) -> String {
+    let mib = n.div_ceil(1 << 20);
+    if mib < 10_000 {
+        return format!("{mib}M");
+    }
+    let tenths = (u128::from(n) * 10).div_ceil(1 << 30);
+    // The last digit may be rounded down when it is read back.
+    let tenths = tenths + u128::from(tenths % 10 != 0);
+    format!("{}.{}G", tenths / 10, tenths % 10)
+}
+
+/// Bytes that a line of a file of the system says; `None` where there is none.
+fn kernel_field(file: &str, name: &str) -> Option<u64> {
+    machine::field(&std::fs::read_to_string(file).ok()?, name)
 }
 
 /// Highest resident memory of this process so far.
@@ -225,5 +291,28 @@ mod tests {
         }
         assert_eq!(Amount::FreeLess(2).resolve("x", None, Some(1)).ok(), Some(0));
         assert!(Amount::Percent(50.0).resolve("x", None, None).is_err());
+    }
+
+    #[test]
+    fn a_forgotten_unit_is_noticed() {
+        for word in ["2", "0", "1023K", "16 "] {
+            assert!(ram(word).is_err(), "{word}");
+        }
+        assert!(ram("2").unwrap_err().contains("did you mean 2G?"));
+        assert_eq!(ram("1M"), Ok(Amount::Bytes(1 << 20)));
+        assert_eq!(ram("-512M"), Ok(Amount::FreeLess(512 << 20)));
+    }
+
+    #[test]
+    fn a_size_that_is_advised_is_enough_when_it_is_typed() {
+        let mut n = 1u64;
+        while n < 1 << 55 {
+            for n in [n - 1, n, n + 1, n / 3 * 4, n / 7 * 9] {
+                let Ok(Amount::Bytes(read)) = as_flag(n).parse() else { panic!("{}", as_flag(n)) };
+                assert!(read >= n, "{n}: {}", as_flag(n));
+                assert!(read <= n + n / 50 + (2 << 20), "{n}: {}", as_flag(n));
+            }
+            n = n * 5 / 3 + 1;
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::args::VaeArgs;
 use crate::devices;
 use crate::error::CliError;
 use crate::output::Output;
+use crate::spill::Spill;
 
 /// Weights and device of a run.
 pub(crate) struct Network<'a> {
@@ -23,6 +24,7 @@ pub(crate) struct Network<'a> {
     pub(crate) backend: Backend,
     cancel: CancelToken,
     weights: Weights,
+    spill: Spill,
 }
 
 enum Weights {
@@ -53,7 +55,11 @@ impl<'a> Network<'a> {
             return Err(CliError::Vram { backend: backend.name() });
         }
         let weights = Weights::open(&args.weights)?;
-        Ok(Network { args, backend, cancel: cancel.clone(), weights })
+        let spill = args.memory.spill(Some(&args.output))?;
+        if let Some(note) = &spill.note {
+            out.say(format_args!("note: {note}"));
+        }
+        Ok(Network { args, backend, cancel: cancel.clone(), weights, spill })
     }
 
     /// Whether frames only pass through.
@@ -111,7 +117,7 @@ impl<'a> Network<'a> {
             }
         };
         task.job.open_ended = open_ended;
-        task.settings.spill = self.args.memory.folder();
+        task.settings.spill.clone_from(&self.spill.folder);
         task.settings.cancel = self.cancel.clone();
         task
     }

@@ -1,14 +1,74 @@
-//! `remaster plan`: what a run would take, before it is started.
+//! `remaster plan`: what a run would take, before it is started. And what all runs need of it: budgets, plans within
+//! them, and words for both.
 
-use remaster_engine::{Task, device_sizing};
+use remaster_compute::Backend;
+use remaster_engine::{EngineError, Task, device_sizing, free_space};
+use remaster_media::appetite;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Clip, Plan, bytes};
+use remaster_pipeline::{Geometry, held_bytes};
+use remaster_plan::{Budget, Clip, Direction, Plan, PlanError, Wish, WishedMode, bytes};
 use remaster_weights::FormulaParams;
+use serde::Serialize;
 
 use crate::args::PlanArgs;
 use crate::devices;
 use crate::error::CliError;
+use crate::machine;
+use crate::memory::{Amount, Held, MemoryArgs, Room, as_flag};
 use crate::output::Output;
+
+/// Frames per slice that are tried, each with the frames that then wait before and behind the network.
+const SLICES: [usize; 3] = [16, 8, 4];
+
+/// A plan with everything that `--ram` counts.
+#[derive(Serialize)]
+struct Planned<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    total: Total,
+}
+
+/// What `--ram` counts.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Total {
+    /// Everything.
+    ram_bytes: u64,
+    /// The network: weights, tensors and slices on their way in and out.
+    network_bytes: u64,
+    #[serde(flatten)]
+    held: Held,
+}
+
+impl Total {
+    pub(crate) fn of(plans: &[Plan], apart: bool, held: Held) -> Self {
+        let of = |p: &Plan| p.peaks.host.saturating_add(if apart { 0 } else { p.peaks.device });
+        let network_bytes = plans.iter().map(of).fold(0, u64::saturating_add);
+        Total { ram_bytes: held.total().saturating_add(network_bytes), network_bytes, held }
+    }
+
+    pub(crate) fn ram(&self) -> u64 {
+        self.ram_bytes
+    }
+
+    /// What is reserved for ffmpeg.
+    pub(crate) fn children(&self) -> u64 {
+        self.held.children
+    }
+
+    /// One line that adds up.
+    pub(crate) fn describe(&self) -> String {
+        let Held { process, frames, children } = self.held;
+        format!(
+            "{:12} {}: network {}, frames {}, ffmpeg {}, process {}",
+            "  --ram",
+            bytes(self.ram_bytes),
+            bytes(self.network_bytes),
+            bytes(frames),
+            bytes(children),
+            bytes(process)
+        )
+    }
+}
 
 pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     let clip =
@@ -16,19 +76,152 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     let (backend, build) = (args.device.backend()?, args.device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
     let task = Task::new(&VaeConfig::full(), &mut FormulaParams, args.what.direction(), clip, backend, build);
-    let wish = args.memory.wish()?;
-    let budget = devices::budget(&backend, &args.memory, args.vram, 0)?;
     // A card that this machine need not have.
     let imagined = args.vram.is_some() && !devices::has_memory(&backend);
     let mut planner = if imagined { task.planner_for(device_sizing) } else { task.planner() };
-    let plan = planner.plan(&budget, &wish)?;
-    out.result(&plan, || describe(&plan, budget.is_apart()));
+    let size = [args.width, args.height];
+    let geometry = Geometry { source: size, shown: size, padded: size };
+    let search = Search {
+        backend,
+        memory: &args.memory,
+        vram: args.vram,
+        room: Room { real: false, output: None },
+        children: children(args.what.direction(), args.width * args.height, &args.memory)?,
+    };
+    let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+    let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
+    out.result(&Planned { plan: &plan, total }, || {
+        format!("{}{}\n", describe(&plan, budget.is_apart()), total.describe())
+    });
     Ok(())
 }
 
-/// What a plan takes of the host's memory.
-pub(crate) fn host_bytes(plan: &Plan, apart: bool) -> u64 {
-    plan.peaks.host + if apart { 0 } else { plan.peaks.device }
+/// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
+fn children(direction: Direction, pixels: usize, memory: &MemoryArgs) -> Result<u64, CliError> {
+    let threads = threads(memory, false)?;
+    Ok(match direction {
+        Direction::Encode => appetite::decoder("h264", pixels, threads),
+        Direction::Decode => appetite::encoder("libx264", pixels, threads),
+    })
+}
+
+/// Threads of ffmpeg in a run with this memory.
+pub(crate) fn threads(memory: &MemoryArgs, real: bool) -> Result<usize, CliError> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(appetite::threads(cores, memory.allowed(real)?))
+}
+
+/// Looks for a plan within what a person allows.
+pub(crate) struct Search<'a> {
+    pub(crate) backend: Backend,
+    pub(crate) memory: &'a MemoryArgs,
+    pub(crate) vram: Option<Amount>,
+    pub(crate) room: Room<'a>,
+    /// Bytes of ffmpeg.
+    pub(crate) children: u64,
+}
+
+impl Search<'_> {
+    /// For video: the longest slices that fit without spilling, else short ones, which leave most to the network. Frames
+    /// that wait before and behind it count by the length of the slice.
+    pub(crate) fn run<T>(
+        &self,
+        geometry: Option<&Geometry>,
+        mut plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
+    ) -> Result<(T, Budget, Held), CliError> {
+        let wish = self.memory.wish()?;
+        let frames = |slice: usize| geometry.map_or(0, |g| held_bytes(g, slice));
+        let tries: Vec<Wish> = match (wish.slice, wish.mode) {
+            (Some(_), _) => vec![wish],
+            (None, None) => {
+                let whole = SLICES.map(|n| Wish { mode: Some(WishedMode::Whole), slice: Some(n) });
+                whole.into_iter().chain([Wish { mode: None, slice: Some(SLICES[2]) }]).collect()
+            }
+            (None, mode) => SLICES.map(|n| Wish { mode, slice: Some(n) }).into(),
+        };
+        let mut refused = None;
+        for wish in tries {
+            let held = devices::held(&self.backend, frames(wish.slice.unwrap_or(SLICES[0])), self.children);
+            let budget = devices::budget(&self.backend, self.memory, self.vram, &self.room, &held)?;
+            match plan(&budget, &wish) {
+                Ok(found) => return Ok((found, budget, held)),
+                Err(error @ EngineError::Plan(PlanError::Budget { .. })) => {
+                    refused = Some(self.refusal(error, &held));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(refused.unwrap_or(CliError::Interrupted))
+    }
+
+    /// For tensors: `frames` bytes of them are held.
+    pub(crate) fn once(
+        &self,
+        frames: u64,
+        plan: impl FnOnce(&Budget, &Wish) -> Result<Plan, EngineError>,
+    ) -> Result<(Plan, Budget, Held), CliError> {
+        let held = devices::held(&self.backend, frames, self.children);
+        let budget = devices::budget(&self.backend, self.memory, self.vram, &self.room, &held)?;
+        let found = plan(&budget, &self.memory.wish()?).map_err(|error| self.refusal(error, &held))?;
+        Ok((found, budget, held))
+    }
+
+    /// A refusal in the units of the flags.
+    fn refusal(&self, error: EngineError, held: &Held) -> CliError {
+        let EngineError::Plan(PlanError::Budget { job, allowed, needs }) = error else { return error.into() };
+        let spill = self.memory.spill(self.room.output).ok().filter(|s| !s.none);
+        let has = Has {
+            ram: machine::memory().total.filter(|_| self.room.real),
+            disk: spill.and_then(|s| free_space(&s.folder)),
+        };
+        CliError::Budget { job, advice: advice(&allowed, &needs, held.total(), &has) }
+    }
+}
+
+/// What this machine has, as far as it is known and matters.
+struct Has {
+    ram: Option<u64>,
+    disk: Option<u64>,
+}
+
+/// Flags that would do: those that have to change, the first of `needs` that this machine can give in front.
+fn advice(allowed: &Budget, needs: &[Budget], held: u64, has: &Has) -> String {
+    let parts = |b: &Budget| match *b {
+        Budget::Shared { ram, disk } => (0, ram, disk),
+        Budget::Apart { vram, ram, disk } => (vram, ram, disk),
+    };
+    let (vram, ram, disk) = parts(allowed);
+    let flags = |need: &Budget| {
+        let (v, r, d) = parts(need);
+        let mut flags = Vec::new();
+        let mut raise = |name: &str, from: u64, to: u64, held: u64| {
+            if to > from {
+                flags.push(format!("{name} {}", as_flag(to.saturating_add(held))));
+            }
+        };
+        raise("--vram", vram, v, 0);
+        raise("--ram", ram, r, held);
+        raise("--disk", disk, d, 0);
+        if has.disk.is_some_and(|free| d > disk && d > free) {
+            flags.push("--spill in a folder with that much room".into());
+        }
+        flags.join(" and ")
+    };
+    let fits = |need: &&Budget| {
+        let (_, r, d) = parts(need);
+        let ram = has.ram.is_none_or(|total| r.saturating_add(held) <= total);
+        ram && has.disk.is_none_or(|free| d <= disk.max(free))
+    };
+    let possible: Vec<&Budget> = needs.iter().filter(fits).collect();
+    let words = |list: &[&Budget]| list.iter().map(|n| flags(n)).collect::<Vec<_>>().join(", or ");
+    match (possible.is_empty(), needs.is_empty()) {
+        (false, _) => format!("it needs at least {}", words(&possible)),
+        (true, false) => {
+            let all: Vec<&Budget> = needs.iter().collect();
+            format!("it needs at least {}, which this machine does not have; use smaller frames", words(&all))
+        }
+        (true, true) => "use smaller frames".into(),
+    }
 }
 
 /// The plan for people.
@@ -41,13 +234,37 @@ pub(crate) fn describe(plan: &Plan, apart: bool) -> String {
             line("device", bytes(peaks.device));
             line("host", bytes(peaks.host));
         }
-        false => line("memory", bytes(peaks.device + peaks.host)),
+        false => line("network", bytes(peaks.device.saturating_add(peaks.host))),
     }
     line("spill file", bytes(peaks.disk));
-    line("work", format!("{:.2} TFLOP", 2.0 * (work.macs + work.attention_macs) as f64 / 1e12));
+    line("work", format!("{:.2} TFLOP", 2.0 * work.macs.saturating_add(work.attention_macs) as f64 / 1e12));
     line("transfers", bytes(work.transferred));
     if let Some(better) = plan.better {
         line("not", format!("{}: {}", better.candidate.describe(), better.lack));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn advice_is_in_the_units_of_the_flags() {
+        let shared = |ram: u64, disk: u64| Budget::Shared { ram: ram * MIB, disk: disk * MIB };
+        let needs = [shared(367, 0), shared(236, 2000)];
+        let has = Has { ram: Some(8192 * MIB), disk: Some(5000 * MIB) };
+        let told = advice(&shared(100, 0), &needs, 64 * MIB, &has);
+        assert_eq!(told, "it needs at least --ram 431M, or --ram 300M and --disk 2000M");
+        // What the machine cannot give is left out.
+        let told = advice(&shared(100, 0), &needs, 64 * MIB, &Has { ram: Some(350 * MIB), disk: None });
+        assert_eq!(told, "it needs at least --ram 300M and --disk 2000M");
+        let told = advice(&shared(100, 0), &needs[1..], 0, &Has { ram: None, disk: Some(MIB) });
+        assert!(told.contains("--spill in a folder with that much room") && told.contains("smaller frames"), "{told}");
+        let apart = Budget::Apart { vram: MIB, ram: 0, disk: 0 };
+        let need = Budget::Apart { vram: 9 * MIB, ram: 0, disk: 0 };
+        assert_eq!(advice(&apart, &[need], 7, &has), "it needs at least --vram 9M");
+    }
 }

@@ -1,11 +1,11 @@
 //! Frames and latents as plain tensors in safetensors files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use remaster_compute::HostTensor;
+use remaster_compute::{HostTensor, Shape};
 use remaster_media::MediaError;
 use remaster_media::place::Part;
-use remaster_weights::{NamedTensor, TensorFileError, read_tensors, write_tensors};
+use remaster_weights::{Checkpoint, NamedTensor, ReadError, TensorFileError, write_tensors};
 
 use crate::destination::check_file;
 use crate::error::CliError;
@@ -15,23 +15,51 @@ pub(crate) const FRAMES: &str = "x";
 /// Name of latents in a file: `[1, 16, t, h, w]`, the mean without the pipeline's scaling.
 pub(crate) const LATENT: &str = "latent";
 
-/// Frames or latents with `channels` channels.
-pub(crate) fn read(path: &Path, name: &str, channels: usize) -> Result<HostTensor, CliError> {
-    let tensors = read_tensors(path).map_err(|source| CliError::Input { path: path.to_owned(), source })?;
-    let found = tensors.iter().find(|t| t.name == name).and_then(|t| match t.shape[..] {
-        [1, c, t_, h, w] | [c, t_, h, w] if c == channels => Some((t, [c, t_, h, w])),
+/// Frames or latents in a file: the header was read, the values were not.
+pub(crate) struct Input {
+    path: PathBuf,
+    file: Checkpoint,
+    name: &'static str,
+    pub(crate) shape: Shape,
+}
+
+/// Looks for frames or latents with `channels` channels. Nothing but the header is read.
+pub(crate) fn open(path: &Path, name: &'static str, channels: usize) -> Result<Input, CliError> {
+    let failed = |source| CliError::Input { path: path.to_owned(), source };
+    let file = Checkpoint::open(path).map_err(|e| failed(e.into()))?;
+    let shape = file.get(name).and_then(|t| match t.shape()[..] {
+        [1, c, t, h, w] | [c, t, h, w] if c == channels => Some(Shape::new(t, h, w, c)),
         _ => None,
     });
-    let Some((tensor, dims)) = found else {
+    let Some(shape) = shape else {
         let list: Vec<String> =
-            tensors.iter().take(8).map(|t| format!("`{}` {:?}", t.name, t.shape)).collect();
+            file.tensors().take(8).map(|t| format!("`{}` {:?}", t.name(), t.shape())).collect();
         return Err(CliError::Tensor {
             path: path.to_owned(),
             expected: format!("`{name}` [1, {channels}, t, h, w]"),
             found: if list.is_empty() { "none".into() } else { list.join(", ") },
         });
     };
-    Ok(HostTensor::from_channels_first(dims, &tensor.data))
+    Ok(Input { path: path.to_owned(), file, name, shape })
+}
+
+impl Input {
+    /// The values, channels last. One plane of a channel is read at a time, so little lies beside the result.
+    pub(crate) fn read(&self) -> Result<HostTensor, CliError> {
+        let failed = |source: ReadError| CliError::Input { path: self.path.clone(), source: source.into() };
+        let mut out = HostTensor::zeros(self.shape);
+        let Some(info) = self.file.get(self.name) else { return Ok(out) };
+        let Shape { t, h, w, c } = self.shape;
+        let mut plane = vec![0.0; h * w];
+        for (channel, frame) in (0..c).flat_map(|channel| (0..t).map(move |frame| (channel, frame))) {
+            let start = (channel * t + frame) * plane.len();
+            self.file.read_f32(info, start, &mut plane).map_err(failed)?;
+            let pixels = out.data[frame * plane.len() * c..][..plane.len() * c].chunks_exact_mut(c);
+            pixels.zip(&plane).for_each(|(pixel, value)| pixel[channel] = *value);
+            self.file.release(info);
+        }
+        Ok(out)
+    }
 }
 
 /// Refuses a name that nothing can be written to, before the work is done that would be lost.

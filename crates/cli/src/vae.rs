@@ -3,20 +3,19 @@
 use std::path::Path;
 use std::time::Instant;
 
-use remaster_compute::HostTensor;
-use remaster_engine::{Event, Memory, Recovery};
+use remaster_compute::{DType, HostTensor, Shape};
+use remaster_engine::{Event, Memory, Recovery, Task};
 use remaster_model::vae::Gaussian;
-use remaster_plan::{Clip, Direction, Plan};
+use remaster_plan::{Budget, Clip, Direction, Plan};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
-use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::memory;
+use crate::memory::{Held, Room};
 use crate::network::Network;
 use crate::output::Output;
-use crate::plan;
+use crate::plan::{self, Search, Total};
 use crate::progress::{About, Progress, Summary};
 use crate::tensors::{self, FRAMES, LATENT};
 use crate::video;
@@ -76,26 +75,33 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let mut phases = Vec::new();
     let (clip, psnr) = match command {
         VaeCommand::Encode(_) => {
-            let x = tensors::read(&args.input, FRAMES, colours)?;
-            let clip = frames_of(&args.input, &x)?;
-            let z = run.encode(x, &mut phases)?;
+            let input = tensors::open(&args.input, FRAMES, colours)?;
+            let clip = frames_of(&args.input, input.shape)?;
+            let way = run.plan(Direction::Encode, clip)?;
+            let z = run.encode(way, input.read()?, &mut phases)?;
             tensors::write(&args.output, LATENT, &z, args.yes)?;
             (clip, None)
         }
         VaeCommand::Decode(_) => {
-            let z = tensors::read(&args.input, LATENT, latent)?;
-            let y = run.decode(z, &mut phases)?;
+            let input = tensors::open(&args.input, LATENT, latent)?;
+            let size = |source| CliError::Size { path: args.input.clone(), source };
+            let clip = Clip::of_latents(input.shape.t, input.shape.h, input.shape.w).map_err(size)?;
+            let way = run.plan(Direction::Decode, clip)?;
+            let y = run.half(way, input.read()?, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y, args.yes)?;
-            (frames_of(&args.input, &y)?, None)
+            (clip, None)
         }
         VaeCommand::Roundtrip(_) => {
-            let x = tensors::read(&args.input, FRAMES, colours)?;
-            let clip = frames_of(&args.input, &x)?;
+            let input = tensors::open(&args.input, FRAMES, colours)?;
+            let clip = frames_of(&args.input, input.shape)?;
+            let ways = [run.plan(Direction::Encode, clip)?, run.plan(Direction::Decode, clip)?];
+            let x = input.read()?;
             for phase in ["load", "encode", "decode"] {
                 run.progress.phase(phase, Some(if phase == "load" { 0 } else { clip.frames() }));
             }
-            let z = run.encode(x.clone(), &mut phases)?;
-            let y = run.decode(z, &mut phases)?;
+            let [first, second] = ways;
+            let z = run.encode(first, x.clone(), &mut phases)?;
+            let y = run.half(second, z, &mut phases)?;
             tensors::write(&args.output, FRAMES, &y, args.yes)?;
             (clip, Some(x.difference(&y).psnr(2.0)).filter(|p| p.is_finite()))
         }
@@ -123,8 +129,8 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
 }
 
 /// The frames a tensor must have to go through the network.
-fn frames_of(path: &Path, x: &HostTensor) -> Result<Clip, CliError> {
-    Clip::new(x.shape.t, x.shape.h, x.shape.w)
+fn frames_of(path: &Path, shape: Shape) -> Result<Clip, CliError> {
+    Clip::new(shape.t, shape.h, shape.w)
         .map_err(|source| CliError::Size { path: path.to_owned(), source })
 }
 
@@ -143,38 +149,54 @@ struct Run<'a> {
     progress: &'a mut Progress,
 }
 
+/// One half and how it will run.
+struct Way {
+    task: Task,
+    plan: Plan,
+    budget: Budget,
+    held: Held,
+}
+
 impl Run<'_> {
-    fn encode(&mut self, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
-        let clip = frames_of(&self.args.input, &x)?;
-        let moments = self.half(Direction::Encode, clip, x, phases)?;
+    /// Plans one half, before its input is read.
+    fn plan(&self, direction: Direction, clip: Clip) -> Result<Way, CliError> {
+        let mut task = self.network.task(direction, clip, false);
+        let (t, h, w) = clip.latent();
+        let frames = Shape::new(clip.frames(), clip.height(), clip.width(), self.network.colours());
+        let latents = Shape::new(t, h, w, 3 * self.network.latent());
+        // The whole clip is read before and kept until it is written; mean and deviation of latents, and the mean.
+        let tensors = frames.bytes(DType::F32).saturating_mul(2).saturating_add(latents.bytes(DType::F32));
+        let search = Search {
+            backend: self.network.backend,
+            memory: &self.args.memory,
+            vram: self.args.vram,
+            room: Room { real: true, output: Some(&self.args.output) },
+            children: 0,
+        };
+        let (plan, budget, held) = search.once(tensors, |budget, wish| task.planner().plan(budget, wish))?;
+        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
+        Ok(Way { task, plan, budget, held })
+    }
+
+    fn encode(&mut self, way: Way, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
+        let moments = self.half(way, x, phases)?;
         Ok(Gaussian::new(&moments).mean)
     }
 
-    fn decode(&mut self, z: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
-        let size = |source| CliError::Size { path: self.args.input.clone(), source };
-        let clip = Clip::of_latents(z.shape.t, z.shape.h, z.shape.w).map_err(size)?;
-        self.half(Direction::Decode, clip, z, phases)
-    }
-
-    /// Plans the run, says what it will take, and does it.
+    /// Says what a half will take, and does it.
     fn half(
         &mut self,
-        direction: Direction,
-        clip: Clip,
+        way: Way,
         input: HostTensor,
         phases: &mut Vec<Phase>,
     ) -> Result<HostTensor, CliError> {
-        let mut task = self.network.task(direction, clip, false);
-        // The whole clip is read before and kept until it is written.
-        let frames = 4 * 3 * (clip.frames() * clip.height() * clip.width()) as u64;
-        let budget = devices::budget(&self.network.backend, &self.args.memory, self.args.vram, 2 * frames)?;
-        let plan = task.planner().plan(&budget, &self.args.memory.wish()?)?;
-        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
+        let Way { task, plan, budget, held } = way;
+        let (direction, clip) = (task.job.direction, task.job.clip);
+        let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
         self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
+        self.out.say(total.describe());
         let phase = direction.name();
-        let host = plan::host_bytes(&plan, budget.is_apart());
-        let process = memory::process(devices::has_memory(&self.network.backend));
-        self.progress.plan(host + process + 2 * frames, &[]);
+        self.progress.plan(total.ram(), &[]);
         self.progress.phase("load", Some(0));
         self.progress.phase(phase, Some(clip.frames()));
         self.progress.enter("load");

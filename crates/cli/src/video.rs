@@ -2,33 +2,25 @@
 
 use std::path::Path;
 
-use remaster_engine::{EngineError, Recovery, Task};
-use remaster_media::{Format, FrameSource, Late, Probe, probe};
+use remaster_engine::{Planner, Recovery};
+use remaster_media::{Format, FrameSource, Late, Probe, appetite, probe};
 use remaster_pipeline::{
-    Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, held_bytes,
-    roundtrip,
+    Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, roundtrip,
 };
-use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
+use remaster_plan::{Clip, Direction, MAX_FRAMES, Plan, bytes, divide};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::destination::{self, Size};
-use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Goal, Lazy, has_ending, is_pipe};
-use crate::memory;
+use crate::memory::Room;
 use crate::network::Network;
 use crate::output::Output;
-use crate::plan;
+use crate::plan::{self, Search, Total};
 use crate::progress::{About, Progress, Summary};
 use crate::tensors;
-
-/// Frames of a slice that are counted on before there is a plan.
-const SLICE: usize = 16;
-
-/// The encoder has a third of the work and of the memory; more of it if that is too little.
-const SHARES: [(u64, u64); 3] = [(1, 3), (1, 2), (2, 3)];
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -45,6 +37,8 @@ struct Report {
     source: Option<Source>,
     notes: Vec<String>,
     plans: Vec<Plan>,
+    /// What `--ram` counts.
+    total: Total,
     summary: Summary,
 }
 
@@ -76,7 +70,8 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
         _ => drop(destination::check_frames(&args.output, &args.input, args.yes, out)?),
     }
-    let tools = Lazy::new(&args.media, &cancel, interrupt);
+    let threads = plan::threads(&args.memory, true)?;
+    let tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out.screen());
     let network = Network::open(args, out, &cancel)?;
     progress.about(About {
@@ -85,7 +80,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         input: args.input.display().to_string(),
         output: args.output.display().to_string(),
     });
-    let run = Run { args, out, network, progress, tools };
+    let run = Run { args, out, network, progress, tools, threads };
     match command {
         VaeCommand::Roundtrip(_) => run.roundtrip(),
         VaeCommand::Encode(_) => run.encode(),
@@ -99,6 +94,8 @@ struct Run<'a> {
     network: Network<'a>,
     progress: Progress,
     tools: Lazy<'a>,
+    /// Of each child.
+    threads: usize,
 }
 
 impl Run<'_> {
@@ -119,17 +116,21 @@ impl Run<'_> {
         let goal = Goal { path: &args.output, format: &shown, counted: opened.counted, overwrite: args.yes };
         notes.extend(media.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
-        let budget = self.budget(&geometry)?;
         let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
-        let plans = plan_both(&encoder, &decoder, &budget, &args.memory.wish()?)?;
+        let search = self.search(opened.probe.as_ref(), Some(&shown));
+        let (mut first, mut second) = (encoder.planner(), decoder.planner());
+        let (plans, budget, held) = search
+            .run(Some(&geometry), |budget, wish| Planner::both(&mut first, &mut second, budget, wish))?;
+        drop((first, second));
+        let total = Total::of(&plans, budget.is_apart(), held);
         let [first, second] = divide(&budget, &plans);
         encoder.settings.recovery = Some(Recovery::new(&self.network.backend, first));
         decoder.settings.recovery = Some(Recovery::new(&self.network.backend, second));
         let (sink, more) =
             media.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
-        self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
+        self.announce(&plans, budget.is_apart(), &total, &format, opened.counted, &notes);
         let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
         let clamp = !self.network.is_identity();
         let progress = &mut self.progress;
@@ -142,6 +143,7 @@ impl Run<'_> {
             Some(Source { format, frames_estimated: estimated }),
             notes,
             plans.into(),
+            total,
         )
     }
 
@@ -167,11 +169,14 @@ impl Run<'_> {
         let latents = clip.frames().div_ceil(4) as u64 * height * width * self.network.latent() as u64 * 4;
         notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
-        let budget = self.budget(&geometry)?;
-        let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
+        let search = self.search(opened.probe.as_ref(), None);
+        let mut planner = task.planner();
+        let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+        drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
-        self.announce(&plans, budget.is_apart(), &geometry, &format, opened.counted, &notes);
+        let total = Total::of(&plans, budget.is_apart(), held);
+        self.announce(&plans, budget.is_apart(), &total, &format, opened.counted, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
@@ -184,6 +189,7 @@ impl Run<'_> {
             Some(Source { format, frames_estimated: estimated }),
             notes,
             plans.into(),
+            total,
         )
     }
 
@@ -210,18 +216,21 @@ impl Run<'_> {
         let (probe, mut notes) = self.streams(&file)?;
         notes.extend(media.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
         let mut task = self.network.task(Direction::Decode, clip, false);
-        let budget = self.budget(&geometry)?;
-        let plan = task.planner().plan(&budget, &args.memory.wish()?)?;
+        let search = self.search(None, Some(&format));
+        let mut planner = task.planner();
+        let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+        drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
+        let total = Total::of(&plans, budget.is_apart(), held);
         let (sink, more) = media.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
-        self.announce(&plans, budget.is_apart(), &geometry, &format, true, &notes);
+        self.announce(&plans, budget.is_apart(), &total, &format, true, &notes);
         let progress = &mut self.progress;
         let half = Half { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
         let done = decode(&file, sink, half, clamp, &mut |event| follow(progress, &event))?;
-        self.report(&done, geometry, None, notes, plans.into())
+        self.report(&done, geometry, None, notes, plans.into(), total)
     }
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
@@ -261,17 +270,31 @@ impl Run<'_> {
         Ok((Some(probe), notes))
     }
 
-    /// What the networks may use, beside frames on their way.
-    fn budget(&self, geometry: &Geometry) -> Result<Budget, CliError> {
-        let held = held_bytes(geometry, SLICE);
-        devices::budget(&self.network.backend, &self.args.memory, self.args.vram, held)
+    /// Looks for plans beside ffmpeg, which decodes `from` and encodes what is `shown`.
+    fn search(&self, from: Option<&Probe>, shown: Option<&Format>) -> Search<'_> {
+        let args = self.args;
+        let decodes = from.map_or(0, |probe| {
+            let video = &probe.video;
+            appetite::decoder(&video.codec, video.width * video.height, self.threads)
+        });
+        let encoder = shown.and_then(|format| {
+            let name = args.media.encoder(&args.output, format, from)?;
+            Some(appetite::encoder(&name, format.width * format.height, self.threads))
+        });
+        Search {
+            backend: self.network.backend,
+            memory: &args.memory,
+            vram: args.vram,
+            room: Room { real: true, output: Some(&args.output) },
+            children: decodes.saturating_add(encoder.unwrap_or(0)),
+        }
     }
 
     fn announce(
         &mut self,
         plans: &[Plan],
         apart: bool,
-        geometry: &Geometry,
+        total: &Total,
         format: &Format,
         counted: bool,
         notes: &[String],
@@ -280,18 +303,13 @@ impl Run<'_> {
             self.out.say(format_args!("note: {note}"));
         }
         let mut work = Vec::new();
-        // Slices of 0 frames are clips in one piece.
-        let slice = |p: &Plan| if p.how.slice == 0 { p.job.clip.frames() } else { p.how.slice };
-        let slice = plans.iter().map(slice).max().unwrap_or(SLICE);
-        let mut planned =
-            memory::process(devices::has_memory(&self.network.backend)) + held_bytes(geometry, slice);
         for p in plans {
             self.out.say(plan::describe(p, apart).trim_end());
-            planned += plan::host_bytes(p, apart);
-            let macs = (p.work.macs + p.work.attention_macs) as f64 / p.job.clip.frames() as f64;
+            let macs = p.work.macs.saturating_add(p.work.attention_macs) as f64 / p.job.clip.frames() as f64;
             work.push((p.job.direction.name(), macs.max(1.0)));
         }
-        self.progress.plan(planned, &work);
+        self.out.say(total.describe());
+        self.progress.plan(total.ram(), &work);
         for (phase, _) in &work {
             match (format.frames, counted) {
                 (Some(n), true) => self.progress.phase(phase, Some(n)),
@@ -309,8 +327,17 @@ impl Run<'_> {
         source: Option<Source>,
         notes: Vec<String>,
         plans: Vec<Plan>,
+        total: Total,
     ) -> Result<(), CliError> {
+        let (took, reserved) = (self.tools.children_peak(), total.children());
         let Run { args, out, mut progress, .. } = self;
+        if took > reserved {
+            progress.warn(&format!(
+                "ffmpeg took {} where {} were reserved: the run took more than --ram by that; allow it with a smaller --ram",
+                bytes(took),
+                bytes(reserved)
+            ));
+        }
         progress.advance("finish", 0, done.finishing);
         let report = Report {
             input: args.input.display().to_string(),
@@ -322,6 +349,7 @@ impl Run<'_> {
             source,
             notes,
             plans,
+            total,
             summary: progress.finish(),
         };
         // Where stdout carries the frames, the summary is for people only.
@@ -332,21 +360,6 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-/// Plans for two halves that are there at the same time: the encoder gets a share, the decoder what is left.
-fn plan_both(encoder: &Task, decoder: &Task, budget: &Budget, wish: &Wish) -> Result<[Plan; 2], EngineError> {
-    let (mut first, mut second) = (encoder.planner(), decoder.planner());
-    let mut both = |(part, of): (u64, u64)| {
-        let encode = first.plan(&share(budget, part, of), wish)?;
-        let decode = second.plan(&less(budget, &encode), wish)?;
-        Ok([encode, decode])
-    };
-    let refused = match both(SHARES[0]) {
-        Ok(plans) => return Ok(plans),
-        Err(error) => error,
-    };
-    SHARES[1..].iter().find_map(|share| both(*share).ok()).ok_or(refused)
 }
 
 /// The frames of the input, which a file gives again if the device is lost.
@@ -370,23 +383,6 @@ fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, CliError
 /// A stranger's words without what would move the cursor.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// What each of two halves may use when it is planned anew: what it has, and half of what is left.
-fn divide(budget: &Budget, [encode, decode]: &[Plan; 2]) -> [Budget; 2] {
-    let rest = |plan: &Plan, other: &Plan| {
-        let left = share(&less(&less(budget, plan), other), 1, 2);
-        let peaks = plan.peaks;
-        match left {
-            Budget::Shared { ram, disk } => {
-                Budget::Shared { ram: ram + peaks.device + peaks.host, disk: disk + peaks.disk }
-            }
-            Budget::Apart { vram, ram, disk } => {
-                Budget::Apart { vram: vram + peaks.device, ram: ram + peaks.host, disk: disk + peaks.disk }
-            }
-        }
-    };
-    [rest(encode, decode), rest(decode, encode)]
 }
 
 /// Tells what the input was like, once all of it was read.
@@ -413,32 +409,8 @@ fn follow(progress: &mut Progress, event: &Event<'_>) {
 /// The clip to plan for, and whether only its source knows where it ends.
 fn clip(geometry: &Geometry, frames: Option<usize>, counted: bool) -> Result<(Clip, bool), CliError> {
     let [width, height] = geometry.padded;
-    let frames = frames.unwrap_or(1).max(1);
+    // Without a count the container's word is a hint, and it may claim any length.
+    let frames = frames.unwrap_or(1).clamp(1, MAX_FRAMES - 3);
     let clip = Clip::new((frames - 1).next_multiple_of(4) + 1, height, width);
     Ok((clip.map_err(|source| CliError::Sizes { source })?, !counted))
-}
-
-fn share(budget: &Budget, part: u64, of: u64) -> Budget {
-    match *budget {
-        Budget::Shared { ram, disk } => Budget::Shared { ram: ram / of * part, disk: disk / of * part },
-        Budget::Apart { vram, ram, disk } => {
-            Budget::Apart { vram: vram / of * part, ram: ram / of * part, disk: disk / of * part }
-        }
-    }
-}
-
-/// What is left when `plan` has taken its part.
-fn less(budget: &Budget, plan: &Plan) -> Budget {
-    let peaks = plan.peaks;
-    match *budget {
-        Budget::Shared { ram, disk } => Budget::Shared {
-            ram: ram.saturating_sub(peaks.device + peaks.host),
-            disk: disk.saturating_sub(peaks.disk),
-        },
-        Budget::Apart { vram, ram, disk } => Budget::Apart {
-            vram: vram.saturating_sub(peaks.device),
-            ram: ram.saturating_sub(peaks.host),
-            disk: disk.saturating_sub(peaks.disk),
-        },
-    }
 }

@@ -9,6 +9,7 @@ mod blend;
 mod checkpoint;
 mod course;
 mod error;
+mod folder;
 mod guard;
 mod io;
 mod measure;
@@ -20,6 +21,7 @@ mod task;
 
 pub use checkpoint::Pace;
 pub use error::EngineError;
+pub use folder::in_memory;
 pub use guard::{Guarded, Lane, Recovery};
 pub use io::{Event, Memory, Sink, SinkError, Source, SourceError, Summary};
 pub use measure::{Planner, device_sizing};

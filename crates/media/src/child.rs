@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::MediaError;
+use crate::resident::Gauge;
 pub(crate) use crate::watched::{FromChild, ToChild, Watched, plain};
 use crate::watched::{Shared, lock};
 
@@ -72,6 +73,7 @@ pub struct Tools {
     ffprobe: Tool,
     stop: Stop,
     children: Children,
+    gauge: Gauge,
 }
 
 /// One of the two programs.
@@ -103,8 +105,13 @@ impl Tools {
     pub fn find_apart(ffmpeg: Option<&Path>, ffprobe: Option<&Path>, stop: Stop) -> Result<Self, MediaError> {
         let ffmpeg = ffmpeg.map_or_else(|| PathBuf::from("ffmpeg"), Path::to_owned);
         let places = ffprobe.map_or_else(|| beside(&ffmpeg), |path| vec![path.to_owned()]);
-        let mut tools =
-            Tools { ffmpeg: Tool::default(), ffprobe: Tool::default(), stop, children: Children::default() };
+        let mut tools = Tools {
+            ffmpeg: Tool::default(),
+            ffprobe: Tool::default(),
+            stop,
+            children: Children::default(),
+            gauge: Gauge::default(),
+        };
         tools.ffmpeg = tools.ask_version(ffmpeg)?;
         let mut found = Err(MediaError::NoTool { program: "ffprobe".into(), reason: String::new() });
         for place in places {
@@ -149,6 +156,11 @@ impl Tools {
     /// What stops the children of these tools.
     pub fn stopper(&self) -> &Stop {
         &self.stop
+    }
+
+    /// The most memory that all children together held so far.
+    pub fn children_peak(&self) -> u64 {
+        self.gauge.most()
     }
 
     /// Ends all children now: for a process that has to end itself without going back.
@@ -254,7 +266,7 @@ impl Tools {
     }
 
     fn watched(&self, command: Command, what: &'static str, patience: u64) -> Result<Watched, MediaError> {
-        let watched = Watched::spawn(command, what, patience, self.stop.clone())?;
+        let watched = Watched::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);
         children.push(Arc::downgrade(watched.shared()));
@@ -318,7 +330,8 @@ mod tests {
             std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
             let tool = Tool { program, ..Tool::default() };
-            Tools { ffmpeg: tool.clone(), ffprobe: tool, stop: Stop::never(), children: Children::default() }
+            let (children, gauge) = (Children::default(), Gauge::default());
+            Tools { ffmpeg: tool.clone(), ffprobe: tool, stop: Stop::never(), children, gauge }
         };
         let slow = "for i in 1 2 3 4 5; do echo frame=$i; echo progress=continue; sleep 0.5; done";
         assert_eq!(tools(slow).count_within(&[], 2).unwrap().0, 5);

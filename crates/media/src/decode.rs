@@ -28,6 +28,8 @@ pub struct ReadOptions {
     pub exr: bool,
     /// Use what a decoder can make of damaged files.
     pub keep_damaged: bool,
+    /// Threads of the decoder, which its memory depends on; `None` for as many as ffmpeg likes.
+    pub threads: Option<usize>,
 }
 
 /// A file on its way through a decoder.
@@ -82,6 +84,9 @@ impl Decoder {
             ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();
         if let Some(decoder) = video.decoder {
             args.extend(["-c:v", decoder].map(Into::into));
+        }
+        if let Some(threads) = options.threads {
+            args.extend(["-threads".into(), OsString::from(threads.to_string())]);
         }
         args.extend(opened(&path));
         args.extend(["-map".into(), OsString::from(format!("0:{}", video.index))]);

@@ -8,6 +8,7 @@
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
 //! that no default of another program changes a colour. Timestamps travel with the frames.
 
+pub mod appetite;
 mod child;
 mod clip;
 mod colour;
@@ -23,6 +24,7 @@ mod kind;
 mod nut;
 pub mod place;
 mod probe;
+mod resident;
 mod sequence;
 mod target;
 mod watched;
@@ -39,6 +41,7 @@ pub use hdr::{Hdr, MasterDisplay};
 pub use kind::{Container, OutputKind};
 pub use nut::TimeBase;
 pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
+pub use resident::resident;
 pub use sequence::{PictureInfo, PictureWriter, Pictures};
-pub use target::WriteOptions;
+pub use target::{WriteOptions, encoder_name};
 pub use y4m::{Y4mReader, Y4mWriter};

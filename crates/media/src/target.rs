@@ -25,6 +25,8 @@ pub struct WriteOptions {
     pub no_audio: bool,
     /// Replace a file that is there.
     pub overwrite: bool,
+    /// Threads of the encoder, which its memory depends on; `None` for as many as it likes.
+    pub threads: Option<usize>,
 }
 
 /// An output that was decided on.
@@ -113,6 +115,9 @@ pub(crate) fn settle(
         colour.range.value = "tv".into();
     }
     extra_options(&mut encoder, container, format, options);
+    if let Some(threads) = options.threads.filter(|_| !encoder.iter().any(|w| w.starts_with("-threads"))) {
+        encoder.extend(["-threads:v:0".to_owned(), threads.to_string()]);
+    }
     let mut streams = Vec::new();
     if let Some(probe) = from {
         streams = copied(path, container, probe, options, &mut notes)?;
@@ -121,6 +126,16 @@ pub(crate) fn settle(
     let coding = colour.coding().map_err(unknown)?;
     let tags = colour.options().map_err(unknown)?.iter().flat_map(|(flag, word)| [*flag, *word]).collect();
     Ok(Target { muxer: container.muxer(), layout, pixel_format, coding, tags, encoder, streams, notes })
+}
+
+/// The encoder that a file of this name gets.
+pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options: &WriteOptions) -> String {
+    let words = match (&options.video, options.lossless) {
+        (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
+        (None, true) => words(&["ffv1"]),
+        (None, false) => container(path).map_or_else(Vec::new, |c| default_encoder(c, format, from)),
+    };
+    words.into_iter().next().unwrap_or_default()
 }
 
 fn words(list: &[&str]) -> Vec<String> {

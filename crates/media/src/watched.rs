@@ -15,12 +15,16 @@ use std::time::{Duration, Instant};
 
 use crate::child::Stop;
 use crate::error::MediaError;
+use crate::resident::Gauge;
 
 /// How often a waiting thread looks up.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How long anything is waited for once the child is gone.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Ticks between two looks at the memory of a child.
+const LOOK: u32 = 10;
 
 /// Lines of complaint that are kept.
 const LINES: usize = 24;
@@ -37,6 +41,7 @@ pub(crate) struct Shared {
     stalled: AtomicBool,
     over: AtomicBool,
     stop: Stop,
+    gauge: Gauge,
 }
 
 struct Held {
@@ -251,6 +256,7 @@ impl Watched {
         what: &'static str,
         patience: u64,
         stop: Stop,
+        gauge: Gauge,
     ) -> Result<Self, MediaError> {
         let patience = patience.min(stop.patience());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -270,6 +276,7 @@ impl Watched {
             stalled: AtomicBool::new(false),
             over: AtomicBool::new(false),
             stop,
+            gauge,
         });
         let watcher = {
             let shared = Arc::clone(&shared);
@@ -371,7 +378,20 @@ fn pipe<P: End>(end: P, shared: &Arc<Shared>) -> io::Result<Pipe<P>> {
 
 /// Ends the child when it is time to.
 fn watch(shared: &Shared, patience: Duration) {
-    while !shared.over.load(Ordering::Relaxed) {
+    // A child leads a process group of its own.
+    let group = lock(&shared.child).child.id();
+    watch_group(shared, patience, group);
+    shared.gauge.forget(group);
+}
+
+fn watch_group(shared: &Shared, patience: Duration, group: u32) {
+    for tick in 0u32.. {
+        if shared.over.load(Ordering::Relaxed) {
+            return;
+        }
+        if tick % LOOK == LOOK - 1 {
+            shared.gauge.sample(group);
+        }
         let late = lock(&shared.waiting).is_some_and(|since| since.elapsed() > patience);
         if late {
             shared.stalled.store(true, Ordering::Relaxed);
@@ -452,7 +472,7 @@ mod tests {
     fn shell(script: &str, patience: u64, stop: &Stop) -> Watched {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::piped());
-        Watched::spawn(command, "sh", patience, stop.clone()).unwrap()
+        Watched::spawn(command, "sh", patience, stop.clone(), Gauge::default()).unwrap()
     }
 
     fn read(watched: &mut Watched) -> Vec<u8> {

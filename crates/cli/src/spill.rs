@@ -1,0 +1,83 @@
+//! Where the spill file goes: a folder on a disk. One in memory would hold what there is no memory for.
+
+use std::path::{Path, PathBuf};
+
+use remaster_engine::in_memory;
+
+use crate::cache;
+use crate::error::CliError;
+
+/// The folder of the spill file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spill {
+    pub(crate) folder: PathBuf,
+    /// Nothing may be spilled: every folder is in memory.
+    pub(crate) none: bool,
+    /// For people.
+    pub(crate) note: Option<String>,
+}
+
+/// The folder that was `given`, else the first one on a disk: the system's for temporary files, that of the output, and
+/// the user's cache.
+pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spill, CliError> {
+    if let Some(folder) = given {
+        usable(folder)?;
+        let note = in_memory(folder).then(|| {
+            format!("--spill {} is in memory: the spill file counts on top of --ram", folder.display())
+        });
+        return Ok(Spill { folder: folder.to_owned(), none: false, note });
+    }
+    let beside = output.map(|path| match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let folders = [Some(std::env::temp_dir()), beside, cache::folder().map(Path::to_owned)];
+    Ok(first_on_disk(folders.into_iter().flatten(), &in_memory, &|folder| usable(folder).is_ok()))
+}
+
+fn first_on_disk(
+    folders: impl Iterator<Item = PathBuf>,
+    in_memory: &dyn Fn(&Path) -> bool,
+    usable: &dyn Fn(&Path) -> bool,
+) -> Spill {
+    let mut first = None;
+    for folder in folders {
+        if usable(&folder) && !in_memory(&folder) {
+            return Spill { folder, none: false, note: None };
+        }
+        first.get_or_insert(folder);
+    }
+    let note = "no folder on a disk was found for the spill file, so none is used; name one with --spill";
+    Spill { folder: first.unwrap_or_default(), none: true, note: Some(note.into()) }
+}
+
+/// An error unless files can be made in a folder.
+fn usable(folder: &Path) -> Result<(), CliError> {
+    remaster_engine::SpillFile::create(folder, 0).map(|_| ()).map_err(CliError::Engine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_folder_on_a_disk_is_taken_and_memory_never_unasked() {
+        let choose = |memory: &[&str], broken: &[&str]| {
+            let is = |list: &[&str], folder: &Path| list.iter().any(|n| Path::new(n) == folder);
+            let folders = ["/tmp", "/out", "/cache"].map(PathBuf::from).into_iter();
+            first_on_disk(folders, &|f| is(memory, f), &|f| !is(broken, f))
+        };
+        assert_eq!(choose(&[], &[]).folder, Path::new("/tmp"));
+        assert_eq!(choose(&["/tmp"], &[]).folder, Path::new("/out"));
+        assert_eq!(choose(&["/tmp"], &["/out"]).folder, Path::new("/cache"));
+        let none = choose(&["/tmp", "/out", "/cache"], &[]);
+        assert!(none.none && none.note.is_some_and(|n| n.contains("--spill")));
+    }
+
+    #[test]
+    fn a_folder_that_was_named_must_be_there() {
+        assert!(choose(Some(Path::new("/nowhere/at/all")), None).is_err());
+        let here = std::env::temp_dir();
+        assert_eq!(choose(Some(&here), None).map(|s| s.folder).ok(), Some(here));
+    }
+}
