@@ -21,6 +21,11 @@ pub(super) fn coefficients(stats: &[f32], gamma: &[f32], beta: &[f32], scale: &m
     }
 }
 
+/// A variance that rounding made negative is zero. Unlike `max`, this keeps what is not a number.
+pub(super) fn not_below_zero(v: f64) -> f64 {
+    if v < 0.0 { 0.0 } else { v }
+}
+
 /// Sums of one row, channel by channel in f64: one fixed order, and the cancellation in
 /// `sum(x^2) - n mean^2` is far below f32.
 struct ChannelSums<'a> {
@@ -169,7 +174,7 @@ impl Cpu {
                 let square: f64 = squares[g * wide..(g + 1) * wide].iter().sum();
                 let mean = total / (shape.w * wide) as f64;
                 pair[0] = mean as f32;
-                pair[1] = (square - total * mean).max(0.0) as f32;
+                pair[1] = not_below_zero(square - total * mean) as f32;
             }
         });
         Ok(())
