@@ -162,6 +162,7 @@ impl CliError {
                     EngineError::Plan(PlanError::Slice { .. } | PlanError::Tile { .. }) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
                     EngineError::Compute(_) | EngineError::Spill { .. } => 5,
+                    EngineError::NotFinite { .. } => 6,
                     _ => 3,
                 }
             }

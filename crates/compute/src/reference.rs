@@ -16,6 +16,8 @@ use crate::weight::{Part, Weight, WeightSpec};
 /// Computes with naive loops. Copies its operands to vectors first: it is for tests, not for people.
 pub struct Reference {
     host: HostMemory,
+    /// See `Ops::first_spoiled`.
+    spoiled: Option<String>,
 }
 
 /// Sizes of this backend: weights as f32, no scratch in the arena.
@@ -34,7 +36,7 @@ impl Sizing for ReferenceSizing {
 impl Reference {
     /// With an arena of `cap` bytes.
     pub fn new(cap: u64) -> Result<Self, ComputeError> {
-        Ok(Reference { host: HostMemory::new(cap)? })
+        Ok(Reference { host: HostMemory::new(cap)?, spoiled: None })
     }
 
     fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
@@ -180,6 +182,10 @@ impl Ops for Reference {
 
     fn wait(&mut self) -> Result<(), ComputeError> {
         Ok(())
+    }
+
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        Ok(self.spoiled.take())
     }
 
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
@@ -332,6 +338,9 @@ impl Ops for Reference {
             let variance = squares / (d.count * h) as f64;
             out.push(mean as f32);
             out.push((1.0 / (variance + f64::from(d.eps)).sqrt()) as f32);
+        }
+        if self.spoiled.is_none() && out.iter().any(|v| !v.is_finite()) {
+            self.spoiled = Some(d.name.to_owned());
         }
         self.host.write_all("combine_sums", &d.output, &out)
     }

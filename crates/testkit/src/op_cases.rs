@@ -533,7 +533,7 @@ impl Run<'_> {
         let count = shape.w * shape.c / groups;
         // A large eps keeps frames of one value, whose variance is rounding, comparable.
         let output = self.guarded[stats].view();
-        self.ops.combine_sums(&CombineDesc { sums: all.view(), count, eps: 1e-2, output })?;
+        self.ops.combine_sums(&CombineDesc { name: "case", sums: all.view(), count, eps: 1e-2, output })?;
         let y = self.guard("output", shape, self.dtype, &rows)?;
         let (stats, output) = (self.guarded[stats].view(), self.guarded[y].view());
         self.ops.normalize(&NormalizeDesc { input, stats, affine: &affine, silu, output })

@@ -180,7 +180,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn combine_now(&self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
         const OP: &str = "combine_sums";
         let sums = self.host.pixels(OP, "row sums", &d.sums)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
@@ -202,6 +202,9 @@ impl Cpu {
                 }
                 out[0] = mean as f32;
                 out[1] = (1.0 / (squares / n + f64::from(d.eps)).sqrt()) as f32;
+            }
+            if self.spoiled.is_none() && out.iter().any(|v| !v.is_finite()) {
+                self.spoiled = Some(d.name.to_owned());
             }
         }
         Ok(())
