@@ -189,7 +189,10 @@ mod tests {
         for (a, b) in ends.iter().flat_map(|a| ends.map(|b| (*a, b))) {
             let view = tensor.view().frames(1..3).frames(a..b).rows(a..b);
             let (frames, rows) = (view.first_frame()..view.first_frame() + view.shape().t, view.row_range());
-            assert!(frames.start >= 1 && frames.end <= 3 && frames.start <= frames.end, "{a}..{b}: {frames:?}");
+            assert!(
+                frames.start >= 1 && frames.end <= 3 && frames.start <= frames.end,
+                "{a}..{b}: {frames:?}"
+            );
             assert!(rows.start >= 10 && rows.end <= 15 && rows.start <= rows.end, "{a}..{b}: {rows:?}");
         }
         assert_eq!(tensor.view().frames(1..2).rows(11..13).shape(), Shape::new(1, 2, 2, 2));

@@ -90,7 +90,9 @@ pub enum EngineError {
 /// What to try when a value is not finite.
 fn advice(dtype: DType) -> &'static str {
     match dtype {
-        DType::F16 => "f16 ends at 65504: use --dtype bf16; if that fails too, run `remaster models verify FILE`",
+        DType::F16 => {
+            "f16 ends at 65504: use --dtype bf16; if that fails too, run `remaster models verify FILE`"
+        }
         DType::Bf16 | DType::F32 => {
             "check the weights with `remaster models verify FILE`, and this machine with `remaster doctor`"
         }

@@ -722,6 +722,72 @@ pub fn distance(a: &Output, b: &Output) -> f32 {
     a.values.iter().zip(&b.values).map(far).fold(0.0, f32::max)
 }
 
+/// Cases with the widths of the real network, few pixels each. Weights of 512 channels take another path through the
+/// convolution than those that fit a cache.
+pub fn wide() -> Vec<Case> {
+    let conv = ConvCase {
+        input: Shape::new(1, 5, 6, 512),
+        cout: 512,
+        kernel: [3; 3],
+        stride: [1; 3],
+        padding: Padding::all(1),
+        continued: true,
+        carry: true,
+        prologue: 32,
+        silu: true,
+        accumulate: true,
+        shortcut: 0,
+        sums: 32,
+    };
+    let narrower = ConvCase {
+        input: Shape::new(2, 4, 5, 256),
+        cout: 128,
+        accumulate: false,
+        shortcut: 256,
+        continued: false,
+        ..conv.clone()
+    };
+    let down = ConvCase {
+        input: Shape::new(1, 8, 9, 256),
+        cout: 256,
+        stride: [1, 2, 2],
+        padding: Padding { top: 0, bottom: 1, left: 0, right: 1 },
+        prologue: 0,
+        accumulate: false,
+        ..conv.clone()
+    };
+    let flat = ConvCase { input: Shape::new(2, 3, 50, 128), cout: 3, sums: 0, ..narrower.clone() };
+    let flat = ConvCase { shortcut: 0, ..flat };
+    let upsample = |c, time| Op::Upsample {
+        shape: Shape::new(1, 2, 2, c),
+        cout: c,
+        time,
+        continued: true,
+        second: false,
+        carry: true,
+        groups: 32,
+    };
+    let ops = [
+        Op::Conv(conv),
+        Op::Conv(narrower),
+        Op::Conv(down),
+        Op::Conv(flat),
+        upsample(256, false),
+        upsample(128, true),
+        Op::Norm { shape: Shape::new(2, 4, 5, 512), groups: 32, silu: true },
+        Op::Linear { shape: Shape::new(1, 5, 7, 512), cout: 512, accumulate: true, groups: 32 },
+        Op::Attention { shape: Shape::new(1, 16, 17, 512), heads: 1 },
+        Op::Attention { shape: Shape::new(1, 9, 15, 256), heads: 2 },
+    ];
+    let dtypes = [DType::F32, DType::Bf16, DType::F16];
+    let cases = ops.into_iter().enumerate().flat_map(|(i, op)| {
+        // f32 always, the other two in turn.
+        [dtypes[0], dtypes[1 + i % 2]].map(|dtype| (dtype, op.clone()))
+    });
+    let seeds = 70_000..;
+    cases.zip(seeds).map(|((dtype, op), seed)| Case { seed, dtype, op, poison: None }).collect()
+}
+
 /// The cases of a seed with a bad value, in every operand in turn; in the last ones it is nowhere.
 pub fn poisoned(seed: u64) -> impl Iterator<Item = Case> {
     let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
