@@ -208,6 +208,7 @@ impl CliError {
                     ) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,
                     EngineError::Compute(_) => 5,
+                    EngineError::NotFinite { .. } => 6,
                     _ => 3,
                 }
             }

@@ -157,8 +157,9 @@ impl HostMemory {
         let frames = if pixels.rows == 0 { 0 } else { pixels.frames };
         Ok((0..frames).map(move |t| {
             let from = pixels.row_ptr(t, pixels.first_row);
-            // SAFETY: rows of a view that lies inside this memory; `&mut self` is held by the iterator, and
-            // frames do not overlap.
+            // SAFETY: rows of a view, which lies inside its tensor, which lies inside its buffer (`View`,
+            // `Tensor::new`), which is of this memory (`address`); `&mut self` is held by the iterator, and frames
+            // do not overlap.
             unsafe { std::slice::from_raw_parts_mut(from, pixels.rows * bytes) }
         }))
     }
@@ -202,8 +203,8 @@ impl Pixels {
     pub(crate) unsafe fn load(&self, frame: usize, row: usize, out: &mut [f32]) {
         assert_eq!(out.len(), self.row);
         let from = self.row_ptr(frame, row);
-        // SAFETY: the row lies inside the buffer (checked above and when the view was made); the caller
-        // keeps it alive and unwritten.
+        // SAFETY: `row_ptr` checks that the row lies in the view, `View` keeps inside its tensor and `Tensor::new`
+        // inside its buffer; the caller keeps it alive and unwritten.
         let bytes = unsafe { std::slice::from_raw_parts(from, self.row * self.dtype.bytes()) };
         dtype::decode(self.dtype, bytes, out);
     }

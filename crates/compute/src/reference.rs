@@ -16,6 +16,8 @@ use crate::weight::{Part, Weight, WeightSpec};
 /// Computes with naive loops. Copies its operands to vectors first: it is for tests, not for people.
 pub struct Reference {
     host: HostMemory,
+    /// See `Ops::first_spoiled`.
+    spoiled: Option<String>,
 }
 
 /// Sizes of this backend: weights as f32, no scratch in the arena.
@@ -34,7 +36,7 @@ impl Sizing for ReferenceSizing {
 impl Reference {
     /// With an arena of `cap` bytes.
     pub fn new(cap: u64) -> Result<Self, ComputeError> {
-        Ok(Reference { host: HostMemory::new(cap)? })
+        Ok(Reference { host: HostMemory::new(cap)?, spoiled: None })
     }
 
     fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
@@ -118,13 +120,13 @@ fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>
     for (dt, dy, dx) in triples(kt, kh, kw) {
         let row = (y * work.stride[1] + dy).wrapping_sub(work.padding.top);
         let column = (x * work.stride[2] + dx).wrapping_sub(work.padding.left);
-        if row >= work.h_in || column >= work.w_in {
-            continue;
-        }
+        let inside = row < work.h_in && column < work.w_in;
         // Frame of `prefix ++ input`.
         let frame = t * work.stride[0] + dt;
         for i in 0..work.cin {
             let value = match (frame.checked_sub(work.prefix), carried) {
+                // Zeros around the frame are multiplied too: not a number times zero is not a number.
+                _ if !inside => 0.0,
                 (Some(frame), _) => input.at(frame, row, column, i),
                 (None, Some(tail)) => tail.at(frame, row, column, i),
                 (None, None) => input.at(0, row, column, i),
@@ -180,6 +182,10 @@ impl Ops for Reference {
 
     fn wait(&mut self) -> Result<(), ComputeError> {
         Ok(())
+    }
+
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        Ok(self.spoiled.take())
     }
 
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
@@ -275,11 +281,9 @@ impl Ops for Reference {
                 let mut sums: Vec<f64> = bias.iter().map(|b| f64::from(*b)).collect();
                 for (dt, dy, dx) in triples(3, 3, 3) {
                     let (y, x) = ((y + dy).wrapping_sub(1), (x + dx).wrapping_sub(1));
-                    if y >= rows || x >= columns {
-                        continue;
-                    }
+                    let inside = y < rows && x < columns;
                     for m in 0..mid {
-                        let value = fine((t + dt) as isize - 2, y, x, m);
+                        let value = if inside { fine((t + dt) as isize - 2, y, x, m) } else { 0.0 };
                         for (o, sum) in sums.iter_mut().enumerate() {
                             *sum += value * f64::from(kernel[((o * mid + m) * 9 + dt * 3 + dy) * 3 + dx]);
                         }
@@ -334,6 +338,9 @@ impl Ops for Reference {
             let variance = squares / (d.count * h) as f64;
             out.push(mean as f32);
             out.push((1.0 / (variance + f64::from(d.eps)).sqrt()) as f32);
+        }
+        if self.spoiled.is_none() && out.iter().any(|v| !v.is_finite()) {
+            self.spoiled = Some(d.name.to_owned());
         }
         self.host.write_all("combine_sums", &d.output, &out)
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::arena::Buffer;
 use crate::dtype::DType;
+use crate::error::{ComputeError, ensure};
 
 /// Frames, rows, columns, channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,11 +66,13 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Gives a buffer its meaning; `buffer` holds at least `shape.bytes(dtype)` bytes.
-    pub(crate) fn new(buffer: Buffer, dtype: DType, shape: Shape, band: Band) -> Self {
-        debug_assert!(buffer.bytes() >= shape.bytes(dtype));
-        debug_assert!(band.first + shape.h <= band.height);
-        Tensor { buffer, dtype, shape, band }
+    /// Gives a buffer its meaning, if it holds as many bytes and the rows lie in the frame.
+    pub(crate) fn new(buffer: Buffer, dtype: DType, shape: Shape, band: Band) -> Result<Self, ComputeError> {
+        let last = band.first.saturating_add(shape.h);
+        ensure(last <= band.height, "alloc", "last row", last, band.height)?;
+        let bytes = shape.bytes(dtype);
+        ensure(buffer.bytes() >= bytes, "alloc", "bytes", buffer.bytes(), bytes)?;
+        Ok(Tensor { buffer, dtype, shape, band })
     }
 
     /// The memory behind it.
@@ -98,7 +101,8 @@ impl Tensor {
     }
 }
 
-/// Some frames and some rows of a tensor. Rows are absolute numbers in the frame.
+/// Some frames and some rows of a tensor. Rows are absolute numbers in the frame. A view never reaches beyond
+/// its tensor: `unsafe` code rests on that.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     tensor: &'a Tensor,
@@ -106,19 +110,24 @@ pub struct View<'a> {
     rows: Range<usize>,
 }
 
+/// What `range` and `whole` have in common; empty if nothing.
+fn within(range: Range<usize>, whole: &Range<usize>) -> Range<usize> {
+    let start = range.start.clamp(whole.start, whole.end);
+    start..range.end.clamp(start, whole.end)
+}
+
 impl<'a> View<'a> {
-    /// Narrows to frames `range` of this view.
+    /// Narrows to frames `range` of this view. Frames that it does not have are left out; the op that is given
+    /// too few says so.
     pub fn frames(self, range: Range<usize>) -> Self {
-        let start = self.frames.start + range.start;
-        let end = self.frames.start + range.end;
-        debug_assert!(end <= self.frames.end && start <= end);
-        View { frames: start..end, ..self }
+        let first = self.frames.start;
+        let frames = within(first.saturating_add(range.start)..first.saturating_add(range.end), &self.frames);
+        View { frames, ..self }
     }
 
-    /// Narrows to the absolute rows `range`.
+    /// Narrows to the absolute rows `range`. Rows that it does not have are left out, as in `frames`.
     pub fn rows(self, range: Range<usize>) -> Self {
-        debug_assert!(range.start >= self.rows.start && range.end <= self.rows.end);
-        View { rows: range, ..self }
+        View { rows: within(range, &self.rows), ..self }
     }
 
     /// The tensor looked at.
@@ -160,5 +169,43 @@ impl<'a> View<'a> {
     /// Whether all rows of the frame are seen.
     pub fn is_whole(&self) -> bool {
         self.rows == (0..self.height())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arena;
+
+    fn tensor(bytes: u64, shape: Shape, band: Band) -> Result<Tensor, ComputeError> {
+        Tensor::new(Arena::new("test", 1 << 20).alloc(bytes).unwrap(), DType::F32, shape, band)
+    }
+
+    /// Not by a debug assertion: a release build has none.
+    #[test]
+    fn a_view_stays_inside_its_tensor_whatever_is_asked_for() {
+        let tensor = tensor(4 * 60, Shape::new(3, 5, 2, 2), Band { first: 10, height: 20 }).unwrap();
+        let ends = [0, 1, 2, 3, 9, 10, 11, 14, 15, 16, usize::MAX - 1, usize::MAX];
+        for (a, b) in ends.iter().flat_map(|a| ends.map(|b| (*a, b))) {
+            let view = tensor.view().frames(1..3).frames(a..b).rows(a..b);
+            let (frames, rows) = (view.first_frame()..view.first_frame() + view.shape().t, view.row_range());
+            assert!(
+                frames.start >= 1 && frames.end <= 3 && frames.start <= frames.end,
+                "{a}..{b}: {frames:?}"
+            );
+            assert!(rows.start >= 10 && rows.end <= 15 && rows.start <= rows.end, "{a}..{b}: {rows:?}");
+        }
+        assert_eq!(tensor.view().frames(1..2).rows(11..13).shape(), Shape::new(1, 2, 2, 2));
+    }
+
+    #[test]
+    fn a_tensor_beyond_its_buffer_or_its_frame_is_refused() {
+        let shape = Shape::new(1, 2, 3, 4);
+        assert!(tensor(96, shape, Band { first: 0, height: 2 }).is_ok());
+        assert!(tensor(92, shape, Band { first: 0, height: 2 }).is_err());
+        assert!(tensor(96, shape, Band { first: 1, height: 2 }).is_err());
+        assert!(tensor(96, shape, Band { first: usize::MAX, height: 2 }).is_err());
+        let huge = Shape::new(usize::MAX, usize::MAX, 3, 4);
+        assert!(tensor(96, huge, Band { first: 0, height: usize::MAX }).is_err());
     }
 }

@@ -10,14 +10,14 @@ use remaster_compute::{
     RowSumsDesc, Shape, Weight, WeightSpec,
 };
 use remaster_testkit::op_cases::{Case, Op, bits, distance, rows_one_by_one, whole};
-use remaster_testkit::{Noise, Rng};
+use remaster_testkit::{NO_GPU, Noise, Rng, not_run};
 
 const ARENA: u64 = 64 << 20;
 
 fn device(test: &str) -> Option<GpuDevice> {
     let found = "vulkan:0".parse().or_else(|_| "metal:0".parse()).or_else(|_| "dx12:0".parse()).ok();
     if found.is_none() {
-        println!("NOT RUN: {test} (this machine has no GPU and no software Vulkan)");
+        not_run(test, NO_GPU);
     }
     found
 }
@@ -71,7 +71,7 @@ fn family_agrees(name: &str, family: &str, dtype: DType) {
     let all = all_variants(&device).unwrap();
     let variants: Vec<_> = all.iter().filter(|v| v.family() == family).collect();
     if variants.is_empty() {
-        println!("NOT RUN: {name} (this device has no matrix units that the kernels can use)");
+        not_run(name, "this device has no matrix units that the kernels can use");
     }
     for (i, variant) in variants.into_iter().enumerate() {
         let mut gpu = open(with_variant(device, variant));

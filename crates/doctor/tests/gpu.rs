@@ -8,6 +8,7 @@ use common::{passes, stages};
 use remaster_compute::gpu::{all_variants, with_variant};
 use remaster_compute::{Backend, CancelToken, DType};
 use remaster_model::Build;
+use remaster_testkit::{NO_GPU, not_run};
 
 fn backend(test: &str) -> Option<Backend> {
     let names = ["vulkan:0", "metal:0", "dx12:0"];
@@ -17,7 +18,7 @@ fn backend(test: &str) -> Option<Backend> {
         std::mem::forget(backend.open(1024, CancelToken::default()));
     }
     if found.is_none() {
-        println!("NOT RUN: {test} (this machine has no GPU and no software Vulkan)");
+        not_run(test, NO_GPU);
     }
     found
 }
@@ -67,7 +68,7 @@ fn matrix_units_keep_the_golden_as_well_as_other_kernels() {
     let variants = all_variants(&device).unwrap().into_iter().filter(|v| v.family() == "matrix");
     let variants: Vec<_> = variants.collect();
     if variants.is_empty() {
-        println!("NOT RUN: {name} (this device has no matrix units that the kernels can use)");
+        not_run(name, "this device has no matrix units that the kernels can use");
     }
     for variant in variants {
         let backend = Backend::Gpu(with_variant(device, &variant));

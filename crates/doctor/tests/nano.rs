@@ -10,8 +10,9 @@ use remaster_model::vae::{Gaussian, VaeConfig};
 use remaster_plan::{Candidate, Clip, Direction, TIME};
 use remaster_weights::{Checkpoint, Kind, identify, open_vae, read_tensors};
 
-/// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 8e-6 for the mean, 1e-6 decoded.
-const TOLERANCE: f64 = 1e-3;
+/// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 8e-6 for the mean, whose values reach
+/// further than those of a picture, and 1e-6 for the decoded clip; this is four times that.
+const TOLERANCE: [(&str, f64); 2] = [("mean", 3.2e-5), ("decoded", 4e-6)];
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
@@ -60,10 +61,10 @@ fn the_file_is_recognised_with_its_widths() {
 fn the_round_trip_is_that_of_pytorch_sliced_or_not() {
     for slice in [0, TIME] {
         let (mean, decoded) = roundtrip(slice, DType::F32);
-        for (what, ours) in [("mean", mean), ("decoded", decoded)] {
+        for (ours, (what, tolerance)) in [mean, decoded].into_iter().zip(TOLERANCE) {
             let off = ours.difference(&golden(what)).max_abs;
             println!("slice {slice}: {what} is off by {off:e}");
-            assert!(off <= TOLERANCE, "slice {slice}: {what} is off by {off:e}");
+            assert!(off <= tolerance, "slice {slice}: {what} is off by {off:e}");
         }
     }
 }

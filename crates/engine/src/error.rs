@@ -1,6 +1,6 @@
 //! What can go wrong in a run.
 
-use remaster_compute::ComputeError;
+use remaster_compute::{ComputeError, DType};
 use remaster_plan::PlanError;
 use thiserror::Error;
 
@@ -41,6 +41,24 @@ pub enum EngineError {
         #[source]
         source: SinkError,
     },
+    /// The input is not a picture.
+    #[error(
+        "frame {frame} of the input has values that are NaN or infinite; repair the input or leave that frame out"
+    )]
+    BadInput {
+        /// The first such frame.
+        frame: usize,
+    },
+    /// The network made values that are NaN or infinite.
+    #[error("frame {frame} is NaN or infinite from layer `{layer}` on; {}", advice(*dtype))]
+    NotFinite {
+        /// The first such frame of the clip; in front of a decoder a latent counts as the first of its frames.
+        frame: usize,
+        /// The first normalisation that saw such values, or the last layer of the network.
+        layer: String,
+        /// Storage of activations.
+        dtype: DType,
+    },
     /// The spill file could not be made.
     #[error(
         "cannot make a spill file of {bytes} bytes in {folder}: {reason}; choose another folder or allow more memory"
@@ -67,6 +85,18 @@ pub enum EngineError {
         /// What it was used for.
         given: String,
     },
+}
+
+/// What to try when a value is not finite.
+fn advice(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => {
+            "f16 ends at 65504: use --dtype bf16; if that fails too, run `remaster models verify FILE`"
+        }
+        DType::Bf16 | DType::F32 => {
+            "check the weights with `remaster models verify FILE`, and this machine with `remaster doctor`"
+        }
+    }
 }
 
 impl EngineError {

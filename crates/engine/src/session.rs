@@ -9,7 +9,7 @@ use remaster_compute::{
     Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
 };
 use remaster_model::vae::{Half, State, load, unload};
-use remaster_plan::{Plan, Tile, VERSION};
+use remaster_plan::{Plan, TIME, Tile, VERSION};
 
 use crate::blend::Canvas;
 use crate::course::{Course, Traffic};
@@ -186,6 +186,7 @@ impl<'a> Session<'a> {
         events(Event::SliceStarted { slice: self.slice, of, done: self.seen, frames });
         let mut live = Live {
             course: &self.course,
+            half: self.half,
             source,
             sink,
             events,
@@ -270,6 +271,7 @@ impl<'a> Session<'a> {
 /// Frames of one slice between source, device and sink.
 struct Live<'a, 'b> {
     course: &'a Course,
+    half: &'a dyn Half,
     source: &'a mut dyn Source,
     sink: &'a mut dyn Sink,
     events: &'a mut (dyn FnMut(Event<'_>) + 'b),
@@ -329,6 +331,9 @@ impl Traffic for Live<'_, '_> {
             let (planned, given) = (format!("{} frames", self.made), format!("{}", part.shape));
             return Err(EngineError::Mismatch { planned, given });
         }
+        if let Some(t) = first_bad_frame(&part.data, part.shape) {
+            return Err(self.not_finite(ops, t));
+        }
         let of = self.course.tiles.len();
         if of == 1 {
             self.result = Made::Whole(part);
@@ -355,6 +360,37 @@ impl Traffic for Live<'_, '_> {
             .write(self.written, frames)
             .map_err(|source| EngineError::Sink { frame: self.written, source })
     }
+}
+
+impl Live<'_, '_> {
+    /// Who made frame `t` of the result NaN or infinite.
+    fn not_finite(&self, ops: &mut dyn Ops, t: usize) -> EngineError {
+        if let Some(t) = first_bad_frame(&self.input, self.course.input) {
+            return EngineError::BadInput { frame: self.seen + t };
+        }
+        let layer = match ops.first_spoiled() {
+            Ok(Some(layer)) => layer,
+            // No normalisation saw it, so it came behind the last of them.
+            Ok(None) => last_layer(self.half),
+            Err(error) => return error.into(),
+        };
+        let made = self.written + t;
+        let frame = if self.course.scale[1] == 1 { (made * TIME).saturating_sub(TIME - 1) } else { made };
+        EngineError::NotFinite { frame, layer, dtype: self.course.dtype }
+    }
+}
+
+/// The first frame with a value that is NaN or infinite. Asked of every result: with one test per frame it takes a
+/// thousandth of the time that the network takes.
+fn first_bad_frame(values: &[f32], shape: Shape) -> Option<usize> {
+    let frame = shape.h * shape.w * shape.c;
+    values.chunks(frame.max(1)).position(|f| f.iter().fold(false, |bad, v| bad | !v.is_finite()))
+}
+
+fn last_layer(half: &dyn Half) -> String {
+    let mut last = String::new();
+    half.weights(&mut |w| last = w.name().to_owned());
+    last
 }
 
 /// The whole clip. After an error the sink was told to leave nothing behind.

@@ -38,8 +38,8 @@ struct Desk {
     busy: Option<Range<u64>>,
     /// The read that is under way was overtaken by a write.
     stale: bool,
-    /// Rows that were read, by offset.
-    ready: BTreeMap<u64, Result<Vec<u8>, Failure>>,
+    /// What was read, by offset: how many bytes were asked for, and what came of it.
+    ready: BTreeMap<u64, (usize, Result<Vec<u8>, Failure>)>,
     /// Bytes in the queue and in `ready`.
     waiting: usize,
     checksums: BTreeMap<u64, u32>,
@@ -139,8 +139,8 @@ impl Store for SpillFile {
             if let Some(failure) = &desk.failed {
                 return Err(failure.clone().into());
             }
-            if let Some(result) = desk.ready.remove(&at) {
-                desk.waiting -= out.len();
+            if let Some((bytes, result)) = desk.ready.remove(&at) {
+                desk.waiting -= bytes;
                 self.shared.changed.notify_all();
                 out.copy_from_slice(&result?);
                 return Ok(());
@@ -165,7 +165,7 @@ impl Desk {
     fn expects(&self, at: u64, bytes: usize) -> bool {
         let range = at..at + bytes as u64;
         let queued = self.queue.iter().any(|r| matches!(r, Request::Read { .. }) && r.range() == range);
-        let ready = self.ready.get(&at).is_some_and(|r| r.as_ref().map_or(true, |v| v.len() == bytes));
+        let ready = self.ready.get(&at).is_some_and(|(n, _)| *n == bytes);
         ready || queued || (self.busy.as_ref() == Some(&range) && !self.stale)
     }
 
@@ -178,10 +178,9 @@ impl Desk {
             freed += if drop { request.bytes() } else { 0 };
             !drop
         });
-        self.ready.retain(|at, result| {
-            let bytes = result.as_ref().map_or(0, Vec::len);
-            let drop = overlaps(&(*at..*at + bytes as u64));
-            freed += if drop { bytes } else { 0 };
+        self.ready.retain(|at, (bytes, _)| {
+            let drop = overlaps(&(*at..*at + *bytes as u64));
+            freed += if drop { *bytes } else { 0 };
             !drop
         });
         self.waiting -= freed;
@@ -272,7 +271,7 @@ impl Shared {
                     if desk.stale {
                         desk.waiting -= bytes;
                     } else {
-                        desk.ready.insert(at, result);
+                        desk.ready.insert(at, (bytes, result));
                     }
                 }
             }
@@ -361,6 +360,29 @@ mod tests {
             file.read(1024, 1024, &mut part).unwrap();
             assert_eq!(part, rows(round)[1024..3072]);
         }
+    }
+
+    #[test]
+    fn a_read_ahead_that_failed_does_not_fail_the_read_after_the_rows_were_written() {
+        let mut file = SpillFile::over(tempfile::tempfile().unwrap(), 1 << 20).unwrap();
+        let mut out = vec![0; 4096];
+        for round in 0..20u8 {
+            let at = u64::from(round) * 4096;
+            // Rows that were never written: reading them ahead must fail.
+            file.will_read(at, 1024, 4096);
+            while file.shared.desk().ready.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(file.shared.desk().waiting, 4096, "round {round}");
+            file.write(at, 1024, &rows(round)).unwrap();
+            file.read(at, 1024, &mut out).unwrap();
+            assert_eq!(out, rows(round), "round {round}");
+            assert_eq!(file.shared.desk().waiting, 0, "round {round}");
+        }
+        // Another cut of rows whose read-ahead failed.
+        file.will_read(1 << 19, 1024, 4096);
+        assert!(file.read(1 << 19, 1024, &mut out[..1024]).is_err());
+        assert!(file.read(0, 1024, &mut out).is_ok());
     }
 
     #[test]

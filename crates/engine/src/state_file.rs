@@ -182,8 +182,10 @@ pub(crate) fn restore(
         return Err(broken("its header is damaged"));
     }
     let mut file = Reading(Stream::new(from));
-    let mut header = vec![0; length as usize];
-    file.read(0, 0, &mut header).map_err(broken)?;
+    // Grows with what is there, not with what is claimed.
+    let mut header = Vec::new();
+    (&mut *file.0.file).take(length).read_to_end(&mut header).map_err(broken)?;
+    file.0.sum.update(&header);
     file.check("its header")?;
     let header: Header = serde_json::from_slice(&header).map_err(broken)?;
     if header.belongs != *belongs {

@@ -16,9 +16,8 @@ fn same(a: &HostTensor, b: &HostTensor) -> bool {
 }
 
 fn holds(plan: &Plan, used: &Summary) {
-    assert!(used.device_peak <= plan.peaks.device, "{used:?} over {plan:?}");
-    assert!(used.device_peak * 10 >= plan.peaks.device * 9, "{used:?} far below {plan:?}");
-    assert!(used.host_peak <= plan.peaks.host && used.disk_peak <= plan.peaks.disk, "{used:?} over {plan:?}");
+    assert_eq!(used.device_peak, plan.peaks.device, "{plan:?}");
+    assert!(used.host_peak <= plan.peaks.host, "{used:?} over {plan:?}");
     assert_eq!(used.disk_peak, plan.peaks.disk);
 }
 
@@ -60,9 +59,33 @@ fn every_kernel_path_agrees_with_itself() {
     }
 }
 
-/// About five minutes on two cores: run with `cargo test --release -p remaster-engine --test exact -- --ignored`.
+/// The heavy path of the convolution, whose weights are larger than a cache, needs the channels of the real network.
 #[test]
-#[ignore = "the full network takes minutes"]
+fn the_full_network_in_stripes_spilled_and_streamed_gives_the_bits_of_the_whole_run() {
+    let clip = Clip::new(5, 64, 96).unwrap();
+    for direction in [Direction::Encode, Direction::Decode] {
+        let build = build(DType::F32, true);
+        let bench = Bench::new(&VaeConfig::full(), direction, clip, Backend::cpu_with(2), build);
+        let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
+        let how = Candidate {
+            mode: Mode::Exact { stripes: 4 },
+            activations: Rule::file(0),
+            state: Rule::file(0),
+            stream_weights: true,
+            ..WHOLE
+        };
+        let plan = bench.plan(how);
+        let (cut, used) = bench.run(&plan).unwrap();
+        assert!(same(&cut, &whole), "{direction:?}: {how:?}");
+        holds(&plan, &used);
+        assert!(used.disk_peak > 0);
+    }
+}
+
+/// Larger, and in five plans: `cargo test --release -p remaster-engine --test exact -- --ignored`, about five minutes
+/// on two cores.
+#[test]
+#[ignore = "takes minutes; the test above runs a part of it"]
 fn the_full_network_in_five_plans() {
     let clip = Clip::new(9, 192, 256).unwrap();
     for direction in [Direction::Encode, Direction::Decode] {

@@ -12,6 +12,7 @@ use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape, Sizi
 use remaster_engine::{Memory, Task};
 use remaster_model::vae::{NullVae, VaeConfig};
 use remaster_plan::{Candidate, Clip, Direction};
+use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::FormulaParams;
 
 /// Each test counts what the whole process has.
@@ -20,7 +21,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn device(test: &str) -> Option<GpuDevice> {
     let found = "vulkan:0".parse().ok();
     if found.is_none() {
-        println!("NOT RUN: {test} (this machine has no GPU and no software Vulkan)");
+        not_run(test, NO_GPU);
     }
     found
 }

@@ -131,6 +131,10 @@ impl Ops for Faulty {
         self.call()?.wait()
     }
 
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        self.call()?.first_spoiled()
+    }
+
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
         self.call()?.conv(desc)
     }

@@ -4,9 +4,11 @@
 mod clip;
 mod faulty;
 pub mod hostile;
+mod not_run;
 pub mod op_cases;
 mod rng;
 
 pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
+pub use not_run::{NO_GPU, not_run};
 pub use rng::{Noise, Rng};

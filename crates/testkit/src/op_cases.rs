@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{
-    AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Padding,
-    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, Tensor, UpsampleDesc, View, Weight,
-    WeightSpec,
+    AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Padding, Part,
+    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, SourceError, Tensor, UpsampleDesc, View,
+    Weight, WeightSource, WeightSpec,
 };
 
 use crate::rng::{Noise, Rng};
@@ -21,6 +21,19 @@ pub struct Case {
     pub dtype: DType,
     /// Which op.
     pub op: Op,
+    /// One value that is not finite.
+    pub poison: Option<Poison>,
+}
+
+/// One value in one operand of a case that is not finite.
+#[derive(Clone, Copy, Debug)]
+pub struct Poison {
+    /// In a weight, or in a tensor.
+    pub weight: bool,
+    /// Which of them, in the order in which a case makes them; beyond the last one nothing happens.
+    pub operand: usize,
+    /// What is put there.
+    pub value: f32,
 }
 
 /// The op of a case.
@@ -177,7 +190,7 @@ impl Case {
                 to: rng.pick(&[DType::F32, DType::Bf16, DType::F16]),
             },
         };
-        Case { seed, dtype, op }
+        Case { seed, dtype, op, poison: None }
     }
 
     /// Rows of the output frame.
@@ -209,7 +222,15 @@ impl Case {
     /// Runs the op for output rows `rows` and returns every output by name; values that must stay
     /// untouched are checked and not returned.
     pub fn run(&self, ops: &mut dyn Ops, rows: Range<usize>) -> Result<Vec<Output>, ComputeError> {
-        let mut run = Run { ops, rng: Rng::new(self.seed ^ 0xda7a), dtype: self.dtype, guarded: Vec::new() };
+        let mut run = Run {
+            ops,
+            rng: Rng::new(self.seed ^ 0xda7a),
+            dtype: self.dtype,
+            guarded: Vec::new(),
+            poison: self.poison,
+            made: [0; 2],
+            place: Rng::new(self.seed ^ 0xbad),
+        };
         match &self.op {
             Op::Conv(case) => run.conv(case, rows)?,
             Op::Norm { shape, groups, silu } => run.norm(*shape, *groups, *silu, rows)?,
@@ -292,6 +313,35 @@ struct Run<'a> {
     rng: Rng,
     dtype: DType,
     guarded: Vec<Guarded>,
+    poison: Option<Poison>,
+    /// Tensors and weights so far.
+    made: [usize; 2],
+    /// Says where in an operand the bad value goes.
+    place: Rng,
+}
+
+/// A weight with one bad value, counted through its main part and its bias.
+struct Spoiled {
+    good: Noise,
+    spec: WeightSpec,
+    at: usize,
+    value: f32,
+}
+
+impl WeightSource for Spoiled {
+    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        self.good.read(part, start, out)?;
+        let before = if part == Part::Main { 0 } else { self.spec.main_len() };
+        let at = self.at.checked_sub(before + start);
+        if let Some(value) = at.and_then(|at| out.get_mut(at)).filter(|_| part_of(self, part)) {
+            *value = self.value;
+        }
+        Ok(())
+    }
+}
+
+fn part_of(spoiled: &Spoiled, part: Part) -> bool {
+    (spoiled.at < spoiled.spec.main_len()) == (part == Part::Main)
 }
 
 /// An output with a frame of canaries before and behind it, and canaries in rows not asked for.
@@ -316,8 +366,31 @@ impl Run<'_> {
 
     fn tensor_as(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
         let tensor = self.ops.alloc(shape, dtype)?;
-        self.ops.upload(&self.rng.values(shape.len()), tensor.view())?;
+        let mut values = self.rng.values(shape.len());
+        self.spoil(&mut values);
+        self.ops.upload(&values, tensor.view())?;
         Ok(tensor)
+    }
+
+    /// Where in the operand at hand the bad value goes, if it is the one.
+    fn bad(&mut self, weight: bool, values: usize) -> Option<(usize, f32)> {
+        let number = self.made[usize::from(weight)];
+        self.made[usize::from(weight)] += 1;
+        let poison = self.poison.filter(|p| p.weight == weight && p.operand == number && values > 0)?;
+        Some((self.place.below(values), poison.value))
+    }
+
+    fn spoil(&mut self, values: &mut [f32]) {
+        if let Some((at, value)) = self.bad(false, values.len()) {
+            values[at] = value;
+        }
+    }
+
+    fn source(&mut self, spec: WeightSpec, good: Noise) -> Arc<dyn WeightSource> {
+        match self.bad(true, spec.main_len() + spec.bias_len()) {
+            None => Arc::new(good),
+            Some((at, value)) => Arc::new(Spoiled { good, spec, at, value }),
+        }
     }
 
     /// Statistics of a plausible frame: mean near 0, 1/deviation near 1.
@@ -325,6 +398,7 @@ impl Run<'_> {
         let tensor = self.ops.alloc(Shape::new(t, 1, 1, 2 * groups), DType::F32)?;
         let mut values = self.rng.values(2 * groups * t);
         values.iter_mut().skip(1).step_by(2).for_each(|v| *v = 1.0 + 0.5 * *v);
+        self.spoil(&mut values);
         self.ops.upload(&values, tensor.view())?;
         Ok(tensor)
     }
@@ -335,7 +409,8 @@ impl Run<'_> {
             WeightSpec::Norm { .. } => (0.2, 1.0),
             _ => ((3.0 / fan_in).sqrt(), 0.0),
         };
-        let weight = Weight::new("case", spec, Arc::new(Noise { seed: self.rng.bits() >> 8, scale, centre }));
+        let good = Noise { seed: self.rng.bits() >> 8, scale, centre };
+        let weight = Weight::new("case", spec, self.source(spec, good));
         self.ops.load(&weight)?;
         Ok(weight)
     }
@@ -458,7 +533,7 @@ impl Run<'_> {
         let count = shape.w * shape.c / groups;
         // A large eps keeps frames of one value, whose variance is rounding, comparable.
         let output = self.guarded[stats].view();
-        self.ops.combine_sums(&CombineDesc { sums: all.view(), count, eps: 1e-2, output })?;
+        self.ops.combine_sums(&CombineDesc { name: "case", sums: all.view(), count, eps: 1e-2, output })?;
         let y = self.guard("output", shape, self.dtype, &rows)?;
         let (stats, output) = (self.guarded[stats].view(), self.guarded[y].view());
         self.ops.normalize(&NormalizeDesc { input, stats, affine: &affine, silu, output })
@@ -531,10 +606,12 @@ impl Run<'_> {
     ) -> Result<(), ComputeError> {
         let dtype = self.dtype;
         let spec = WeightSpec::Upsample { cin: shape.c, cout, time, dtype };
-        let mut noise = |scale: f32| Arc::new(Noise { seed: self.rng.bits() >> 8, scale, centre: 0.0 });
+        let mut noise = |scale: f32| Noise { seed: self.rng.bits() >> 8, scale, centre: 0.0 };
         let (conv, upscale) =
             (noise((3.0 / (27.0 * cout as f32)).sqrt()), noise((3.0 / shape.c as f32).sqrt()));
-        let weight = Weight::upsampler("case", spec, conv, upscale);
+        let phases = if time { 8 } else { 4 };
+        let front = WeightSpec::Linear { cin: shape.c, cout: phases * cout, dtype };
+        let weight = Weight::upsampler("case", spec, self.source(spec, conv), self.source(front, upscale));
         self.ops.load(&weight)?;
         let tail = Shape { t: if time { 1 } else { 2 }, ..shape };
         let (x, carried) = (self.tensor(shape)?, self.tensor(tail)?);
@@ -643,4 +720,93 @@ pub fn distance(a: &Output, b: &Output) -> f32 {
         if d.is_nan() { f32::INFINITY } else { d }
     };
     a.values.iter().zip(&b.values).map(far).fold(0.0, f32::max)
+}
+
+/// Cases with the widths of the real network, few pixels each. Weights of 512 channels take another path through the
+/// convolution than those that fit a cache.
+pub fn wide() -> Vec<Case> {
+    let conv = ConvCase {
+        input: Shape::new(1, 5, 6, 512),
+        cout: 512,
+        kernel: [3; 3],
+        stride: [1; 3],
+        padding: Padding::all(1),
+        continued: true,
+        carry: true,
+        prologue: 32,
+        silu: true,
+        accumulate: true,
+        shortcut: 0,
+        sums: 32,
+    };
+    let narrower = ConvCase {
+        input: Shape::new(2, 4, 5, 256),
+        cout: 128,
+        accumulate: false,
+        shortcut: 256,
+        continued: false,
+        ..conv.clone()
+    };
+    let down = ConvCase {
+        input: Shape::new(1, 8, 9, 256),
+        cout: 256,
+        stride: [1, 2, 2],
+        padding: Padding { top: 0, bottom: 1, left: 0, right: 1 },
+        prologue: 0,
+        accumulate: false,
+        ..conv.clone()
+    };
+    let flat = ConvCase { input: Shape::new(2, 3, 50, 128), cout: 3, sums: 0, ..narrower.clone() };
+    let flat = ConvCase { shortcut: 0, ..flat };
+    let upsample = |c, time| Op::Upsample {
+        shape: Shape::new(1, 2, 2, c),
+        cout: c,
+        time,
+        continued: true,
+        second: false,
+        carry: true,
+        groups: 32,
+    };
+    let ops = [
+        Op::Conv(conv),
+        Op::Conv(narrower),
+        Op::Conv(down),
+        Op::Conv(flat),
+        upsample(256, false),
+        upsample(128, true),
+        Op::Norm { shape: Shape::new(2, 4, 5, 512), groups: 32, silu: true },
+        Op::Linear { shape: Shape::new(1, 5, 7, 512), cout: 512, accumulate: true, groups: 32 },
+        Op::Attention { shape: Shape::new(1, 16, 17, 512), heads: 1 },
+        Op::Attention { shape: Shape::new(1, 9, 15, 256), heads: 2 },
+    ];
+    let dtypes = [DType::F32, DType::Bf16, DType::F16];
+    let cases = ops.into_iter().enumerate().flat_map(|(i, op)| {
+        // f32 always, the other two in turn.
+        [dtypes[0], dtypes[1 + i % 2]].map(|dtype| (dtype, op.clone()))
+    });
+    let seeds = 70_000..;
+    cases.zip(seeds).map(|((dtype, op), seed)| Case { seed, dtype, op, poison: None }).collect()
+}
+
+/// The cases of a seed with a bad value, in every operand in turn; in the last ones it is nowhere.
+pub fn poisoned(seed: u64) -> impl Iterator<Item = Case> {
+    let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    (0..7).map(move |n| {
+        let (weight, operand) = if n < 4 { (false, n) } else { (true, n - 4) };
+        let poison = Poison { weight, operand, value: values[(seed as usize + n) % 3] };
+        Case { poison: Some(poison), ..Case::random(seed) }
+    })
+}
+
+/// Panics unless values that are not finite are exactly where the twin has them. Returns how many there are.
+pub fn same_holes(case: &Case, ours: &[Output], twin: &[Output]) -> usize {
+    let mut count = 0;
+    for (a, b) in ours.iter().zip(twin) {
+        for (i, (x, y)) in a.values.iter().zip(&b.values).enumerate() {
+            count += usize::from(!y.is_finite());
+            let same = x.is_finite() == y.is_finite();
+            assert!(same, "{case:?}\n{} {i} is {x}, in the twin {y}", a.name);
+        }
+    }
+    count
 }

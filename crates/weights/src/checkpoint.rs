@@ -1,16 +1,20 @@
-//! A safetensors file, mapped read-only.
+//! A safetensors file. Its values are read at their place when they are asked for; nothing is mapped, so a file that
+//! is cut or changed during a run is an error and not a signal.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use memmap2::Mmap;
 use remaster_compute::dtype::decode;
 
 use crate::error::{CheckpointError, ReadError};
 use crate::header::{Header, TensorInfo, parse};
-use crate::sniff::header_len;
+use crate::sniff::{HEAD, header_len};
+
+/// Bytes read at a time: they are widened while they are still in a second-level cache.
+const PIECE: usize = 256 << 10;
 
 /// A checkpoint. Its header is checked in full when it is opened; values are read when asked for.
 pub struct Checkpoint {
@@ -19,17 +23,49 @@ pub struct Checkpoint {
 }
 
 enum Storage {
-    Map(Mmap),
+    File(Opened),
     Bytes(Cow<'static, [u8]>),
 }
 
-impl Storage {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Storage::Map(map) => map,
-            Storage::Bytes(bytes) => bytes,
+/// A file as it was when its header was read.
+struct Opened {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Opened {
+    fn is_unchanged(&self, now: &Metadata) -> bool {
+        now.len() == self.bytes && now.modified().ok() == self.modified
+    }
+
+    /// Fills `out` from byte `at` on, unless the file changed since it was opened.
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), ReadError> {
+        let read = read_at(&self.file, out, at);
+        // Asked afterwards: what was read before a change is good. A cut file also fails to be read.
+        let path = || self.path.clone();
+        match self.file.metadata() {
+            Ok(now) if !self.is_unchanged(&now) => Err(ReadError::Changed { path: path() }),
+            now => now.and(read).map_err(|e| ReadError::Io { path: path(), reason: e.to_string() }),
         }
     }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, out: &mut [u8], at: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, at)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut out: &mut [u8], mut at: u64) -> std::io::Result<()> {
+    while !out.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, out, at)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            n => (out, at) = (&mut out[n..], at + n as u64),
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -39,36 +75,32 @@ impl std::fmt::Debug for Checkpoint {
 }
 
 impl Checkpoint {
-    /// Maps the file at `path`. While it is open the file must not be changed in place: values would
-    /// change with it, and a file made shorter ends the program when a lost page is read.
+    /// Opens the file at `path`. If it changes while it is open, the next read is an error that names it.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let failed = |source| CheckpointError::Io { path: path.to_owned(), source };
         // Asked before opening: opening a pipe waits for a writer.
-        let about = std::fs::metadata(path).map_err(failed)?;
-        if !about.is_file() {
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(CheckpointError::NotAFile { path: path.to_owned() });
         }
-        if about.len() == 0 {
-            return Err(CheckpointError::Empty);
-        }
         let file = File::open(path).map_err(failed)?;
-        #[expect(unsafe_code, reason = "a 13 GB checkpoint is mapped, not copied")]
-        // SAFETY: the map is private and read-only, and its bytes are only ever copied out as numbers or
-        // parsed as text that is checked; that nobody changes the file is documented above.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-        Self::new(Storage::Map(map))
+        let about = file.metadata().map_err(failed)?;
+        let (bytes, modified) = (about.len(), about.modified().ok());
+        let mut head = vec![0; usize::try_from(bytes).map_or(HEAD, |n| n.min(HEAD))];
+        read_at(&file, &mut head, 0).map_err(failed)?;
+        // At most the whole file, and at most the largest header that is accepted.
+        let mut header = vec![0; header_len(&head, bytes)?];
+        read_at(&file, &mut header, 8).map_err(failed)?;
+        let header = parse(&header, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let opened = Opened { file, path: path.to_owned(), bytes, modified };
+        Ok(Checkpoint { storage: Storage::File(opened), header })
     }
 
     /// A checkpoint in memory.
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, CheckpointError> {
-        Self::new(Storage::Bytes(bytes.into()))
-    }
-
-    fn new(storage: Storage) -> Result<Self, CheckpointError> {
-        let file = storage.bytes();
-        let length = header_len(file)?;
-        let header = parse(&file[8..8 + length], file.len())?;
-        Ok(Checkpoint { storage, header })
+        let bytes = bytes.into();
+        let length = header_len(&bytes, bytes.len() as u64)?;
+        let header = parse(&bytes[8..8 + length], bytes.len())?;
+        Ok(Checkpoint { storage: Storage::Bytes(bytes), header })
     }
 
     /// Every tensor, in the order of the data.
@@ -90,7 +122,10 @@ impl Checkpoint {
 
     /// Size of the file.
     pub fn len_bytes(&self) -> u64 {
-        self.storage.bytes().len() as u64
+        match &self.storage {
+            Storage::File(opened) => opened.bytes,
+            Storage::Bytes(bytes) => bytes.len() as u64,
+        }
     }
 
     /// Fills `out` with the values of `tensor` from flat index `start` on. Widening is exact.
@@ -105,31 +140,27 @@ impl Checkpoint {
         }
         // Neither product overflows: the whole tensor is bytes of a file.
         let (skip, take) = (start * dtype.bytes(), count * dtype.bytes());
-        let stored = self.storage.bytes().get(tensor.bytes());
-        let stored = stored.and_then(|all| all.get(skip..skip + take));
-        decode(dtype, stored.ok_or_else(|| ReadError::Foreign { name: name() })?, out);
-        Ok(())
-    }
-
-    /// Tells the system that the pages of `tensor` are not needed for now. They come back from the file
-    /// when they are read again. Does nothing for a checkpoint in memory.
-    pub fn release(&self, tensor: &TensorInfo) {
+        let foreign = || ReadError::Foreign { name: name() };
         let range = tensor.bytes();
-        #[cfg(unix)]
-        if let Storage::Map(map) = &self.storage
-            && range.start < range.end
-            && range.end <= map.len()
-        {
-            #[expect(unsafe_code, reason = "dropping clean pages is not in memmap2's safe list")]
-            // SAFETY: the map is private, read-only and of a file, so none of its pages is dirty and each
-            // reads the same after it was dropped. The range is inside the map.
-            let done = unsafe {
-                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
-            };
-            // Only a hint: when the system refuses it, the pages stay.
-            drop(done);
+        match &self.storage {
+            Storage::Bytes(bytes) => {
+                let stored = bytes.get(range).and_then(|all| all.get(skip..skip + take));
+                decode(dtype, stored.ok_or_else(foreign)?, out);
+            }
+            Storage::File(opened) => {
+                if range.end as u64 > opened.bytes || take > range.len() {
+                    return Err(foreign());
+                }
+                let mut piece = vec![0; take.min(PIECE)];
+                let mut at = (range.start + skip) as u64;
+                for values in out.chunks_mut(PIECE / dtype.bytes()) {
+                    let bytes = &mut piece[..values.len() * dtype.bytes()];
+                    opened.read(at, bytes)?;
+                    decode(dtype, bytes, values);
+                    at += bytes.len() as u64;
+                }
+            }
         }
-        #[cfg(not(unix))]
-        let _ = range;
+        Ok(())
     }
 }

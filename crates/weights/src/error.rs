@@ -178,6 +178,20 @@ pub enum ReadError {
         /// Values it has.
         elements: usize,
     },
+    /// The file is not what it was when it was opened.
+    #[error("{} changed while it was in use; run again, and leave the file alone until the run is done", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read any more.
+    #[error("cannot read {}: {reason}; check the disk or network it is on", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// The tensor belongs to another checkpoint.
     #[error("tensor `{name}` is not of this checkpoint")]
     Foreign {

@@ -1,6 +1,6 @@
 //! Checkpoints for the networks of Remaster.
 //!
-//! * [`Checkpoint`]: a safetensors file, mapped and checked before anything is believed;
+//! * [`Checkpoint`]: a safetensors file, checked before anything is believed;
 //! * [`identify`]: what a checkpoint is, from names and shapes;
 //! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
 //! * [`open_vae`]: all of that for the video VAE, and the values as [`CheckpointParams`];

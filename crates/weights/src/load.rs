@@ -14,8 +14,7 @@ use crate::identify::{Kind, identify};
 use crate::names::{Names, same_shape};
 use crate::report::{LoadReport, check};
 
-/// Gives a network the values of a checkpoint. Every piece is read from the file when it is asked for,
-/// and the file's pages are given back once the last value of a tensor was read.
+/// Gives a network the values of a checkpoint. Every piece is read from the file when it is asked for.
 #[derive(Clone, Debug)]
 pub struct CheckpointParams {
     checkpoint: Arc<Checkpoint>,
@@ -65,11 +64,7 @@ impl WeightSource for Source {
             Part::Bias => &self.tensors[1],
         };
         let tensor = tensor.as_ref().map_err(|why| SourceError(why.clone()))?;
-        self.checkpoint.read_f32(tensor, start, out).map_err(|error| SourceError(error.to_string()))?;
-        if start + out.len() == tensor.elements() {
-            self.checkpoint.release(tensor);
-        }
-        Ok(())
+        self.checkpoint.read_f32(tensor, start, out).map_err(|error| SourceError(error.to_string()))
     }
 }
 

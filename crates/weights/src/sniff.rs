@@ -3,26 +3,28 @@
 use crate::error::CheckpointError;
 use crate::header::MAX_HEADER;
 
-/// Length of the header of a safetensors file, or what the file is instead.
-pub(crate) fn header_len(file: &[u8]) -> Result<usize, CheckpointError> {
+/// Bytes from the start of a file that are looked at.
+pub(crate) const HEAD: usize = 512;
+
+/// Length of the header of a safetensors file of `bytes` bytes, or what the file is instead. `file` is its start,
+/// at least `HEAD` bytes or all there are.
+pub(crate) fn header_len(file: &[u8], bytes: u64) -> Result<usize, CheckpointError> {
     if file.is_empty() {
         return Err(CheckpointError::Empty);
     }
     // Safetensors first: its length field can look like the start of a pickle (640 is 80 02).
     let Some((length, rest)) = file.split_first_chunk::<8>() else {
-        return Err(
-            other_format(file).unwrap_or(CheckpointError::Truncated { needed: 8, actual: file.len() as u64 })
-        );
+        return Err(other_format(file).unwrap_or(CheckpointError::Truncated { needed: 8, actual: bytes }));
     };
     let claimed = u64::from_le_bytes(*length);
-    let cut = CheckpointError::Truncated { needed: claimed.saturating_add(8), actual: file.len() as u64 };
+    let cut = CheckpointError::Truncated { needed: claimed.saturating_add(8), actual: bytes };
     match rest.first() {
         Some(b'{') if claimed > MAX_HEADER as u64 => {
             // A length no file has, and the brace by chance: say what it is if that is known.
             Err(other_format(file)
                 .unwrap_or(CheckpointError::HeaderTooLarge { bytes: claimed, max: MAX_HEADER as u64 }))
         }
-        Some(b'{') if claimed > rest.len() as u64 => Err(cut),
+        Some(b'{') if claimed > bytes.saturating_sub(8) => Err(cut),
         Some(b'{') => Ok(claimed as usize),
         None if claimed <= MAX_HEADER as u64 => Err(other_format(file).unwrap_or(cut)),
         _ => {
@@ -33,7 +35,7 @@ pub(crate) fn header_len(file: &[u8]) -> Result<usize, CheckpointError> {
 
 fn other_format(file: &[u8]) -> Option<CheckpointError> {
     // A zip of PyTorch has `<name>/data.pkl` as its first member, its name within the first bytes.
-    let head = &file[..file.len().min(512)];
+    let head = &file[..file.len().min(HEAD)];
     let has = |word: &[u8]| head.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word));
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     let opens = |word: &[u8]| text.get(..word.len()).is_some_and(|at| at.eq_ignore_ascii_case(word));

@@ -89,7 +89,6 @@ fn tensors_of(file: &Checkpoint) -> Result<Vec<NamedTensor>, TensorFileError> {
         file.read_f32(info, 0, &mut [])?;
         let mut data = vec![0.0; info.elements()];
         file.read_f32(info, 0, &mut data)?;
-        file.release(info);
         Ok(NamedTensor { name: info.name().to_owned(), shape: info.shape().to_vec(), data })
     };
     file.tensors().map(read).collect()

@@ -244,6 +244,7 @@ pub(super) fn norm(backend: Backend) -> Result<Subject, CliError> {
         })?;
         let count = 256 * 4;
         ops.combine_sums(&remaster_compute::CombineDesc {
+            name: "bench",
             sums: sums.view(),
             count,
             eps: 1e-6,

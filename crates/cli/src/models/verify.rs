@@ -206,7 +206,6 @@ fn not_a_number(checkpoint: &Checkpoint) -> Option<String> {
             }
             start += count;
         }
-        checkpoint.release(tensor);
     }
     None
 }

@@ -52,6 +52,8 @@ pub struct Cpu {
     host: HostMemory,
     pool: Pool,
     path: CpuPath,
+    /// See `Ops::first_spoiled`.
+    spoiled: Option<String>,
 }
 
 /// Sizes of this backend.
@@ -98,6 +100,7 @@ impl Cpu {
             host: HostMemory::new(options.cap)?,
             pool: Pool::new(options.threads, options.cancel)?,
             path: options.path,
+            spoiled: None,
         })
     }
 }
@@ -139,6 +142,10 @@ impl Ops for Cpu {
 
     fn wait(&mut self) -> Result<(), ComputeError> {
         if self.pool.cancel().is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
+    }
+
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        Ok(self.spoiled.take())
     }
 
     checked_ops!();

@@ -21,6 +21,11 @@ pub(super) fn coefficients(stats: &[f32], gamma: &[f32], beta: &[f32], scale: &m
     }
 }
 
+/// A variance that rounding made negative is zero. Unlike `max`, this keeps what is not a number.
+pub(super) fn not_below_zero(v: f64) -> f64 {
+    if v < 0.0 { 0.0 } else { v }
+}
+
 /// Sums of one row, channel by channel in f64: one fixed order, and the cancellation in
 /// `sum(x^2) - n mean^2` is far below f32.
 struct ChannelSums<'a> {
@@ -169,13 +174,13 @@ impl Cpu {
                 let square: f64 = squares[g * wide..(g + 1) * wide].iter().sum();
                 let mean = total / (shape.w * wide) as f64;
                 pair[0] = mean as f32;
-                pair[1] = (square - total * mean).max(0.0) as f32;
+                pair[1] = not_below_zero(square - total * mean) as f32;
             }
         });
         Ok(())
     }
 
-    pub(super) fn combine_now(&self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
         const OP: &str = "combine_sums";
         let sums = self.host.pixels(OP, "row sums", &d.sums)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
@@ -197,6 +202,9 @@ impl Cpu {
                 }
                 out[0] = mean as f32;
                 out[1] = (1.0 / (squares / n + f64::from(d.eps)).sqrt()) as f32;
+            }
+            if self.spoiled.is_none() && out.iter().any(|v| !v.is_finite()) {
+                self.spoiled = Some(d.name.to_owned());
             }
         }
         Ok(())

@@ -75,7 +75,9 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a < b ? a : b`: what is not a number gives `b`, so bounds go first and values second.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// `a > b ? a : b`, likewise.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// `p * 2^n` for `n` holding whole numbers.
     unsafe fn scale(p: Self::V, n: Self::V) -> Self::V;
@@ -128,7 +130,7 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     // SAFETY: passed on to the caller.
     unsafe {
         // Beyond these the result would leave the normal numbers; SiLU and softmax are flat there.
-        let x = S::max(S::min(x, S::splat(88.0)), S::splat(-87.0));
+        let x = S::max(S::splat(-87.0), S::min(S::splat(88.0), x));
         let n = S::nearest(S::mul(x, S::splat(std::f32::consts::LOG2_E)));
         let r = S::fma(n, S::splat(-0.693_359_4), x);
         let r = S::fma(n, S::splat(2.121_944_4e-4), r);
@@ -151,8 +153,8 @@ pub(super) unsafe fn silu<S: Simd>(x: S::V) -> S::V {
     // SAFETY: passed on to the caller.
     unsafe {
         // Outside these e^-x leaves the normal numbers; the result is as good as zero, or x.
-        let x = S::max(x, S::splat(-87.0));
-        let bounded = S::min(x, S::splat(87.0));
+        let low = S::max(S::splat(-87.0), x);
+        let bounded = S::min(S::splat(87.0), low);
         let factor = S::splat(-std::f32::consts::LOG2_E);
         // Adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
         let magic = S::splat(12_582_912.0);
@@ -163,7 +165,9 @@ pub(super) unsafe fn silu<S: Simd>(x: S::V) -> S::V {
         for c in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_5e-2, 2.402_264_8e-1, 6.931_472e-1, 1.0] {
             p = S::fma(p, f, S::splat(c));
         }
-        S::div(x, S::add(S::scale(p, n), S::splat(1.0)))
+        let y = S::div(low, S::add(S::scale(p, n), S::splat(1.0)));
+        // Minus infinity was bounded above; its zeroth part is not a number, that of all else changes no bit.
+        S::fma(x, S::splat(0.0), y)
     }
 }
 
@@ -670,6 +674,21 @@ mod tests {
                 let allowed = 3e-7 * exact.abs() * (1.0 + f64::from(-*x).clamp(0.0, 20.0));
                 assert!(error <= allowed.max(1e-33), "{isa:?}: silu({x}) is {y:e}, off by {error:e}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_so_in_exp_and_silu_on_every_instruction_set() {
+        for isa in isas() {
+            let mut x = vec![1.0f32; 32];
+            (x[3], x[17], x[20]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+            let bad = |values: &[f32]| -> Vec<usize> {
+                (0..values.len()).filter(|i| !values[*i].is_finite()).collect()
+            };
+            assert_eq!(bad(&run(isa, Silu(x.clone()))), [3, 17, 20], "{isa:?}");
+            assert!(run(isa, Exp(x))[3].is_nan(), "{isa:?}");
+            let zeros = run(isa, Silu(vec![-0.0; 16]));
+            assert!(zeros.iter().all(|z| z.to_bits() == (-0.0f32).to_bits()), "{isa:?}");
         }
     }
 

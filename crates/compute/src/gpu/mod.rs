@@ -52,6 +52,8 @@ pub struct Gpu {
     choices: Choices,
     /// Kernels of the layers met so far.
     products: HashMap<WeightSpec, Product>,
+    /// Normalisations met so far; the kernels know them by their place in this list, from 1 on.
+    norms: Vec<String>,
 }
 
 /// Sizes of this backend: padded weights, no scratch in the arena.
@@ -92,6 +94,7 @@ impl Gpu {
             arena: Arena::new("gpu", cap),
             choices: device.choices,
             products: HashMap::new(),
+            norms: Vec::new(),
         })
     }
 
@@ -303,6 +306,11 @@ impl Ops for Gpu {
 
     fn wait(&mut self) -> Result<(), ComputeError> {
         self.stream.wait()
+    }
+
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        let number = self.stream.take_note()? as usize;
+        Ok(number.checked_sub(1).and_then(|i| self.norms.get(i).cloned()))
     }
 
     checked_ops!();

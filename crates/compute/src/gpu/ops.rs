@@ -383,7 +383,18 @@ impl Gpu {
         set_y(&mut params, self.place(OP, "output", &d.output)?, h, 1);
         let (groups, eps) = (c / 2, d.eps.to_bits() as usize);
         let jobs = t * groups;
-        params.set(&[(P::GROUPS, groups), (P::COUNT, d.count), (P::EPS, eps), (P::JOBS, jobs)]);
+        let found = self.norms.iter().position(|n| n == d.name);
+        let norm = found.unwrap_or_else(|| {
+            self.norms.push(d.name.to_owned());
+            self.norms.len() - 1
+        });
+        params.lies(Operand::S, self.stream.note()).set(&[
+            (P::GROUPS, groups),
+            (P::COUNT, d.count),
+            (P::EPS, eps),
+            (P::JOBS, jobs),
+            (P::NORM, norm + 1),
+        ]);
         let [x, y] = self.stream.grid(jobs);
         let kernel = Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true };
         if jobs == 0 { Ok(()) } else { self.stream.dispatch(kernel, &params, [x, y, 1], 0) }

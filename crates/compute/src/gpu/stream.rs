@@ -3,6 +3,7 @@
 //! was made by the slice before and is found again.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,6 +47,8 @@ const STAGES: usize = 3;
 /// Bytes beside the arena: parameters and staging, and the rest of a block behind the parameters, behind the
 /// end of the arena, and of what wgpu itself sends parameters with.
 pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64 + 2 * STAGES as u64 * STAGE + 3 * BLOCK;
+/// Bytes behind the arena, which takes whole multiples of them; a binding may start at such a one.
+const NOTE: u64 = 256;
 /// A batch is submitted when it has this many commands or multiply-adds: drivers end work that takes
 /// seconds, and a cancelled run should stop soon.
 const BATCH: usize = 64;
@@ -75,6 +78,8 @@ pub(super) struct Stream {
     cancel: CancelToken,
     buffers: Vec<wgpu::Buffer>,
     grid: Grid,
+    /// Behind the arena: a word for the first normalisation that saw what is not finite.
+    note: u64,
     params: wgpu::Buffer,
     blocks: HashMap<Words, u32>,
     fresh: Vec<u8>,
@@ -98,15 +103,17 @@ impl Stream {
     pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
         let opened = gpu.open()?;
         let (device, limits) = (&opened.device, &opened.limits);
+        let refused = || ComputeError::DeviceMemory { device: gpu.to_string(), bytes };
+        let note = bytes.max(256).checked_next_multiple_of(NOTE).ok_or_else(refused)?;
         let grid = Grid::new(
-            bytes.max(256),
+            note.checked_add(NOTE).ok_or_else(refused)?,
             limits.max_buffer_size,
             limits.max_storage_buffer_binding_size,
             u64::from(limits.min_storage_buffer_offset_alignment),
         );
         // No machine has as much; a driver may still say yes and mean it when the memory is used.
         if grid.buffers() > MOST_BUFFERS {
-            return Err(ComputeError::DeviceMemory { device: gpu.to_string(), bytes });
+            return Err(refused());
         }
         let mut counts = GpuCounts::default();
         let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
@@ -137,6 +144,7 @@ impl Stream {
             cancel,
             buffers,
             grid,
+            note,
             params,
             blocks: HashMap::new(),
             fresh: Vec::new(),
@@ -181,7 +189,7 @@ impl Stream {
         let device = self.name.clone();
         match self.opened.faults.get() {
             None => Ok(()),
-            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.grid.bytes }),
+            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.note }),
             Some(Fault::Lost(reason)) => Err(ComputeError::DeviceLost { device, reason }),
             Some(Fault::Other(reason)) => Err(ComputeError::Device { device, reason }),
         }
@@ -443,6 +451,21 @@ impl Stream {
             self.poll(Some(oldest))?;
         }
         Ok(())
+    }
+
+    /// Where the note behind the arena lies.
+    pub(super) fn note(&self) -> Range<u64> {
+        self.note..self.note + 16
+    }
+
+    /// What the note says, which is then empty again.
+    pub(super) fn take_note(&mut self) -> Result<u32, ComputeError> {
+        let mut word = [0; 4];
+        self.read([(self.note, 4)].into_iter(), &mut |bytes| {
+            word.iter_mut().zip(bytes).for_each(|(w, b)| *w = *b);
+        })?;
+        self.write(self.note, &[0; 4])?;
+        Ok(u32::from_le_bytes(word))
     }
 
     /// Submits and waits for everything.

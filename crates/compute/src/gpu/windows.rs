@@ -11,7 +11,7 @@ pub(super) enum Operand {
     X,
     /// Carried tail; keys.
     C,
-    /// Input of the shortcut; values.
+    /// Input of the shortcut; values; the number of the first normalisation that saw what is not finite.
     S,
     /// Output.
     Y,

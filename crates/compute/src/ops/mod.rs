@@ -102,6 +102,12 @@ pub trait Ops: Send {
     /// Waits for everything enqueued; reports a failed or cancelled run.
     fn wait(&mut self) -> Result<(), ComputeError>;
 
+    /// The first normalisation since this was asked last whose statistics were NaN or infinite, by its name. Waits
+    /// for the device, so it is for runs whose result was found to be bad.
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        Ok(None)
+    }
+
     /// Causal 3-D convolution with everything that can be fused around it.
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError>;
 
@@ -148,9 +154,7 @@ pub trait Ops: Send {
 
     /// A tensor that holds some rows of a frame.
     fn alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Result<Tensor, ComputeError> {
-        ensure(band.first + shape.h <= band.height, "alloc", "last row", band.first + shape.h, band.height)?;
-        let buffer = self.arena().alloc(shape.bytes(dtype))?;
-        Ok(Tensor::new(buffer, dtype, shape, band))
+        Tensor::new(self.arena().alloc(shape.bytes(dtype))?, dtype, shape, band)
     }
 }
 

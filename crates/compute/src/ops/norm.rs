@@ -20,6 +20,8 @@ pub struct RowSumsDesc<'a> {
 /// Row sums of whole frames to statistics.
 #[derive(Clone, Debug)]
 pub struct CombineDesc<'a> {
+    /// Name of the normalisation, for `Ops::first_spoiled`.
+    pub name: &'a str,
     /// `[t, h, 1, 2 * groups]` f32, all rows.
     pub sums: View<'a>,
     /// Values behind each pair: columns times channels of a group.

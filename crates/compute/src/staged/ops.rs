@@ -198,6 +198,10 @@ impl Ops for Staged {
         self.device.wait()
     }
 
+    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+        self.device.first_spoiled()
+    }
+
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
         let weights =
@@ -251,7 +255,8 @@ impl Ops for Staged {
         let sums = self.bring(&d.sums, d.sums.row_range())?;
         let output = self.target(&d.output, d.output.row_range(), false)?;
         let (x, y) = (sums.view(), output.view());
-        self.device.combine_sums(&CombineDesc { sums: x, count: d.count, eps: d.eps, output: y })?;
+        let CombineDesc { name, count, eps, .. } = *d;
+        self.device.combine_sums(&CombineDesc { name, sums: x, count, eps, output: y })?;
         drop(sums);
         self.settle(output)?;
         if let Statistics::Record(_) = self.statistics {

@@ -1,6 +1,8 @@
 //! What the engine's tests share: a network, clips and random ways to cut them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod spoiled;
+
 use remaster_compute::{Backend, DType, HostTensor, Shape};
 use remaster_engine::{EngineError, Memory, Sink, Source, Summary, Task};
 use remaster_model::Build;

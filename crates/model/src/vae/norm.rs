@@ -35,6 +35,7 @@ impl GroupNorm {
         let stats = ops.alloc(Shape::new(t, 1, 1, 2 * self.groups), DType::F32)?;
         let count = w * (c / self.groups);
         ops.combine_sums(&CombineDesc {
+            name: self.affine.name(),
             sums: sums.view(),
             count,
             eps: VaeConfig::EPS,

@@ -20,6 +20,7 @@ use super::Cpu;
 use super::kernels::product::{Product, Tap};
 use super::kernels::rows::{Affine, Finish, Normalize};
 use super::kernels::{amx, winograd};
+use super::norm::not_below_zero;
 use super::path::CpuPath;
 use super::scratch::{Layout, Piece, Scratch, total};
 use super::simd::{Isa, run};
@@ -835,7 +836,7 @@ impl Job<'_> {
                 for (out, from) in out.chunks_exact_mut(2).zip(from.chunks_exact(2)) {
                     let mean = from[0] / count;
                     out[0] = mean as f32;
-                    out[1] = (from[1] - from[0] * mean).max(0.0) as f32;
+                    out[1] = not_below_zero(from[1] - from[0] * mean) as f32;
                 }
             }
         }

@@ -101,7 +101,8 @@ impl Kernel {
             Role::Conv { .. } => vec![O::X, O::C, O::Y, O::W],
             Role::After { .. } => vec![O::X, O::C, O::Y, O::K, O::U],
             Role::Normalize => vec![O::X, O::C, O::Y],
-            Role::Combine | Role::Copy { .. } | Role::Shuffle => vec![O::X, O::Y],
+            Role::Combine => vec![O::X, O::Y, O::S],
+            Role::Copy { .. } | Role::Shuffle => vec![O::X, O::Y],
             Role::Attention { .. } => vec![O::X, O::C, O::S, O::Y],
         };
         if let Role::Conv { shortcut: true, .. } = self.role {

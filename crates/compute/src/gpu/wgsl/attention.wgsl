@@ -64,7 +64,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
         let fade = exp(top - high);
         workgroupBarrier();
-        sp[mine * KEYS + lane] = select(0.0, exp(sp[mine * KEYS + lane] - high), lane < live);
+        let lower = sp[mine * KEYS + lane] - high;
+        // By its bits: what a driver's exp makes of a number that is none is its own affair.
+        let none = (bitcast<u32>(lower) & 0x7fffffffu) > 0x7f800000u;
+        sp[mine * KEYS + lane] = select(0.0, select(exp(lower), lower, none), lane < live);
         workgroupBarrier();
         top = high;
         sum *= fade;

@@ -1,0 +1,27 @@
+//! What is not finite stays visible: every CPU path gives NaN or infinity wherever the naive loops do.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use remaster_compute::{Backend, CancelToken, CpuPath, Ops};
+use remaster_testkit::op_cases::{poisoned, same_holes, whole};
+
+fn open(backend: Backend) -> Box<dyn Ops> {
+    backend.open(64 << 20, CancelToken::default()).unwrap()
+}
+
+#[test]
+fn one_bad_value_in_any_operand_spoils_what_it_spoils_in_the_naive_loops() {
+    let mut twin = open(Backend::Reference);
+    let paths = CpuPath::all().into_iter();
+    let mut paths: Vec<_> = paths.map(|p| (p, open(Backend::Cpu { threads: 2, path: p }))).collect();
+    let mut spoiled = 0;
+    for case in (40_000..40_100).flat_map(poisoned) {
+        let theirs = whole(twin.as_mut(), &case);
+        for (path, cpu) in &mut paths {
+            let ours = whole(cpu.as_mut(), &case);
+            let result = std::panic::catch_unwind(|| same_holes(&case, &ours, &theirs));
+            let holes = result.unwrap_or_else(|_| panic!("{path}"));
+            spoiled += usize::from(holes > 0);
+        }
+    }
+    assert!(spoiled > 1000, "only {spoiled} cases had a bad value in their result");
+}

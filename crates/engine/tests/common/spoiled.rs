@@ -1,0 +1,66 @@
+//! A network with one layer that does harm.
+
+use std::sync::Arc;
+
+use remaster_compute::{Backend, DType, HostTensor, Part, SourceError, WeightSource, WeightSpec};
+use remaster_engine::Task;
+use remaster_model::Params;
+use remaster_model::vae::VaeConfig;
+use remaster_plan::{Clip, Direction};
+use remaster_weights::{FormulaParams, fill_uniform};
+
+use super::{Bench, build};
+
+/// What is done to a layer: its values times a number, and one of them is none.
+#[derive(Clone)]
+pub(crate) struct Spoil {
+    pub(crate) layer: String,
+    pub(crate) times: f32,
+    pub(crate) nan: bool,
+}
+
+impl Spoil {
+    pub(crate) fn nan(layer: &str) -> Self {
+        Spoil { layer: layer.into(), times: 1.0, nan: true }
+    }
+}
+
+struct Values {
+    good: Arc<dyn WeightSource>,
+    how: Spoil,
+}
+
+impl WeightSource for Values {
+    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        self.good.read(part, start, out)?;
+        if part == Part::Main {
+            out.iter_mut().for_each(|v| *v *= self.how.times);
+            if self.how.nan && start <= 5 && 5 < start + out.len() {
+                out[5 - start] = f32::NAN;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Spoiled(Option<Spoil>);
+
+impl Params for Spoiled {
+    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
+        let good = FormulaParams.source(prefix, spec);
+        match &self.0 {
+            Some(how) if how.layer == prefix => Arc::new(Values { good, how: how.clone() }),
+            _ => good,
+        }
+    }
+}
+
+/// Nine frames of 48 x 32 through the small network.
+pub(crate) fn bench(direction: Direction, dtype: DType, backend: Backend, spoil: Option<Spoil>) -> Bench {
+    let clip = Clip::new(9, 48, 32).unwrap();
+    let mut params = Spoiled(spoil);
+    let task = Task::new(&VaeConfig::tiny(), &mut params, direction, clip, backend, build(dtype, true));
+    let mut clip = HostTensor::zeros(task.input());
+    fill_uniform("input/engine", 0, &mut clip.data);
+    Bench { task, clip }
+}
