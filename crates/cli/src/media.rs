@@ -192,11 +192,6 @@ pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
 }
 
-/// Whether an output is a picture, or a folder of them.
-fn is_picture(path: &Path) -> bool {
-    has_ending(path, "png") || has_ending(path, "exr") || path.extension().is_none() && !is_pipe(path)
-}
-
 /// A clip that was opened.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn FrameSource>,
@@ -256,7 +251,7 @@ impl MediaArgs {
 
     /// Whether the file that `path` names can hold more than frames.
     pub(crate) fn takes_streams(&self, path: &Path) -> bool {
-        !is_pipe(path) && !has_ending(path, "y4m") && !is_picture(path)
+        matches!(OutputKind::of(path), Some(OutputKind::Video(_)))
     }
 
     /// Whether sound is left out.
@@ -464,11 +459,6 @@ impl Goal<'_> {
         OutputKind::of(self.path)
             .ok_or_else(|| CliError::Ending { path: self.path.to_owned(), allowed: allowed() })
     }
-}
-
-/// Whether pictures go to `path`: a file of one, or a folder.
-fn is_picture_output(path: &Path) -> bool {
-    has_ending(path, "png") || has_ending(path, "exr") || path.extension().is_none() && !is_pipe(path)
 }
 
 fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {

@@ -5,6 +5,7 @@ use remaster_compute::Backend;
 use remaster_engine::{EngineError, Task, device_sizing, free_space};
 use remaster_media::appetite;
 use remaster_model::vae::VaeConfig;
+use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, held_bytes};
 use remaster_plan::{Budget, Clip, Direction, Plan, PlanError, Wish, WishedMode, bytes};
 use remaster_weights::FormulaParams;
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     let imagined = args.vram.is_some() && !devices::has_memory(&backend);
     let mut planner = if imagined { task.planner_for(device_sizing) } else { task.planner() };
     let size = [args.width, args.height];
-    let geometry = Geometry { source: size, shown: size, padded: size };
+    let geometry = Geometry { source: size, shown: size, padded: size, edges: Edges::Black, alpha: false };
     let search = Search {
         backend,
         memory: &args.memory,
@@ -262,7 +263,10 @@ mod tests {
         let told = advice(&shared(100, 0), &needs, 64 * MIB, &Has { ram: Some(350 * MIB), disk: None });
         assert_eq!(told, "it needs at least --ram 300M and --disk 2000M");
         let told = advice(&shared(100, 0), &needs[1..], 0, &Has { ram: None, disk: Some(MIB) });
-        assert!(told.contains("--spill in a folder with that much room") && told.contains("smaller frames"), "{told}");
+        assert!(
+            told.contains("--spill in a folder with that much room") && told.contains("smaller frames"),
+            "{told}"
+        );
         let apart = Budget::Apart { vram: MIB, ram: 0, disk: 0 };
         let need = Budget::Apart { vram: 9 * MIB, ram: 0, disk: 0 };
         assert_eq!(advice(&apart, &[need], 7, &has), "it needs at least --vram 9M");

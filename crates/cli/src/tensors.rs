@@ -56,7 +56,6 @@ impl Input {
             self.file.read_f32(info, start, &mut plane).map_err(failed)?;
             let pixels = out.data[frame * plane.len() * c..][..plane.len() * c].chunks_exact_mut(c);
             pixels.zip(&plane).for_each(|(pixel, value)| pixel[channel] = *value);
-            self.file.release(info);
         }
         Ok(out)
     }

@@ -324,6 +324,8 @@ mod tests {
                 notes: Vec::new(),
                 complaints: Vec::new(),
                 is_indexed: false,
+                frames_estimated: false,
+                order: None,
                 ends: None,
                 read_as: layout,
                 read_name: word(13),

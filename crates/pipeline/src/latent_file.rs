@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
+use remaster_media::MediaError;
 use remaster_media::place::Part;
 use serde::{Deserialize, Serialize};
 
