@@ -58,8 +58,10 @@ pub(crate) fn takes(command: &VaeCommand) -> bool {
         VaeCommand::Roundtrip(args) => {
             !has_ending(&args.input, "safetensors") && !has_ending(&args.output, "safetensors")
         }
-        // Tensors of latents have no clip around them and become tensors of frames.
-        VaeCommand::Decode(args) => !has_ending(&args.output, "safetensors"),
+        // Tensors without a clip around them become tensors of frames.
+        VaeCommand::Decode(args) => {
+            !has_ending(&args.output, "safetensors") && !LatentFile::is_plain(&args.input)
+        }
     }
 }
 

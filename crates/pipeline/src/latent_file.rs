@@ -217,25 +217,7 @@ impl LatentFile {
     /// Reads and checks everything but the latents.
     pub fn open(path: &Path) -> Result<Self, PipelineError> {
         let bad = |reason: String| PipelineError::Latents { path: path.to_owned(), reason };
-        let io = |e: std::io::Error| bad(e.to_string());
-        // Opening a pipe would wait for its other end.
-        if !path.metadata().map_err(io)?.is_file() {
-            return Err(bad("it is not a regular file".into()));
-        }
-        let mut file = File::open(path).map_err(io)?;
-        let total = file.metadata().map_err(io)?.len();
-        let mut length = [0; 8];
-        if total < 8 {
-            return Err(bad(format!("it has {total} bytes and no header")));
-        }
-        file.read_exact(&mut length).map_err(io)?;
-        let length = u64::from_le_bytes(length);
-        let rest = length.checked_add(8).and_then(|start| total.checked_sub(start));
-        let Some(rest) = rest.filter(|_| length <= LONGEST) else {
-            return Err(bad(format!("a header of {length} bytes in a file of {total}")));
-        };
-        let mut text = vec![0; length as usize];
-        file.read_exact(&mut text).map_err(io)?;
+        let (text, rest) = header(path).map_err(bad)?;
         let any: AnyHeader =
             serde_json::from_slice(&text).map_err(|e| bad(format!("its header is damaged: {e}")))?;
         match any.metadata.format.as_str() {
@@ -259,10 +241,17 @@ impl LatentFile {
             .map_err(|e| bad(format!("what it says about its clip is damaged: {e}")))?;
         about.check().map_err(bad)?;
         let (shape, frames) = shapes(&header, &about, rest).map_err(bad)?;
-        let file = LatentFile { path: path.to_owned(), about, shape, start: 8 + length, frames };
+        let file = LatentFile { path: path.to_owned(), about, shape, start: 8 + text.len() as u64, frames };
         // Every one of them is looked at, in no memory, before anything is made of the latents.
         file.times()?.try_for_each(|time| time.map(drop))?;
         Ok(file)
+    }
+
+    /// Whether a file holds tensors that `vae encode` did not write as latents of a clip.
+    pub fn is_plain(path: &Path) -> bool {
+        let text = header(path).map(|(text, _)| text).unwrap_or_default();
+        let any = serde_json::from_slice::<AnyHeader>(&text);
+        any.is_ok_and(|any| !any.metadata.format.starts_with(FAMILY))
     }
 
     /// What is known of the clip.
@@ -303,6 +292,30 @@ impl LatentFile {
         let input = BufReader::with_capacity(1 << 16, file);
         Ok(Times { path: self.path.clone(), input, frames: self.frames as u64, read: 0, last: None })
     }
+}
+
+/// The text of a header, and how many bytes follow it.
+fn header(path: &Path) -> Result<(Vec<u8>, u64), String> {
+    let io = |e: std::io::Error| e.to_string();
+    // Opening a pipe would wait for its other end.
+    if !path.metadata().map_err(io)?.is_file() {
+        return Err("it is not a regular file".into());
+    }
+    let mut file = File::open(path).map_err(io)?;
+    let total = file.metadata().map_err(io)?.len();
+    let mut length = [0; 8];
+    if total < 8 {
+        return Err(format!("it has {total} bytes and no header"));
+    }
+    file.read_exact(&mut length).map_err(io)?;
+    let length = u64::from_le_bytes(length);
+    let rest = length.checked_add(8).and_then(|start| total.checked_sub(start));
+    let Some(rest) = rest.filter(|_| length <= LONGEST) else {
+        return Err(format!("a header of {length} bytes in a file of {total}"));
+    };
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(io)?;
+    Ok((text, rest))
 }
 
 /// The shape of the latents and the number of frames, if all that is said agrees with each other and with the `rest`

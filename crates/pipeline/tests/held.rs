@@ -159,28 +159,29 @@ fn through(geometry: Geometry, frames: usize, slice: usize, alpha: bool) -> u64 
 fn frames_take_no_more_than_was_said_however_long_the_clip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("z.safetensors");
-    // Weights, threads and names, which belong to the process.
-    const REST: u64 = 3 << 20;
+    // Weights, threads and names, which belong to the process, are there with the smallest frames, too.
+    let smallest = Geometry::new([16, 16], Resize::Keep, Edges::Black);
+    let rest = through(smallest, 29, 4, false).max(encoded(&path, smallest, 29, 4, false));
     let cases = [
-        ([320, 200], Resize::Keep, Edges::Black, false, 4),
-        ([320, 200], Resize::Keep, Edges::MirrorBlack, true, 8),
-        ([320, 200], Resize::Exactly([200, 320]), Edges::Mirror, true, 4),
-        ([96, 64], Resize::Times(300), Edges::Black, true, 4),
-        ([640, 400], Resize::Times(25), Edges::MirrorBlack, false, 16),
+        ([144, 90], Resize::Keep, Edges::Black, false, 4),
+        ([144, 90], Resize::Keep, Edges::MirrorBlack, true, 8),
+        ([90, 60], Resize::Exactly([60, 90]), Edges::Mirror, true, 4),
+        ([48, 32], Resize::Times(300), Edges::Black, true, 4),
+        ([320, 200], Resize::Times(25), Edges::MirrorBlack, false, 16),
     ];
     for (size, resize, edges, alpha, slice) in cases {
         let geometry = Geometry::new(size, resize, edges).with_alpha(alpha);
         let said = held_bytes(&geometry, slice);
         let took = [
-            through(geometry, 45, slice, alpha),
-            encoded(&path, geometry.with_alpha(false), 45, slice, alpha),
+            through(geometry, 29, slice, alpha),
+            encoded(&path, geometry.with_alpha(false), 29, slice, alpha),
             decoded(&path, slice),
         ];
-        println!("{size:?} {resize:?} {edges:?} alpha {alpha} slice {slice}: {took:?} of {said}");
-        assert!(took.iter().all(|n| *n <= said + REST), "{took:?} of {said}");
+        println!("{size:?} {resize:?} {edges:?} alpha {alpha} slice {slice}: {took:?} of {said} and {rest}");
+        assert!(took.iter().all(|n| *n <= said + rest), "{took:?} of {said} and {rest}");
     }
     // Twenty frames and many with alpha: the 8 bytes a frame of its time are on disk, too.
-    let geometry = Geometry::new([48, 32], Resize::Keep, Edges::Black).with_alpha(true);
+    let geometry = Geometry::new([32, 32], Resize::Keep, Edges::Black).with_alpha(true);
     let many = std::env::var("REMASTER_HELD_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(601);
     let run = |frames| {
         [
@@ -192,7 +193,7 @@ fn frames_take_no_more_than_was_said_however_long_the_clip() {
     let (few, more) = (run(21), run(many));
     println!("21 frames {few:?}, {many} frames {more:?}");
     for (few, more) in few.iter().zip(more) {
-        // A frame of alpha is 6 KiB, all of them 3.6 MiB; how full queues are depends on the moment.
+        // A frame of alpha is 4 KiB, all of them 2.4 MB; how full queues are depends on the moment.
         assert!(more < few + (160 << 10), "21 frames take {few}, {many} take {more}");
     }
 }
