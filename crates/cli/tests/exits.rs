@@ -84,8 +84,8 @@ const CASES: &[(i32, &str, &[&str])] = &[
     (3, "compare in.mkv nowhere.mkv", &["nowhere.mkv"]),
     (3, "doctor --goldens nowhere", &["nowhere"]),
     (4, "vae roundtrip in.mkv {TINY} --ram 70M --disk 0", &["allow at least"]),
-    (4, "plan decode --height 1088 --width 1920 --ram 200M --disk 0", &["allow at least"]),
-    (6, "models verify half.safetensors", &["half.safetensors"]),
+    (4, "plan decode --height 128 --width 128 --frames 5 --ram 200M --disk 0", &["allow at least"]),
+    (6, "models verify half.safetensors", &["1 of 1 files"]),
     (6, "compare in.mkv other.mkv --min-psnr 60", &["dB"]),
 ];
 
