@@ -181,11 +181,12 @@ impl Lines {
 /// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
 /// looked for by hand.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Arguments are quoted as they are: a file's name may have brought control characters along (`*.mp4`).
-    let plain = error.to_string();
-    match printable(&plain) {
-        Cow::Owned(text) if error.use_stderr() => drop(write!(std::io::stderr(), "{text}")),
-        _ => drop(error.print()),
+    // Arguments are quoted as they are, and the name of a file may bring control characters along (`*.mp4`).
+    let strange = |arg: std::ffi::OsString| matches!(printable(&arg.to_string_lossy()), Cow::Owned(_));
+    if error.use_stderr() && std::env::args_os().any(strange) {
+        let _ = write!(std::io::stderr(), "{}", printable(&error.to_string()));
+    } else {
+        let _ = error.print();
     }
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
