@@ -244,11 +244,11 @@ impl Lines {
 /// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
 /// looked for by hand.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Arguments are quoted as they are: a file's name may have brought control characters along (`*.mp4`).
-    let plain = error.to_string();
-    let printed = match printable(&plain) {
-        Cow::Owned(text) if error.use_stderr() => write!(io::stderr(), "{text}"),
-        _ => error.print().and_then(|()| io::stdout().flush()),
+    // Arguments are quoted as they are, and the name of a file may bring control characters along (`*.mp4`).
+    let strange = |arg: std::ffi::OsString| matches!(printable(&arg.to_string_lossy()), Cow::Owned(_));
+    let printed = match error.use_stderr() && std::env::args_os().any(strange) {
+        true => write!(io::stderr(), "{}", printable(&error.to_string())),
+        false => error.print().and_then(|()| io::stdout().flush()),
     };
     let mut code = u8::try_from(error.exit_code()).unwrap_or(2);
     if printed.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) && code == 0 {

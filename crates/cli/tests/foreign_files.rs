@@ -59,12 +59,15 @@ fn escape_sequences_of_a_file_do_not_reach_the_terminal() {
     );
     let missing = folder.path().join("no\u{1b}[2Jfile.mkv");
     let (file, missing) = (file.to_str().unwrap(), missing.to_str().unwrap());
-    for args in [&["probe", file][..], &["probe", missing], &["probe", file, missing]] {
+    // The last one is refused by the parser of arguments, which leaves them out by itself.
+    for (args, shown) in
+        [(&["probe", file][..], true), (&["probe", missing], true), (&["probe", file, missing], false)]
+    {
         let out = remaster(args);
         for bytes in [&out.stdout, &out.stderr] {
             assert!(!bytes.contains(&0x1b) && !bytes.contains(&7), "{args:?}: {:?}", text(bytes));
         }
-        assert!(text(&[out.stdout, out.stderr].concat()).contains('\u{fffd}'), "{args:?}");
+        assert!(!shown || text(&[out.stdout, out.stderr].concat()).contains('\u{fffd}'), "{args:?}");
     }
 }
 

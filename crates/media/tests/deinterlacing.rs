@@ -10,7 +10,7 @@ use remaster_media::{Deinterlace, TimeBase};
 
 /// 50 or 59.94 pictures a second of something that moves everywhere.
 fn moving(rate: &str, seconds: u32, height: u32) -> String {
-    format!("testsrc2=s=64x{height}:r={rate}:d={seconds},scroll=h=0.01:v=0.003,format=yuv422p")
+    format!("testsrc2=s=64x{height}:r={rate}:d={seconds},scroll=h=0.01,format=yuv422p")
 }
 
 fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
