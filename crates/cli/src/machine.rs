@@ -74,7 +74,8 @@ fn version2(read: &Files<'_>, path: &str) -> Memory {
 }
 
 fn version1(read: &Files<'_>, path: &str) -> Memory {
-    let number = |name: &str| read(&format!("/sys/fs/cgroup/memory{path}/{name}"))?.trim().parse::<u64>().ok();
+    let number =
+        |name: &str| read(&format!("/sys/fs/cgroup/memory{path}/{name}"))?.trim().parse::<u64>().ok();
     // Without a limit it says about 2^63.
     let limit = number("memory.limit_in_bytes").filter(|n| *n < 1 << 60);
     let stat = read(&format!("/sys/fs/cgroup/memory{path}/memory.stat")).unwrap_or_default();
@@ -150,7 +151,8 @@ mod tests {
             ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n"),
         ];
         assert_eq!(on(&old), Memory { total: Some(2 * GIB), free: Some(GIB) });
-        let endless = [old[0], old[1], ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")];
+        let endless =
+            [old[0], old[1], ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")];
         assert_eq!(on(&endless).total, Some(16 * GIB));
     }
 

@@ -8,7 +8,8 @@ use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::{
     Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, PictureInfo, PictureWriter, Pictures,
-    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, encoder_name, probe as look,
+    Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, encoder_name,
+    probe as look,
 };
 use remaster_pipeline::Resize;
 

@@ -135,8 +135,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
 
 /// The frames a tensor must have to go through the network.
 fn frames_of(path: &Path, shape: Shape) -> Result<Clip, CliError> {
-    Clip::new(shape.t, shape.h, shape.w)
-        .map_err(|source| CliError::Size { path: path.to_owned(), source })
+    Clip::new(shape.t, shape.h, shape.w).map_err(|source| CliError::Size { path: path.to_owned(), source })
 }
 
 fn describe(report: &Report) -> String {
@@ -189,12 +188,7 @@ impl Run<'_> {
     }
 
     /// Says what a half will take, and does it.
-    fn half(
-        &mut self,
-        way: Way,
-        input: HostTensor,
-        phases: &mut Vec<Phase>,
-    ) -> Result<HostTensor, CliError> {
+    fn half(&mut self, way: Way, input: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
         let Way { task, plan, budget, held } = way;
         let (direction, clip) = (task.job.direction, task.job.clip);
         let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
