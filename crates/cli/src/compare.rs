@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remaster_media::{FrameSource, MediaError, place};
+use remaster_media::{FrameSource, MediaError, appetite, place};
 use remaster_metrics::{
     Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
 };
@@ -14,7 +14,8 @@ use serde::Serialize;
 use crate::destination::check_file;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::{Lazy, MediaArgs};
+use crate::media::{Lazy, MediaArgs, Opened};
+use crate::memory::{self, Amount};
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 
@@ -48,11 +49,20 @@ pub(crate) struct CompareArgs {
     /// Overwrite pictures that exist.
     #[arg(short = 'y', long)]
     yes: bool,
+    /// Memory that may be used, ffmpeg included: 8G, 80% (of the machine's), -1G (what is free less 1G).
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", value_parser = memory::ram)]
+    ram: Amount,
     #[command(flatten)]
     media: MediaArgs,
     #[command(flatten)]
     progress: ProgressArgs,
 }
+
+/// Bytes per pixel that comparing holds: measured 240 at 1080p, 77 with `--quick`.
+const PIXEL: u64 = 256;
+const PIXEL_QUICK: u64 = 96;
+/// Bytes per pixel of a frame that is brought to another size, before that.
+const PIXEL_SCALED: u64 = 48;
 
 impl CompareArgs {
     /// Refuses pictures that cannot be written, before the work.
@@ -112,17 +122,10 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(path: &Path, args: &CompareArgs, tools: &mut Lazy<'_>) -> Result<Self, CliError> {
-        let opened = args.media.open(path, tools)?;
+    fn new(opened: Opened, args: &CompareArgs) -> Self {
         let has_clock = args.media.has_clock(&opened);
-        Ok(Reader {
-            source: opened.source,
-            has_clock,
-            frame: Frame::new(0, 0, 3),
-            frames: 0,
-            first: None,
-            last: 0.0,
-        })
+        let frame = Frame::new(0, 0, 3);
+        Reader { source: opened.source, has_clock, frame, frames: 0, first: None, last: 0.0 }
     }
 
     fn size(&self) -> [usize; 2] {
@@ -181,10 +184,18 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     args.media.refuse_for_compare()?;
     args.check_outputs()?;
     let cancel = interrupt.watch()?;
-    let mut tools = Lazy::new(&args.media, &cancel, interrupt);
+    let allowed = memory::allowed(args.ram, true)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = appetite::threads(cores, allowed);
+    let mut tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let mut a = Reader::open(&args.a, args, &mut tools)?;
-    let mut b = Reader::open(&args.b, args, &mut tools)?;
+    let a = args.media.open(&args.a, &mut tools)?;
+    let b = args.media.open(&args.b, &mut tools)?;
+    let needed = needed(args.quick, &a, &b, threads);
+    if needed > allowed {
+        return Err(CliError::Room { what: "comparing frames of this size", needed });
+    }
+    let (mut a, mut b) = (Reader::new(a, args), Reader::new(b, args));
     let size = a.size();
     let mut notes = Vec::new();
     let scaled = b.size() != size;
@@ -271,6 +282,20 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         (Some(least), Some(psnr)) if psnr < least => Err(CliError::TooFar { psnr, least }),
         _ => Ok(()),
     }
+}
+
+/// Bytes of memory that comparing two clips takes, whatever their length.
+fn needed(quick: bool, a: &Opened, b: &Opened, threads: usize) -> u64 {
+    let pixels =
+        |o: &Opened| (o.source.format().width as u64).saturating_mul(o.source.format().height as u64);
+    let child = |o: &Opened| {
+        o.probe
+            .as_ref()
+            .map_or(0, |p| appetite::decoder(&p.video.codec, p.video.width * p.video.height, threads))
+    };
+    let frames = pixels(a).saturating_mul(if quick { PIXEL_QUICK } else { PIXEL });
+    let scaled = pixels(b).saturating_mul(PIXEL_SCALED);
+    [memory::process(false), frames, scaled, child(a), child(b)].into_iter().fold(0, u64::saturating_add)
 }
 
 fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {

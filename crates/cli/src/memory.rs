@@ -56,7 +56,7 @@ impl FromStr for Amount {
 }
 
 /// Memory for a run: less than a MiB is a unit that was forgotten.
-fn ram(word: &str) -> Result<Amount, String> {
+pub(crate) fn ram(word: &str) -> Result<Amount, String> {
     match word.parse()? {
         Amount::Bytes(n) if n < 1 << 20 => {
             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -167,18 +167,7 @@ impl MemoryArgs {
 
     /// Bytes of memory that a run may use. A plan may be for another machine; a run may not.
     pub(crate) fn allowed(&self, real: bool) -> Result<u64, CliError> {
-        let machine = machine::memory();
-        match (self.ram, machine.free) {
-            // Where the system does not say how much there is, only the default is without a limit.
-            (Amount::FreeLess(_), None) => Ok(u64::MAX / 4),
-            (ram, free) => {
-                let given = ram.resolve("--ram", machine.total, free)?;
-                match machine.total.filter(|total| real && given > *total) {
-                    Some(total) => Err(CliError::MoreThanThereIs { given, total }),
-                    None => Ok(given),
-                }
-            }
-        }
+        allowed(self.ram, real)
     }
 
     /// Bytes of disk that may be used in `spill`.
@@ -204,6 +193,22 @@ impl MemoryArgs {
 
     fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), CliError> {
         Ok((self.allowed(room.real)?, self.disk(&self.spill(room.output)?)?))
+    }
+}
+
+/// Bytes of memory that `--ram` allows.
+pub(crate) fn allowed(ram: Amount, real: bool) -> Result<u64, CliError> {
+    let machine = machine::memory();
+    match (ram, machine.free) {
+        // Where the system does not say how much there is, only the default is without a limit.
+        (Amount::FreeLess(_), None) => Ok(u64::MAX / 4),
+        (ram, free) => {
+            let given = ram.resolve("--ram", machine.total, free)?;
+            match machine.total.filter(|total| real && given > *total) {
+                Some(total) => Err(CliError::MoreThanThereIs { given, total }),
+                None => Ok(given),
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use remaster_media::appetite;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, held_bytes};
-use remaster_plan::{Budget, Clip, Direction, Plan, PlanError, Wish, WishedMode, bytes};
+use remaster_plan::{Budget, Clip, Direction, MAX_SLICE, Plan, PlanError, Wish, WishedMode, bytes};
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
         room: Room { real: false, output: None },
         children: children(args.what.direction(), args.width * args.height, &args.memory)?,
     };
-    let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+    let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     out.result(&Planned { plan: &plan, total }, || {
         format!("{}{}\n", describe(&plan, budget.is_apart()), total.describe())
@@ -127,11 +127,17 @@ impl Search<'_> {
     /// that wait before and behind it count by the length of the slice.
     pub(crate) fn run<T>(
         &self,
-        geometry: Option<&Geometry>,
+        geometry: &Geometry,
+        clip: &Clip,
         mut plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
     ) -> Result<(T, Budget, Held), CliError> {
         let wish = self.memory.wish()?;
-        let frames = |slice: usize| geometry.map_or(0, |g| held_bytes(g, slice));
+        // Longer slices are refused by the plan.
+        let whole = clip.frames().min(MAX_SLICE);
+        let frames = |slice: Option<usize>| match slice.unwrap_or(SLICES[0]) {
+            0 => held_bytes(geometry, whole),
+            n => held_bytes(geometry, n.min(whole)),
+        };
         let tries: Vec<Wish> = match (wish.slice, wish.mode) {
             (Some(_), _) => vec![wish],
             (None, None) => {
@@ -142,7 +148,7 @@ impl Search<'_> {
         };
         let mut refused = None;
         for wish in tries {
-            let held = devices::held(&self.backend, frames(wish.slice.unwrap_or(SLICES[0])), self.children);
+            let held = devices::held(&self.backend, frames(wish.slice), self.children);
             let budget = devices::budget(&self.backend, self.memory, self.vram, &self.room, &held)?;
             match plan(&budget, &wish) {
                 Ok(found) => return Ok((found, budget, held)),
@@ -185,7 +191,7 @@ struct Has {
     disk: Option<u64>,
 }
 
-/// Flags that would do: those that have to change, the first of `needs` that this machine can give in front.
+/// Flags that would do: those that have to change. What this machine can give comes first.
 fn advice(allowed: &Budget, needs: &[Budget], held: u64, has: &Has) -> String {
     let parts = |b: &Budget| match *b {
         Budget::Shared { ram, disk } => (0, ram, disk),
@@ -213,15 +219,17 @@ fn advice(allowed: &Budget, needs: &[Budget], held: u64, has: &Has) -> String {
         let ram = has.ram.is_none_or(|total| r.saturating_add(held) <= total);
         ram && has.disk.is_none_or(|free| d <= disk.max(free))
     };
-    let possible: Vec<&Budget> = needs.iter().filter(fits).collect();
-    let words = |list: &[&Budget]| list.iter().map(|n| flags(n)).collect::<Vec<_>>().join(", or ");
-    match (possible.is_empty(), needs.is_empty()) {
-        (false, _) => format!("it needs at least {}", words(&possible)),
-        (true, false) => {
-            let all: Vec<&Budget> = needs.iter().collect();
-            format!("it needs at least {}, which this machine does not have; use smaller frames", words(&all))
-        }
-        (true, true) => "use smaller frames".into(),
+    let (mut list, others): (Vec<&Budget>, Vec<&Budget>) = needs.iter().partition(fits);
+    let possible = !list.is_empty();
+    list.extend(others);
+    let words: Vec<String> = list.iter().map(|need| flags(need)).collect();
+    match (words.is_empty(), possible) {
+        (true, _) => "use smaller frames".into(),
+        (_, true) => format!("it needs at least {}", words.join(", or ")),
+        (_, false) => format!(
+            "it needs at least {}, which this machine does not have; use smaller frames",
+            words.join(", or ")
+        ),
     }
 }
 
@@ -259,9 +267,9 @@ mod tests {
         let has = Has { ram: Some(8192 * MIB), disk: Some(5000 * MIB) };
         let told = advice(&shared(100, 0), &needs, 64 * MIB, &has);
         assert_eq!(told, "it needs at least --ram 431M, or --ram 300M and --disk 2000M");
-        // What the machine cannot give is left out.
+        // What the machine can give comes first.
         let told = advice(&shared(100, 0), &needs, 64 * MIB, &Has { ram: Some(350 * MIB), disk: None });
-        assert_eq!(told, "it needs at least --ram 300M and --disk 2000M");
+        assert_eq!(told, "it needs at least --ram 300M and --disk 2000M, or --ram 431M");
         let told = advice(&shared(100, 0), &needs[1..], 0, &Has { ram: None, disk: Some(MIB) });
         assert!(
             told.contains("--spill in a folder with that much room") && told.contains("smaller frames"),

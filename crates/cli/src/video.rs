@@ -123,7 +123,7 @@ impl Run<'_> {
         let search = self.search(opened.probe.as_ref(), Some(&shown));
         let (mut first, mut second) = (encoder.planner(), decoder.planner());
         let (plans, budget, held) = search
-            .run(Some(&geometry), |budget, wish| Planner::both(&mut first, &mut second, budget, wish))?;
+            .run(&geometry, &clip, |budget, wish| Planner::both(&mut first, &mut second, budget, wish))?;
         drop((first, second));
         let total = Total::of(&plans, budget.is_apart(), held);
         let [first, second] = divide(&budget, &plans);
@@ -173,7 +173,7 @@ impl Run<'_> {
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let search = self.search(opened.probe.as_ref(), None);
         let mut planner = task.planner();
-        let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+        let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
         drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
@@ -220,7 +220,7 @@ impl Run<'_> {
         let mut task = self.network.task(Direction::Decode, clip, false);
         let search = self.search(None, Some(&format));
         let mut planner = task.planner();
-        let (plan, budget, held) = search.run(Some(&geometry), |budget, wish| planner.plan(budget, wish))?;
+        let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
         drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = [plan];
@@ -335,7 +335,7 @@ impl Run<'_> {
         let Run { args, out, mut progress, .. } = self;
         if took > reserved {
             progress.warn(&format!(
-                "ffmpeg took {} where {} were reserved: the run took more than --ram by that; allow it with a smaller --ram",
+                "ffmpeg took {}, but only {} of --ram were reserved for it",
                 bytes(took),
                 bytes(reserved)
             ));

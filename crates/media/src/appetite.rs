@@ -26,8 +26,8 @@ const DECODERS: [Row; 7] = [
 ];
 
 const ENCODERS: [Row; 5] = [
-    row("libx264", 80, 180, 10),
-    row("libx265", 110, 330, 30),
+    row("libx264", 68, 185, 14),
+    row("libx265", 80, 400, 30),
     row("ffv1", 80, 40, 4),
     row("prores_ks", 80, 30, 4),
     row("libvpx-vp9", 80, 100, 4),

@@ -1,0 +1,34 @@
+//! What a process and everything it started hold of the machine's memory.
+
+use std::collections::HashMap;
+
+/// Resident bytes of `root` and of all its children; 0 where the system does not say.
+pub(crate) fn resident(root: u32) -> u64 {
+    let mut parents: HashMap<u32, u32> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        parents.extend(parent.map(|parent| (id, parent)));
+    }
+    let is_ours = |mut id: u32| {
+        for _ in 0..64 {
+            if id == root {
+                return true;
+            }
+            match parents.get(&id) {
+                Some(parent) => id = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    parents.keys().filter(|id| is_ours(**id)).map(|id| held(*id)).sum()
+}
+
+fn held(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
