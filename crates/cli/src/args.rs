@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// List what can compute on this machine, and what each device can do.
     Devices,
-    /// Find the fastest kernels of a GPU and keep the choice. It changes no result.
+    /// Find the fastest kernels of a GPU and use them from now on. Results may differ in the last digits.
     #[cfg(feature = "gpu")]
     Tune(TuneArgs),
     /// Time kernels or the network on this machine.
@@ -271,7 +271,7 @@ pub(crate) struct Device {
     /// Kernels of the cpu backend: auto, portable, avx2, avx512 or amx; `,direct` turns Winograd off.
     #[arg(long, default_value = "auto", value_name = "PATH", env = "REMASTER_CPU_PATH")]
     cpu_path: CpuPath,
-    /// Use the first kernels of a GPU: neither look for the fastest ones nor use what `remaster tune` found.
+    /// Use a GPU's default kernels: do not time them, and ignore what `remaster tune` found.
     #[arg(long)]
     no_tune: bool,
     /// Run each upsampler step by step instead of folded into one convolution.

@@ -16,8 +16,8 @@ use crate::cache;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Changes when the list of kernels does: what was kept before is then not used.
-const VERSION: u32 = 2;
+/// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
+const VERSION: u32 = 3;
 
 /// What is kept: kernels by layer, by the fingerprint of device and driver.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -88,16 +88,17 @@ fn layers(dtype: DType) -> Vec<WeightSpec> {
     found
 }
 
-/// Times every kernel in every layer.
+/// Times every kernel, or those of one family, in every layer.
 fn search(
     device: GpuDevice,
     dtype: DType,
+    family: Option<&str>,
     side: usize,
     repeat: usize,
     out: &Output,
 ) -> Result<(Vec<Row>, BTreeMap<String, String>), CliError> {
     let mut rows = Vec::new();
-    let best = tune(device, &layers(dtype), side, repeat, &mut |t| {
+    let best = tune(device, &layers(dtype), family, side, repeat, &mut |t| {
         out.say(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
         let finite = |v: f64| v.is_finite().then_some(v);
         rows.push(Row {
@@ -135,8 +136,9 @@ fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, out: &Output) -> O
 pub(crate) const SIDE: u16 = 128;
 pub(crate) const REPEAT: u16 = 3;
 
-/// The device with its fastest kernels for a format, which are looked for if they never were. A software device
-/// is not tuned by itself: it would take longer than most of what is done on it.
+/// The device with its fastest kernels for a format, which are looked for if they never were. What nobody asked for
+/// must change no bit, so only direct kernels are compared; `remaster tune` compares all of them. A software device is
+/// not tuned by itself: it would take longer than most of what is done on it.
 pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<GpuDevice, CliError> {
     let applied = apply(device, true);
     let ending = format!(" {dtype}");
@@ -145,10 +147,8 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<Gpu
     if known || software() {
         return Ok(applied);
     }
-    out.say(format_args!(
-        "looking for the fastest {dtype} kernels of {device}; this is done once, --no-tune leaves it out"
-    ));
-    let (_, chosen) = search(apply(device, false), dtype, SIDE.into(), REPEAT.into(), out)?;
+    out.say(format_args!("timing the {dtype} kernels of {device} once; skip this with --no-tune"));
+    let (_, chosen) = search(apply(device, false), dtype, Some("direct"), SIDE.into(), REPEAT.into(), out)?;
     keep(device, &chosen, out);
     let mut table = applied.choices.table();
     table.extend(chosen);
@@ -163,7 +163,7 @@ pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
     out.say(format_args!("timing the kernels of {device}"));
     let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
     for dtype in &args.dtypes {
-        let (rows, best) = search(device, *dtype, args.side.into(), args.repeat.into(), out)?;
+        let (rows, best) = search(device, *dtype, None, args.side.into(), args.repeat.into(), out)?;
         kernels.extend(rows);
         chosen.extend(best);
     }

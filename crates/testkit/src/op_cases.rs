@@ -425,12 +425,12 @@ impl Run<'_> {
         let outer = Shape { t: shape.t + 2, ..shape };
         let tensor = self.ops.alloc(outer, dtype)?;
         self.ops.upload(&vec![CANARY; outer.len()], tensor.view())?;
-        // Two right answers differ by rounding: of sums in f32, of an operand that falls to the other
-        // side once in 16 bits (2^-8 and 2^-11 of values up to 4, and the result itself).
+        // Two right answers differ by rounding: of sums in f32, of an operand or a result that falls to the other side
+        // in 16 bits. Measured over all CPU paths: 7e-6, 8e-3 and 9.6e-4; these are two to three times that.
         let tolerance = match self.dtype {
             DType::F32 => 2e-5,
-            DType::Bf16 => 0.05,
-            DType::F16 => 0.008,
+            DType::Bf16 => 0.02,
+            DType::F16 => 0.0025,
         };
         self.guarded.push(Guarded { name, tensor, rows: rows.clone(), tolerance });
         Ok(self.guarded.len() - 1)

@@ -153,10 +153,12 @@ fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> R
 }
 
 /// Times every kernel of `device` for each layer, over a frame of `side` by `side` pixels, tells of each, and
-/// returns the device with the fastest ones chosen. Layers that come twice are looked at once.
+/// returns the device with the fastest ones chosen: of all, or of one `family`, whose kernels give the same bits.
+/// Layers that come twice are looked at once.
 pub fn tune(
     device: GpuDevice,
     layers: &[WeightSpec],
+    family: Option<&str>,
     side: usize,
     runs: usize,
     tell: &mut dyn FnMut(&Tuned),
@@ -165,7 +167,8 @@ pub fn tune(
     let units = device.open()?.units;
     let mut table = BTreeMap::new();
     for spec in layers {
-        let all = variants(spec, units);
+        let mut all = variants(spec, units);
+        all.retain(|v| family.is_none_or(|f| v.family() == f));
         if all.is_empty() || table.contains_key(&layer_name(spec)) {
             continue;
         }

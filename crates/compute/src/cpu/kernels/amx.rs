@@ -19,6 +19,10 @@ pub(crate) fn available() -> bool {
 }
 
 /// 32 pixels by one panel: `out[m, n] = sum over taps and channels of a[m + tap, k] * b[tap, k, n]`.
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    allow(dead_code, reason = "without the unit nothing reads it, and no path chooses the unit")
+)]
 pub(crate) struct Block<'a> {
     /// First pixels of two tiles of 16; pixels are `a_step` bytes apart.
     pub(crate) a: [*const u8; 2],
