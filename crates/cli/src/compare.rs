@@ -7,19 +7,19 @@ use remaster_media::{FrameSource, MediaError};
 use remaster_metrics::{
     Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
 };
-use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, resize};
+use remaster_picture::{Frame, StillInfo, png, resize};
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, MediaArgs};
+use crate::memory;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// What it should look like: a video, a PNG, a folder of PNGs, or - for y4m.
+    /// What it should look like: a video, a picture, a folder of pictures, or - for y4m.
     pub(crate) a: PathBuf,
     /// What is measured against it. A clip of another size is brought to the size of the first.
     pub(crate) b: PathBuf,
@@ -64,8 +64,8 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let cancel = interrupt.watch()?;
     let mut tools = Lazy::new(&args.media, &cancel, interrupt);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let a = args.media.open(&args.a, &mut tools)?;
-    let b = args.media.open(&args.b, &mut tools)?;
+    let a = args.media.open(&args.a, memory::free(), &mut tools)?;
+    let b = args.media.open(&args.b, memory::free(), &mut tools)?;
     let (mut a, mut b) = (a.source, b.source);
     let size = [a.format().width, a.format().height];
     let mut notes = Vec::new();
@@ -156,7 +156,7 @@ fn next(source: &mut dyn FrameSource, frame: &mut Frame) -> Result<Option<f64>, 
 fn write_png(path: &Path, image: &Image) -> Result<(), CliError> {
     let mut frame = Frame::new(image.width, image.height, 3);
     frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
-    png::write(path, &frame, &PngInfo::srgb(8))
+    png::write(path, &frame, &StillInfo::srgb(8))
         .map_err(|source| MediaError::Picture { path: path.to_owned(), source }.into())
 }
 

@@ -173,6 +173,7 @@ impl CliError {
             CliError::Handler { .. }
             | CliError::Media(MediaError::NoTool { .. } | MediaError::OldTool { .. }) => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
+            CliError::Media(error) if error.is_over_budget() => 4,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
             CliError::Interrupted => INTERRUPTED,
             _ => 3,

@@ -162,6 +162,11 @@ impl MemoryArgs {
         Ok(Budget::Apart { vram, ram: ram.saturating_sub(held), disk })
     }
 
+    /// Bytes that the run may take in all.
+    pub(crate) fn ram(&self) -> Result<u64, CliError> {
+        Ok(self.resolve()?.0)
+    }
+
     fn resolve(&self) -> Result<(u64, u64), CliError> {
         let (total, free) = machine();
         let disk = free_space(&self.folder());
@@ -185,6 +190,11 @@ fn kernel_field(file: &str, name: &str) -> Option<u64> {
 fn machine() -> (Option<u64>, Option<u64>) {
     let field = |name| kernel_field("/proc/meminfo", name);
     (field("MemTotal:"), field("MemAvailable:"))
+}
+
+/// Bytes that are free now; no limit where the system does not say.
+pub(crate) fn free() -> u64 {
+    machine().1.unwrap_or(u64::MAX / 4)
 }
 
 /// Highest resident memory of this process so far.

@@ -100,7 +100,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn roundtrip(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
-        let opened = media.open(&args.input, &mut self.tools)?;
+        let opened = media.open(&args.input, args.memory.ram()?, &mut self.tools)?;
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         let geometry = Geometry::new([format.width, format.height], media.resolution.unwrap_or_default());
@@ -134,7 +134,7 @@ impl Run<'_> {
     fn encode(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
         media.refuse_output("latents")?;
-        let opened = media.open(&args.input, &mut self.tools)?;
+        let opened = media.open(&args.input, args.memory.ram()?, &mut self.tools)?;
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         if format.layout.alpha {
@@ -285,7 +285,8 @@ fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut L
     if is_pipe(&args.input) || !stays(&args.input) {
         return source.into();
     }
-    let again = move || Ok(args.media.open(&args.input, tools)?.source);
+    // It fitted when it was opened first; what is free now says nothing.
+    let again = move || Ok(args.media.open(&args.input, u64::MAX, tools)?.source);
     Footage { source, again: Some(Box::new(again)) }
 }
 

@@ -212,7 +212,7 @@ struct RawFrame {
 fn ratio(text: &str) -> Option<TimeBase> {
     let (num, den) = text.split_once(['/', ':'])?;
     let (num, den) = (num.parse().ok()?, den.parse().ok()?);
-    (num > 0 && den > 0).then_some(TimeBase { num, den })
+    TimeBase::new(num, den)
 }
 
 /// Looks into a file. Interlaced and HDR material is found, not judged.

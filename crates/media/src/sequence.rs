@@ -1,11 +1,9 @@
 //! Folders of pictures as clips, read and written without ffmpeg.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use remaster_picture::exr::{self, ExrInfo};
-use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, Kind, Layout};
+use remaster_picture::exr::ExrInfo;
+use remaster_picture::{Frame, Kind, Layout, PictureInfo, StillFormat, StillInfo, still};
 use tempfile::TempDir;
 
 use crate::child::Stop;
@@ -13,20 +11,38 @@ use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
 use crate::decode::ReadOptions;
 use crate::error::MediaError;
+use crate::natural::natural;
 use crate::nut::TimeBase;
 use crate::place;
 
-fn ends_in(path: &Path, ending: &str) -> bool {
-    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
+/// What stills are called that are not written, so that ffmpeg does not write video under their names.
+const UNWRITTEN: [&str; 23] = [
+    "apng", "avif", "bmp", "dds", "dib", "gif", "heic", "heif", "hif", "ico", "j2k", "jp2", "jpx", "jxl",
+    "jxr", "pbm", "pgm", "pnm", "ppm", "psd", "qoi", "svg", "tga",
+];
+
+/// The format in which a still is written at `path`; `None` if it names no still; an error if it names one that is
+/// not written.
+pub fn written_as(path: &Path) -> Result<Option<StillFormat>, MediaError> {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    if UNWRITTEN.contains(&ending.as_str()) {
+        return Err(MediaError::Container {
+            path: path.to_owned(),
+            what: "what is written here".into(),
+            hint: format!("stills are written as {}", StillFormat::WRITTEN),
+        });
+    }
+    Ok(StillFormat::of_ending(path))
 }
 
-/// What a picture says about itself besides its pixels.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PictureInfo {
-    /// Of a PNG.
-    Png(PngInfo),
-    /// Of an EXR.
-    Exr(ExrInfo),
+/// Whether the file at `path` is a still by what is in it, or claims to be one by its name. Streams of JPEGs and
+/// animations begin like stills; their names tell them apart.
+pub fn is_still(path: &Path) -> bool {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    if matches!(ending.as_str(), "mjpeg" | "mjpg" | "apng") {
+        return false;
+    }
+    StillFormat::of_ending(path).is_some() || still::sniff(path).is_ok_and(|format| format.is_some())
 }
 
 /// Light as a display would be told: the sRGB curve, which goes on below 0 and above 1.
@@ -50,27 +66,22 @@ fn map(frame: &mut Frame, curve: fn(f32) -> f32) {
     }
 }
 
-fn read(path: &Path) -> Result<(Frame, PictureInfo), MediaError> {
+fn read(path: &Path, most: u64) -> Result<(Frame, PictureInfo), MediaError> {
     let failed = |source| MediaError::Picture { path: path.to_owned(), source };
-    if ends_in(path, "exr") {
-        let (mut frame, info) = exr::read(path).map_err(failed)?;
+    let (mut frame, info) = still::read(path, most).map_err(failed)?;
+    if let PictureInfo::Exr(_) = info {
         map(&mut frame, encoded);
-        return Ok((frame, PictureInfo::Exr(info)));
     }
-    let (frame, info) = png::read(path).map_err(failed)?;
-    Ok((frame, PictureInfo::Png(info)))
+    Ok((frame, info))
 }
 
-fn write(path: &Path, frame: &Frame, info: &PictureInfo) -> Result<(), MediaError> {
-    let written = match info {
-        PictureInfo::Png(info) => {
-            png::write(path, frame, &PngInfo { alpha: frame.channels == 4, ..info.clone() })
-        }
-        PictureInfo::Exr(info) => {
-            let mut frame = frame.clone();
-            map(&mut frame, light);
-            exr::write(path, &frame, info)
-        }
+fn write(path: &Path, frame: &Frame, format: StillFormat, info: &PictureInfo) -> Result<(), MediaError> {
+    let written = if format == StillFormat::Exr {
+        let mut frame = frame.clone();
+        map(&mut frame, light);
+        still::write(path, &frame, format, info)
+    } else {
+        still::write(path, frame, format, info)
     };
     written.map_err(|source| MediaError::Picture { path: path.to_owned(), source })
 }
@@ -94,40 +105,81 @@ fn cicp_words(cicp: [u8; 4]) -> (Option<&'static str>, Option<&'static str>) {
     (primaries, transfer)
 }
 
-/// Pictures in the order of their names.
+/// The pictures of a folder in natural order, and notes about files that were left out. EXRs are read on their own:
+/// `exr` chooses between them and all other kinds.
+fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), MediaError> {
+    let failed = |source| MediaError::Open { path: folder.to_owned(), source };
+    let (mut paths, mut left_out) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (name, path) = (entry.file_name(), entry.path());
+        if name.as_encoded_bytes().starts_with(b".") || !path.is_file() {
+            continue;
+        }
+        let named = StillFormat::of_ending(&path);
+        match still::sniff(&path).map_err(|source| MediaError::Picture { path: path.clone(), source })? {
+            Some(format) if (format == StillFormat::Exr) == exr => paths.push(path),
+            Some(_) => left_out += 1,
+            // Called a picture but not one: found now, not in the middle of a run.
+            None if named.is_some() => {
+                let reason =
+                    "it is called a picture but does not begin like one; remove it or get it again".into();
+                return Err(MediaError::Unreadable { path, reason });
+            }
+            None => {}
+        }
+    }
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_owned();
+    paths.sort_by(|a, b| natural(&name(a), &name(b)));
+    let notes = match (left_out, exr) {
+        (0, _) => Vec::new(),
+        (n, false) => vec![format!("{n} EXR files left out; --exr reads them, and only them")],
+        (n, true) => vec![format!("{n} files left out that are not EXR; without --exr they are read")],
+    };
+    Ok((paths, notes))
+}
+
+/// Pictures in natural order of their names.
 pub struct Pictures {
     paths: Vec<PathBuf>,
     format: Format,
     info: PictureInfo,
+    notes: Vec<String>,
+    first: Option<Frame>,
     next: usize,
+    most: u64,
     stop: Stop,
 }
 
 impl Pictures {
     /// One picture, or all pictures of a folder, shown at `rate` frames per second. The first one says what the
-    /// others must be. EXRs are only read if that is asked for: their light becomes the sRGB curve.
-    pub fn open(path: &Path, rate: TimeBase, options: ReadOptions, stop: Stop) -> Result<Self, MediaError> {
-        let failed = |source| MediaError::Open { path: path.to_owned(), source };
-        let mut paths = Vec::new();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(path).map_err(failed)? {
-                let entry = entry.map_err(failed)?.path();
-                if ends_in(&entry, if options.exr { "exr" } else { "png" }) {
-                    paths.push(entry);
-                }
-            }
-            paths.sort();
-        } else {
-            paths.push(path.to_owned());
-        }
+    /// others must be. EXRs are only read if that is asked for: their light becomes the sRGB curve. Reading a picture
+    /// may take `most` bytes.
+    pub fn open(
+        path: &Path,
+        rate: TimeBase,
+        options: ReadOptions,
+        most: u64,
+        stop: Stop,
+    ) -> Result<Self, MediaError> {
+        let (paths, mut notes) =
+            if path.is_dir() { listed(path, options.exr)? } else { (vec![path.to_owned()], Vec::new()) };
         let Some(first) = paths.first() else {
-            let kind = if options.exr { "an EXR" } else { "a PNG; --exr reads EXRs" };
+            let kind =
+                if options.exr { "an EXR" } else { "a PNG, JPEG, WebP, TIFF or BMP; --exr reads EXRs" };
             let reason = format!("it is a folder without {kind}");
             return Err(MediaError::Unreadable { path: path.to_owned(), reason });
         };
-        let (frame, info) = read(first)?;
+        let (frame, mut info) = read(first, most)?;
+        if let PictureInfo::Still(info) = &mut info {
+            let name = first.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            notes.extend(info.notes.drain(..).map(|note| format!("{name}: {note}")));
+            if path.is_dir() && (info.exif.take().is_some() | info.xmp.take().is_some()) {
+                notes.push("EXIF and XMP of pictures in a folder are not copied".into());
+            }
+        }
         let (depth, cicp) = match &info {
-            PictureInfo::Png(info) => (if info.depth > 8 { 16 } else { 8 }, info.cicp),
+            PictureInfo::Still(info) => (if info.depth > 8 { 16 } else { 8 }, info.cicp),
             PictureInfo::Exr(_) => (16, None),
         };
         let layout = Layout { kind: Kind::Packed, depth, alpha: frame.channels == 4 };
@@ -148,7 +200,12 @@ impl Pictures {
             rate: Some(rate),
             frames: Some(paths.len()),
         };
-        Ok(Pictures { paths, format, info, next: 0, stop })
+        Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, most, stop })
+    }
+
+    /// What was left out, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What the first picture says about itself.
@@ -167,7 +224,10 @@ impl FrameSource for Pictures {
             return Err(MediaError::Cancelled);
         }
         let Some(path) = self.paths.get(self.next) else { return Ok(None) };
-        let (picture, _) = read(path)?;
+        let picture = match self.first.take() {
+            Some(first) => first,
+            None => read(path, self.most)?.0,
+        };
         let Format { width, height, .. } = self.format;
         if (picture.width, picture.height, picture.channels) != (width, height, self.format.channels()) {
             return Err(MediaError::SizeChange { path: path.clone(), frame: self.next });
@@ -186,36 +246,58 @@ enum To {
     Folder(TempDir, PathBuf),
 }
 
-/// Writes PNGs or EXRs: a folder of them, or one.
+/// Writes pictures: a folder of PNGs or EXRs, or one of any kind.
 pub struct PictureWriter {
     to: To,
+    kind: StillFormat,
     info: PictureInfo,
+    notes: Vec<String>,
     written: usize,
     overwrite: bool,
 }
 
 impl PictureWriter {
-    /// `path` ends in `.png` or `.exr` for one picture; otherwise it is a folder that does not exist yet, which
-    /// gets pictures `like` those that came in.
+    /// `path` ends as a still does for one picture; otherwise it is a folder that does not exist yet, which gets EXRs
+    /// if EXRs came in and PNGs if not. What is written says what the pictures it is `like` said.
     pub fn create(
         path: &Path,
         format: &Format,
         like: Option<&PictureInfo>,
         overwrite: bool,
     ) -> Result<Self, MediaError> {
+        let named = written_as(path)?;
+        let kind = match (named, like) {
+            (Some(kind), _) => kind,
+            (None, Some(PictureInfo::Exr(_))) => StillFormat::Exr,
+            (None, _) => StillFormat::Png,
+        };
+        if format.layout.alpha && !kind.has_alpha() {
+            return Err(MediaError::Container {
+                path: path.to_owned(),
+                what: "alpha".into(),
+                hint: "write .png, .webp or .tif".into(),
+            });
+        }
         let depth = if format.layout.depth > 8 { 16 } else { 8 };
-        let info = match like.cloned() {
-            Some(PictureInfo::Png(info)) if !ends_in(path, "exr") => {
-                PictureInfo::Png(PngInfo { depth, ..info })
+        let mut notes = Vec::new();
+        if depth > 8 && !kind.is_deep() {
+            notes.push(format!("{} has 8 bits: 16 are rounded to them", kind.name()));
+        }
+        let info = match (kind, like.cloned()) {
+            (StillFormat::Exr, Some(info @ PictureInfo::Exr(_))) => info,
+            (StillFormat::Exr, like) => {
+                notes.extend(lost(like.as_ref(), kind));
+                PictureInfo::Exr(ExrInfo::default())
             }
-            Some(info @ PictureInfo::Exr(_)) if !ends_in(path, "png") => info,
-            _ if ends_in(path, "exr") => {
-                PictureInfo::Exr(ExrInfo { depth: 16, aspect: 1.0, chromaticities: None })
+            (_, Some(PictureInfo::Still(info))) => {
+                let info = PictureInfo::Still(StillInfo { depth, ..info });
+                notes.extend(lost(Some(&info), kind));
+                info
             }
-            _ => PictureInfo::Png(PngInfo::srgb(depth)),
+            (_, _) => PictureInfo::Still(StillInfo::srgb(depth)),
         };
         let failed = |source| MediaError::Io { doing: format!("write {}", path.display()), source };
-        let to = if ends_in(path, "png") || ends_in(path, "exr") {
+        let to = if named.is_some() {
             To::File(path.to_owned())
         } else {
             if path.exists() {
@@ -231,14 +313,25 @@ impl PictureWriter {
                 path.into(),
             )
         };
-        Ok(PictureWriter { to, info, written: 0, overwrite })
+        Ok(PictureWriter { to, kind, info, notes, written: 0, overwrite })
     }
+
+    /// What the files cannot hold, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+fn lost(info: Option<&PictureInfo>, kind: StillFormat) -> Option<String> {
+    let Some(PictureInfo::Still(info)) = info else { return None };
+    let lost = info.lost_in(kind);
+    (!lost.is_empty()).then(|| format!("{} cannot hold {}: dropped", kind.name(), lost.join(" and ")))
 }
 
 impl FrameSink for PictureWriter {
     fn write(&mut self, frame: &Frame, _pts: i64) -> Result<(), MediaError> {
-        let picture = |path: &Path| write(path, frame, &self.info);
-        let ending = if let PictureInfo::Exr(_) = self.info { "exr" } else { "png" };
+        let picture = |path: &Path| write(path, frame, self.kind, &self.info);
+        let ending = if self.kind == StillFormat::Exr { "exr" } else { "png" };
         match &self.to {
             To::File(path) if self.written > 0 => {
                 return Err(MediaError::Container {
