@@ -7,8 +7,7 @@ use remaster_media::{FrameSource, MediaError, appetite, place};
 use remaster_metrics::{
     Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
 };
-use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, resize};
+use remaster_picture::{Frame, StillInfo, png, resize};
 use serde::Serialize;
 
 use crate::destination::check_file;
@@ -21,7 +20,7 @@ use crate::progress::{Progress, ProgressArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// What it should look like: a video, a PNG, a folder of PNGs, or - for y4m.
+    /// What it should look like: a video, a picture, a folder of pictures, or - for y4m.
     pub(crate) a: PathBuf,
     /// What is measured against it. A clip of another size is brought to the size of the first.
     pub(crate) b: PathBuf,
@@ -189,8 +188,8 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let threads = appetite::threads(cores, allowed);
     let mut tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out.screen());
-    let a = args.media.open(&args.a, &mut tools)?;
-    let b = args.media.open(&args.b, &mut tools)?;
+    let a = args.media.open(&args.a, allowed, &mut tools)?;
+    let b = args.media.open(&args.b, allowed, &mut tools)?;
     let needed = needed(args.quick, &a, &b, threads);
     if needed > allowed {
         return Err(CliError::Room { what: "comparing frames of this size", needed });
@@ -301,7 +300,7 @@ fn needed(quick: bool, a: &Opened, b: &Opened, threads: usize) -> u64 {
 fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {
     let mut frame = Frame::new(image.width, image.height, 3);
     frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
-    let bytes = png::encode(&frame, &PngInfo::srgb(8))
+    let bytes = png::encode(&frame, &StillInfo::srgb(8))
         .map_err(|source| MediaError::Picture { path: path.to_owned(), source })?;
     Ok(place::write(path, &bytes, replace)?)
 }

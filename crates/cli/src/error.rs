@@ -221,6 +221,7 @@ impl CliError {
             | CliError::NotVerified { .. } => 6,
             CliError::Handler { .. } => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
+            CliError::Media(error) if error.is_over_budget() => 4,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
             CliError::Interrupted => INTERRUPTED,
             _ => 3,

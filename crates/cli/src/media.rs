@@ -9,9 +9,9 @@ use remaster_compute::CancelToken;
 use remaster_media::{
     Decoder, Deinterlace, Encoder, Format, FrameSink, FrameSource, Late, MediaError, OutputKind, PictureInfo,
     PictureWriter, Pictures, Probe, ReadOptions, Stop, TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter,
-    encoder_name, probe as look,
+    encoder_name, is_still, probe as look,
 };
-use remaster_picture::{Edges, Frame};
+use remaster_picture::{Edges, Frame, StillFormat, still};
 use remaster_pipeline::{Geometry, Resize};
 
 use crate::destination::{self, Size};
@@ -125,23 +125,32 @@ enum AudioWord {
 struct Rate(TimeBase);
 
 fn rate(word: &str) -> Result<Rate, String> {
-    let wrong = || format!("`{word}` is no frame rate; write 25, 23.976 or 24000/1001");
-    let (num, den) = match word.split_once('/') {
-        Some((num, den)) => (num.parse().map_err(|_| wrong())?, den.parse().map_err(|_| wrong())?),
-        None => match word {
-            "23.976" | "23.98" => (24000, 1001),
-            "29.97" => (30000, 1001),
-            "59.94" => (60000, 1001),
-            _ => {
-                let value: f64 = word.parse().map_err(|_| wrong())?;
-                ((value * 1000.0).round() as u64, 1000)
-            }
-        },
+    let wrong = || format!("`{word}` is not a frame rate from 0.001 to 1000; write 25, 23.976 or 24000/1001");
+    let digits = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) && text.len() <= 9 {
+        true => text.parse::<u64>().map_err(|_| wrong()),
+        false => Err(wrong()),
     };
-    if !(1..=1_000_000).contains(&num) || !(1..=1_000_000).contains(&den) {
-        return Err(wrong());
+    let (num, den) = match (word, word.split_once('/'), word.split_once('.')) {
+        // What broadcasters mean by these.
+        ("23.976" | "23.98", ..) => (24000, 1001),
+        ("29.97", ..) => (30000, 1001),
+        ("59.94", ..) => (60000, 1001),
+        ("119.88", ..) => (120_000, 1001),
+        (_, Some((num, den)), _) => (digits(num)?, digits(den)?),
+        (_, _, Some((whole, part))) => {
+            let scale = 10u64.pow(part.len().min(9) as u32);
+            (digits(whole)? * scale + digits(part)?, scale)
+        }
+        _ => (digits(word)?, 1),
+    };
+    // Containers and ffmpeg hold both sides in 31 bits.
+    let fits = |n: u64| n <= i32::MAX as u64;
+    match TimeBase::new(num, den) {
+        Some(rate) if fits(rate.num) && fits(rate.den) && num <= 1000 * den && den <= 1000 * num => {
+            Ok(Rate(rate))
+        }
+        _ => Err(wrong()),
     }
-    Ok(Rate(TimeBase { num, den }))
 }
 
 fn edges(word: &str) -> Result<Edges, String> {
@@ -190,6 +199,11 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
 
 pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
+}
+
+/// By its name or by what is in it.
+fn is_exr(path: &Path) -> bool {
+    has_ending(path, "exr") || still::sniff(path).is_ok_and(|format| format == Some(StillFormat::Exr))
 }
 
 /// A clip that was opened.
@@ -291,12 +305,14 @@ impl MediaArgs {
         self.programs.find(cancel)
     }
 
-    /// Opens whatever `path` names.
-    pub(crate) fn open(&self, path: &Path, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
+    /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
+    pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
         let options = self.read_options();
         let stop = stop(tools.cancel);
-        let picture = path.is_dir() || has_ending(path, "png") || has_ending(path, "exr");
-        if has_ending(path, "exr") && !self.exr {
+        let most = ram / 4;
+        let raw = is_pipe(path) || has_ending(path, "y4m");
+        let picture = !raw && (path.is_dir() || is_still(path));
+        if picture && !self.exr && is_exr(path) {
             return Err(CliError::Exr { path: path.to_owned() });
         }
         if !picture && self.exr {
@@ -305,14 +321,15 @@ impl MediaArgs {
         if !picture && self.fps.is_some() {
             return Err(CliError::NoEffect { flag: "--fps", what: "a video, which has its own clock" });
         }
-        if is_pipe(path) || has_ending(path, "y4m") {
+        if raw {
             let input: Box<dyn std::io::Read + Send> = if is_pipe(path) {
                 Box::new(std::io::stdin())
             } else {
                 let failed = |source| MediaError::Open { path: path.to_owned(), source };
                 Box::new(std::fs::File::open(path).map_err(failed)?)
             };
-            let reader = Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), stop)?;
+            let reader =
+                Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), most, stop)?;
             let notes = reader.format().colour.guesses().into_iter().collect();
             return Ok(Opened {
                 source: Box::new(reader),
@@ -331,7 +348,8 @@ impl MediaArgs {
                     "pictures have no clock: 25 frames per second are taken; --fps says another".into(),
                 );
             }
-            let pictures = Pictures::open(path, rate, options, stop)?;
+            let pictures = Pictures::open(path, rate, options, most, stop)?;
+            notes.extend_from_slice(pictures.notes());
             let info = Some(pictures.info().clone());
             return Ok(Opened {
                 source: Box::new(pictures),
@@ -410,7 +428,9 @@ impl MediaArgs {
             }
             OutputKind::Picture | OutputKind::Folder => {
                 let writer = PictureWriter::create(path, format, info, overwrite)?;
-                Ok((Box::new(writer), left_behind(from, "pictures")))
+                let mut notes = left_behind(from, "pictures");
+                notes.extend_from_slice(writer.notes());
+                Ok((Box::new(writer), notes))
             }
             OutputKind::Video(_) => {
                 let options = self.write_options(overwrite, tools.threads);
@@ -618,8 +638,27 @@ mod tests {
         for word in ["", "x", "0", "99999", "17x", "axb", "640x", "-5"] {
             assert!(resolution(word).is_err(), "{word}");
         }
-        assert_eq!(rate("25").unwrap().0, TimeBase { num: 25000, den: 1000 });
-        assert_eq!(rate("23.976").unwrap().0, TimeBase { num: 24000, den: 1001 });
-        assert!(rate("0").is_err() && rate("-3").is_err() && rate("1/0").is_err());
+        for (word, num, den) in [
+            ("25", 25, 1),
+            ("25.0", 25, 1),
+            ("50/2", 25, 1),
+            ("0.5", 1, 2),
+            ("12.5", 25, 2),
+            ("23.976", 24000, 1001),
+            ("29.97", 30000, 1001),
+            ("30000/1001", 30000, 1001),
+            ("14.985", 2997, 200),
+            ("1000", 1000, 1),
+            ("0.001", 1, 1000),
+        ] {
+            assert_eq!(rate(word).unwrap().0, TimeBase { num, den }, "{word}");
+        }
+        let wrong = [
+            "0", "-3", "1/0", "0/1", "1e9", "1001", "0.0001", "", ".", "25.", "nan", "inf", "+5", "1/", "/",
+            "1/2/3", "25fps",
+        ];
+        for word in wrong.into_iter().chain(["99999999999999999999", "1.99999999999999999999"]) {
+            assert!(rate(word).is_err(), "{word}");
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Run<'_> {
                 what: "a round trip, which copies its input's",
             });
         }
-        let opened = media.open(&args.input, &mut self.tools)?;
+        let opened = media.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
@@ -152,7 +152,7 @@ impl Run<'_> {
     fn encode(mut self) -> Result<(), CliError> {
         let (args, media) = (self.args, &self.args.media);
         media.refuse_output("latents")?;
-        let opened = media.open(&args.input, &mut self.tools)?;
+        let opened = media.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
@@ -371,7 +371,8 @@ fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut L
     if is_pipe(&args.input) || !stays(&args.input) {
         return source.into();
     }
-    let again = move || Ok(args.media.open(&args.input, tools)?.source);
+    // It fitted when it was opened first; what is free now says nothing.
+    let again = move || Ok(args.media.open(&args.input, u64::MAX, tools)?.source);
     Footage { source, again: Some(Box::new(again)) }
 }
 

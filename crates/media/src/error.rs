@@ -291,6 +291,15 @@ impl MediaError {
         }
     }
 
+    /// A frame would take more memory than it may.
+    pub fn is_over_budget(&self) -> bool {
+        let MediaError::Picture { source, .. } = self else { return false };
+        match source {
+            PictureError::File { source, .. } => matches!(**source, PictureError::OverBudget { .. }),
+            source => matches!(source, PictureError::OverBudget { .. }),
+        }
+    }
+
     pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
         MediaError::Broken { what, reason: reason.into() }
     }

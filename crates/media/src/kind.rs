@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use remaster_picture::StillFormat;
 use serde::Serialize;
 
 /// What a name says will be written.
@@ -51,8 +52,8 @@ const CONTAINERS: [(&str, Container); 8] = [
     ("m2ts", Container::Ts),
 ];
 
-/// Endings of single pictures.
-const PICTURES: [&str; 2] = ["png", "exr"];
+/// Endings of single pictures, one for each format.
+const PICTURES: [&str; 5] = ["jpg", "png", "webp", "tif", "exr"];
 
 impl Container {
     /// ffmpeg's name for what writes it.
@@ -84,7 +85,7 @@ impl OutputKind {
         let container = CONTAINERS.iter().find(|(e, _)| *e == ending);
         match ending.as_str() {
             "y4m" => Some(OutputKind::Y4m),
-            e if PICTURES.contains(&e) => Some(OutputKind::Picture),
+            _ if written_as(path).is_some() => Some(OutputKind::Picture),
             _ => container.map(|(_, container)| OutputKind::Video(*container)),
         }
     }
@@ -95,6 +96,11 @@ impl OutputKind {
         let all: Vec<String> = video.chain(["y4m"]).chain(PICTURES).map(|e| format!(".{e}")).collect();
         all.join(", ")
     }
+}
+
+/// The format in which a still is written at `path`; `None` if it names none that is.
+pub(crate) fn written_as(path: &Path) -> Option<StillFormat> {
+    StillFormat::of_ending(path).filter(|format| *format != StillFormat::Bmp)
 }
 
 /// The container that `path` is for.
@@ -121,9 +127,12 @@ mod tests {
         assert_eq!(of("a%03d.mp4"), Some(OutputKind::Video(Container::Mp4)));
         assert_eq!([of("-"), of("a.y4m")], [Some(OutputKind::Pipe), Some(OutputKind::Y4m)]);
         assert_eq!([of("a.png"), of("a.b/")], [Some(OutputKind::Picture), Some(OutputKind::Folder)]);
+        assert_eq!([of("o%03d.jpg"), of("a.TIFF")], [Some(OutputKind::Picture); 2]);
         assert_eq!(of("folder"), Some(OutputKind::Folder));
-        for name in ["a.mpd", "a.m3u8", "o%03d.jpg", "a.h264", "a.ffmeta", "a.mp4 ", "a.", "a.sdp", "a.null"]
-        {
+        for name in [
+            "a.mpd", "a.m3u8", "a.bmp", "a.gif", "a.heic", "a.h264", "a.ffmeta", "a.mp4 ", "a.", "a.sdp",
+            "a.null",
+        ] {
             assert_eq!(of(name), None, "{name}");
         }
         assert!(OutputKind::endings().starts_with(".mkv, .mp4"));

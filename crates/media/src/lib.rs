@@ -21,6 +21,7 @@ mod hdr;
 #[cfg(test)]
 mod hostile;
 mod kind;
+mod natural;
 mod nut;
 pub mod place;
 mod probe;
@@ -41,7 +42,8 @@ pub use hdr::{Hdr, MasterDisplay};
 pub use kind::{Container, OutputKind};
 pub use nut::TimeBase;
 pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
+pub use remaster_picture::PictureInfo;
 pub use resident::resident;
-pub use sequence::{PictureInfo, PictureWriter, Pictures};
+pub use sequence::{PictureWriter, Pictures, is_still};
 pub use target::{WriteOptions, encoder_name};
 pub use y4m::{Y4mReader, Y4mWriter};

@@ -45,8 +45,9 @@ mod flag {
     pub(super) const INVALID: u64 = 8192;
 }
 
-/// A fraction of a second.
+/// A fraction of a second, or a number of frames per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Fraction")]
 pub struct TimeBase {
     /// Numerator.
     pub num: u64,
@@ -57,12 +58,31 @@ pub struct TimeBase {
 impl TimeBase {
     /// This fraction times `num / den`, in lowest terms.
     pub(crate) fn times(self, num: u64, den: u64) -> TimeBase {
-        fn gcd(a: u64, b: u64) -> u64 {
-            if b == 0 { a } else { gcd(b, a % b) }
+        TimeBase::new(self.num.saturating_mul(num), self.den.saturating_mul(den)).unwrap_or(self)
+    }
+
+    /// The fraction in lowest terms: NUT takes no other. `None` if one side is zero.
+    pub fn new(num: u64, den: u64) -> Option<Self> {
+        let (mut a, mut b) = (num, den);
+        while b != 0 {
+            (a, b) = (b, a % b);
         }
-        let (a, b) = (self.num.saturating_mul(num), self.den.saturating_mul(den));
-        let common = gcd(a, b).max(1);
-        TimeBase { num: a / common, den: b / common }
+        (num > 0 && den > 0).then(|| TimeBase { num: num / a, den: den / a })
+    }
+}
+
+/// A fraction as files have it.
+#[derive(Deserialize)]
+struct Fraction {
+    num: u64,
+    den: u64,
+}
+
+impl TryFrom<Fraction> for TimeBase {
+    type Error = String;
+
+    fn try_from(Fraction { num, den }: Fraction) -> Result<Self, String> {
+        TimeBase::new(num, den).ok_or_else(|| format!("{num}/{den} is not a time base; both must be above 0"))
     }
 }
 
@@ -376,11 +396,7 @@ impl<R: Read> NutReader<R> {
         }
         let (_streams, _distance, bases) = (p.v()?, p.v()?, p.v()?);
         for _ in 0..bases.min(256) {
-            let base = TimeBase { num: p.v()?, den: p.v()? };
-            if base.num == 0 || base.den == 0 {
-                return Err(broken());
-            }
-            self.bases.push(base);
+            self.bases.push(TimeBase::new(p.v()?, p.v()?).ok_or_else(broken)?);
         }
         let (mut delta, mut mul, mut stream, mut header) = (0, 1, 0, 0);
         while self.codes.len() < 256 {
@@ -563,6 +579,17 @@ mod tests {
             time_base: TimeBase { num: 1, den: 90_000 },
             aspect: [1, 1],
         }
+    }
+
+    #[test]
+    fn a_time_base_is_in_lowest_terms_wherever_it_comes_from() {
+        assert_eq!(TimeBase::new(1000, 25000), Some(TimeBase { num: 1, den: 25 }));
+        assert_eq!(TimeBase::new(30000, 1001), Some(TimeBase { num: 30000, den: 1001 }));
+        assert_eq!(TimeBase::new(u64::MAX, u64::MAX), Some(TimeBase { num: 1, den: 1 }));
+        assert_eq!([TimeBase::new(0, 1), TimeBase::new(1, 0), TimeBase::new(0, 0)], [None; 3]);
+        let stored: TimeBase = serde_json::from_str(r#"{"num":1000,"den":24000}"#).unwrap();
+        assert_eq!(stored, TimeBase { num: 1, den: 24 });
+        assert!(serde_json::from_str::<TimeBase>(r#"{"num":1,"den":0}"#).is_err());
     }
 
     #[test]

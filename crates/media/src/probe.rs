@@ -238,7 +238,7 @@ struct RawFrame {
 fn ratio(text: &str) -> Option<TimeBase> {
     let (num, den) = text.split_once(['/', ':'])?;
     let part = |text: &str| text.parse::<u64>().ok().filter(|n| (1..1 << 31).contains(n));
-    Some(TimeBase { num: part(num)?, den: part(den)? })
+    TimeBase::new(part(num)?, part(den)?)
 }
 
 /// Frames per second that can be meant: one in an hour to 100,000.

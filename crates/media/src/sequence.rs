@@ -2,26 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_picture::exr::{self, ExrInfo};
-use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, Kind, Layout, PictureError};
+use remaster_picture::exr::ExrInfo;
+use remaster_picture::{Frame, Kind, Layout, PictureError, PictureInfo, StillFormat, StillInfo, still};
 
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
 use crate::decode::ReadOptions;
 use crate::error::MediaError;
-use crate::kind::{OutputKind, ends_in};
+use crate::kind::{OutputKind, written_as};
+use crate::natural::natural;
 use crate::nut::TimeBase;
 use crate::place::Part;
 
-/// What a picture says about itself besides its pixels.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PictureInfo {
-    /// Of a PNG.
-    Png(PngInfo),
-    /// Of an EXR.
-    Exr(ExrInfo),
+/// Whether the file at `path` is a still by what is in it, or claims to be one by its name. Streams of JPEGs and
+/// animations begin like stills; their names tell them apart.
+pub fn is_still(path: &Path) -> bool {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    if matches!(ending.as_str(), "mjpeg" | "mjpg" | "apng") {
+        return false;
+    }
+    StillFormat::of_ending(path).is_some() || still::sniff(path).is_ok_and(|format| format.is_some())
 }
 
 /// Light as a display would be told: the sRGB curve, which goes on below 0 and above 1.
@@ -45,27 +46,22 @@ fn map(frame: &mut Frame, curve: fn(f32) -> f32) {
     }
 }
 
-fn read(path: &Path) -> Result<(Frame, PictureInfo), MediaError> {
+fn read(path: &Path, most: u64) -> Result<(Frame, PictureInfo), MediaError> {
     let failed = |source| MediaError::Picture { path: path.to_owned(), source };
-    if ends_in(path, "exr") {
-        let (mut frame, info) = exr::read(path).map_err(failed)?;
+    let (mut frame, info) = still::read(path, most).map_err(failed)?;
+    if let PictureInfo::Exr(_) = info {
         map(&mut frame, encoded);
-        return Ok((frame, PictureInfo::Exr(info)));
     }
-    let (frame, info) = png::read(path).map_err(failed)?;
-    Ok((frame, PictureInfo::Png(info)))
+    Ok((frame, info))
 }
 
-fn write(path: &Path, frame: &Frame, info: &PictureInfo) -> Result<(), MediaError> {
-    let written = match info {
-        PictureInfo::Png(info) => {
-            png::write(path, frame, &PngInfo { alpha: frame.channels == 4, ..info.clone() })
-        }
-        PictureInfo::Exr(info) => {
-            let mut frame = frame.clone();
-            map(&mut frame, light);
-            exr::write(path, &frame, info)
-        }
+fn write(path: &Path, frame: &Frame, format: StillFormat, info: &PictureInfo) -> Result<(), MediaError> {
+    let written = if format == StillFormat::Exr {
+        let mut frame = frame.clone();
+        map(&mut frame, light);
+        still::write(path, &frame, format, info)
+    } else {
+        still::write(path, frame, format, info)
     };
     written.map_err(|source| MediaError::Picture { path: path.to_owned(), source })
 }
@@ -89,40 +85,81 @@ fn cicp_words(cicp: [u8; 4]) -> (Option<&'static str>, Option<&'static str>) {
     (primaries, transfer)
 }
 
-/// Pictures in the order of their names.
+/// The pictures of a folder in natural order, and notes about files that were left out. EXRs are read on their own:
+/// `exr` chooses between them and all other kinds.
+fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), MediaError> {
+    let failed = |source| MediaError::Open { path: folder.to_owned(), source };
+    let (mut paths, mut left_out) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (name, path) = (entry.file_name(), entry.path());
+        if name.as_encoded_bytes().starts_with(b".") || !path.is_file() {
+            continue;
+        }
+        let named = StillFormat::of_ending(&path);
+        match still::sniff(&path).map_err(|source| MediaError::Picture { path: path.clone(), source })? {
+            Some(format) if (format == StillFormat::Exr) == exr => paths.push(path),
+            Some(_) => left_out += 1,
+            // Called a picture but not one: found now, not in the middle of a run.
+            None if named.is_some() => {
+                let reason =
+                    "it is called a picture but does not begin like one; remove it or get it again".into();
+                return Err(MediaError::Unreadable { path, reason });
+            }
+            None => {}
+        }
+    }
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_owned();
+    paths.sort_by(|a, b| natural(&name(a), &name(b)));
+    let notes = match (left_out, exr) {
+        (0, _) => Vec::new(),
+        (n, false) => vec![format!("{n} EXR files left out; --exr reads them, and only them")],
+        (n, true) => vec![format!("{n} files left out that are not EXR; without --exr they are read")],
+    };
+    Ok((paths, notes))
+}
+
+/// Pictures in natural order of their names.
 pub struct Pictures {
     paths: Vec<PathBuf>,
     format: Format,
     info: PictureInfo,
+    notes: Vec<String>,
+    first: Option<Frame>,
     next: usize,
+    most: u64,
     stop: Stop,
 }
 
 impl Pictures {
     /// One picture, or all pictures of a folder, shown at `rate` frames per second. The first one says what the
-    /// others must be. EXRs are only read if that is asked for: their light becomes the sRGB curve.
-    pub fn open(path: &Path, rate: TimeBase, options: ReadOptions, stop: Stop) -> Result<Self, MediaError> {
-        let failed = |source| MediaError::Open { path: path.to_owned(), source };
-        let mut paths = Vec::new();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(path).map_err(failed)? {
-                let entry = entry.map_err(failed)?.path();
-                if ends_in(&entry, if options.exr { "exr" } else { "png" }) {
-                    paths.push(entry);
-                }
-            }
-            paths.sort();
-        } else {
-            paths.push(path.to_owned());
-        }
+    /// others must be. EXRs are only read if that is asked for: their light becomes the sRGB curve. Reading a picture
+    /// may take `most` bytes.
+    pub fn open(
+        path: &Path,
+        rate: TimeBase,
+        options: ReadOptions,
+        most: u64,
+        stop: Stop,
+    ) -> Result<Self, MediaError> {
+        let (paths, mut notes) =
+            if path.is_dir() { listed(path, options.exr)? } else { (vec![path.to_owned()], Vec::new()) };
         let Some(first) = paths.first() else {
-            let kind = if options.exr { "an EXR" } else { "a PNG; --exr reads EXRs" };
+            let kind =
+                if options.exr { "an EXR" } else { "a PNG, JPEG, WebP, TIFF or BMP; --exr reads EXRs" };
             let reason = format!("it is a folder without {kind}");
             return Err(MediaError::Unreadable { path: path.to_owned(), reason });
         };
-        let (frame, info) = read(first)?;
+        let (frame, mut info) = read(first, most)?;
+        if let PictureInfo::Still(info) = &mut info {
+            let name = first.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            notes.extend(info.notes.drain(..).map(|note| format!("{name}: {note}")));
+            if path.is_dir() && (info.exif.take().is_some() | info.xmp.take().is_some()) {
+                notes.push("EXIF and XMP of pictures in a folder are not copied".into());
+            }
+        }
         let (depth, cicp) = match &info {
-            PictureInfo::Png(info) => (if info.depth > 8 { 16 } else { 8 }, info.cicp),
+            PictureInfo::Still(info) => (if info.depth > 8 { 16 } else { 8 }, info.cicp),
             PictureInfo::Exr(_) => (16, None),
         };
         let layout = Layout { kind: Kind::Packed, depth, alpha: frame.channels == 4 };
@@ -143,7 +180,12 @@ impl Pictures {
             rate: Some(rate),
             frames: Some(paths.len()),
         };
-        Ok(Pictures { paths, format, info, next: 0, stop })
+        Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, most, stop })
+    }
+
+    /// What was left out, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What the first picture says about itself.
@@ -162,7 +204,10 @@ impl FrameSource for Pictures {
             return Err(MediaError::Cancelled);
         }
         let Some(path) = self.paths.get(self.next) else { return Ok(None) };
-        let (picture, _) = read(path)?;
+        let picture = match self.first.take() {
+            Some(first) => first,
+            None => read(path, self.most)?.0,
+        };
         let Format { width, height, .. } = self.format;
         if (picture.width, picture.height, picture.channels) != (width, height, self.format.channels()) {
             return Err(MediaError::SizeChange { path: path.clone(), frame: self.next });
@@ -173,42 +218,75 @@ impl FrameSource for Pictures {
     }
 }
 
-/// Writes PNGs or EXRs: a folder of them, or one.
+/// Writes pictures: a folder of PNGs or EXRs, or one of any kind.
 pub struct PictureWriter {
     path: PathBuf,
     part: Part,
     is_folder: bool,
+    kind: StillFormat,
     info: PictureInfo,
+    notes: Vec<String>,
     written: usize,
 }
 
 impl PictureWriter {
-    /// `path` ends in `.png` or `.exr` for one picture; otherwise it is a folder that does not exist yet, which
-    /// gets pictures `like` those that came in.
+    /// `path` ends as a still does for one picture; otherwise it is a folder that does not exist yet, which gets EXRs
+    /// if EXRs came in and PNGs if not. What is written says what the pictures it is `like` said.
     pub fn create(
         path: &Path,
         format: &Format,
         like: Option<&PictureInfo>,
         overwrite: bool,
     ) -> Result<Self, MediaError> {
+        let named = written_as(path);
+        let kind = match (named, like) {
+            (Some(kind), _) => kind,
+            (None, Some(PictureInfo::Exr(_))) => StillFormat::Exr,
+            (None, _) => StillFormat::Png,
+        };
+        if format.layout.alpha && !kind.has_alpha() {
+            return Err(MediaError::Container {
+                path: path.to_owned(),
+                what: "alpha".into(),
+                hint: "write .png, .webp or .tif".into(),
+            });
+        }
         let depth = if format.layout.depth > 8 { 16 } else { 8 };
-        let info = match like.cloned() {
-            Some(PictureInfo::Png(info)) if !ends_in(path, "exr") => {
-                PictureInfo::Png(PngInfo { depth, ..info })
+        let mut notes = Vec::new();
+        if depth > 8 && !kind.is_deep() {
+            notes.push(format!("{} has 8 bits: 16 are rounded to them", kind.name()));
+        }
+        let info = match (kind, like.cloned()) {
+            (StillFormat::Exr, Some(info @ PictureInfo::Exr(_))) => info,
+            (StillFormat::Exr, like) => {
+                notes.extend(lost(like.as_ref(), kind));
+                PictureInfo::Exr(ExrInfo::default())
             }
-            Some(info @ PictureInfo::Exr(_)) if !ends_in(path, "png") => info,
-            _ if ends_in(path, "exr") => {
-                PictureInfo::Exr(ExrInfo { depth: 16, aspect: 1.0, chromaticities: None })
+            (_, Some(PictureInfo::Still(info))) => {
+                let info = PictureInfo::Still(StillInfo { depth, ..info });
+                notes.extend(lost(Some(&info), kind));
+                info
             }
-            _ => PictureInfo::Png(PngInfo::srgb(depth)),
+            (_, _) => PictureInfo::Still(StillInfo::srgb(depth)),
         };
         let is_folder = OutputKind::of(path) == Some(OutputKind::Folder);
         let part = Part::beside(path, overwrite && !is_folder)?;
         if is_folder {
             std::fs::create_dir(part.path()).map_err(|source| MediaError::writing(path, source))?;
         }
-        Ok(PictureWriter { path: path.to_owned(), part, is_folder, info, written: 0 })
+        Ok(PictureWriter { path: path.to_owned(), part, is_folder, kind, info, notes, written: 0 })
     }
+
+    /// What the files cannot hold, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+fn lost(info: Option<&PictureInfo>, kind: StillFormat) -> Option<String> {
+    let Some(PictureInfo::Still(info)) = info else { return None };
+    let lost = info.lost_in(kind);
+    (!lost.is_empty()).then(|| format!("{} cannot hold {}: dropped", kind.name(), lost.join(" and ")))
 }
 
 impl FrameSink for PictureWriter {
@@ -220,12 +298,12 @@ impl FrameSink for PictureWriter {
                 hint: "write to a folder or a video file".into(),
             });
         }
-        let ending = if let PictureInfo::Exr(_) = self.info { "exr" } else { "png" };
+        let ending = if self.kind == StillFormat::Exr { "exr" } else { "png" };
         let to = match self.is_folder {
             true => self.part.path().join(format!("{:06}.{ending}", self.written)),
             false => self.part.path().to_owned(),
         };
-        write(&to, frame, &self.info).map_err(|e| match e {
+        write(&to, frame, self.kind, &self.info).map_err(|e| match e {
             // The name of the part means nothing to anybody.
             MediaError::Picture { source: PictureError::Write { source, .. }, .. } => {
                 MediaError::writing(&self.path, source)

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-use remaster_picture::{Coding, Frame, Kind, Layout};
+use remaster_picture::{Coding, Frame, Kind, Layout, PictureError};
 
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
@@ -80,8 +80,8 @@ fn word(layout: &Layout, siting: &str) -> Option<String> {
 }
 
 impl<R: BufRead + Send> Y4mReader<R> {
-    /// Reads the header.
-    pub fn new(mut input: R, path: PathBuf, stop: Stop) -> Result<Self, MediaError> {
+    /// Reads the header. A frame on its way may take `most` bytes.
+    pub fn new(mut input: R, path: PathBuf, most: u64, stop: Stop) -> Result<Self, MediaError> {
         let line = line(&mut input)?.ok_or_else(|| broken("it is empty"))?;
         let mut words = line.split(' ');
         if words.next() != Some(MAGIC) {
@@ -102,7 +102,7 @@ impl<R: BufRead + Send> Y4mReader<R> {
             match key {
                 'W' => width = value.parse().unwrap_or(0),
                 'H' => height = value.parse().unwrap_or(0),
-                'F' => rate = ratio(),
+                'F' => rate = ratio().and_then(|[num, den]| TimeBase::new(num.into(), den.into())),
                 'A' => aspect = ratio(),
                 'C' => chroma = value.to_owned(),
                 'I' if matches!(value, "t" | "b" | "m") => fields = Some(value.to_owned()),
@@ -130,7 +130,16 @@ impl<R: BufRead + Send> Y4mReader<R> {
         let said = Said { range, siting: Some(siting), ..Said::default() };
         let colour = Colour::new(said, &layout, size);
         let coding = colour.coding().map_err(unsupported)?;
-        let [num, den] = rate.unwrap_or([25, 1]);
+        let raw = layout.bytes(size[0], size[1]).unwrap_or(usize::MAX) as u64;
+        let values = 4 * (3 + u64::from(layout.alpha));
+        let needs = raw.saturating_add(values * width * height);
+        if needs > most {
+            return Err(MediaError::Picture {
+                path,
+                source: PictureError::OverBudget { width, height, needs, most },
+            });
+        }
+        let rate = rate.unwrap_or(TimeBase { num: 25, den: 1 });
         let format = Format {
             width: size[0],
             height: size[1],
@@ -138,8 +147,8 @@ impl<R: BufRead + Send> Y4mReader<R> {
             colour,
             hdr: None,
             sample_aspect: aspect.unwrap_or([1, 1]),
-            time_base: TimeBase { num: den.into(), den: num.into() },
-            rate: Some(TimeBase { num: num.into(), den: den.into() }),
+            time_base: TimeBase { num: rate.den, den: rate.num },
+            rate: Some(rate),
             frames: None,
         };
         Ok(Y4mReader { input, format, coding, bytes: Vec::new(), frames: 0, stop })

@@ -83,6 +83,28 @@ pub enum PictureError {
         /// Most pixels accepted.
         max: u64,
     },
+    /// A picture that takes more memory than it may.
+    #[error(
+        "a picture of {width} x {height} pixels takes {:.1} MiB of memory, {:.1} MiB are allowed for one; raise --ram \
+         (a quarter of it may go into one picture), or scale the picture down",
+        *needs as f64 / 1048576.0, *most as f64 / 1048576.0
+    )]
+    OverBudget {
+        /// Width in pixels.
+        width: u64,
+        /// Height in pixels.
+        height: u64,
+        /// Bytes that reading it takes.
+        needs: u64,
+        /// Bytes that it may take.
+        most: u64,
+    },
+    /// A format that is only read.
+    #[error("{format} files are not written; write {}", crate::StillFormat::WRITTEN)]
+    Unwritten {
+        /// The file format.
+        format: &'static str,
+    },
     /// A few bytes that claim to be a large picture.
     #[error(
         "the file claims {width} x {height} pixels in {bytes} bytes; it is cut off or damaged, get it again"

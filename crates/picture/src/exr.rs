@@ -4,10 +4,7 @@
 //! window; where the layer does not reach it is black. Values are handed over as they are: linear, without a
 //! limit, and with alpha multiplied in if the file follows the custom.
 
-use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek};
-use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::io::{Cursor, Read, Seek};
 
 use exr::error::Error;
 use exr::image::{AnyChannel, AnyChannels, Encoding, FlatSamples, Image, Layer};
@@ -18,7 +15,7 @@ use exr::meta::header::{ImageAttributes, LayerAttributes};
 use exr::prelude::{ReadChannels, ReadLayers, WritableImage, f16};
 
 use crate::error::PictureError;
-use crate::file::{check_size, of_file, write_whole};
+use crate::file::{admit, check_size};
 use crate::frame::Frame;
 
 const FORMAT: &str = "EXR";
@@ -47,45 +44,39 @@ impl Default for ExrInfo {
     }
 }
 
-/// The picture in the file at `path`.
-pub fn read(path: &Path) -> Result<(Frame, ExrInfo), PictureError> {
-    let failed = |source| PictureError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let stored = file.metadata().map_err(failed)?.len();
-    decode_from(BufReader::new(file), stored).map_err(of_file(path))
-}
-
-/// The picture in the bytes of a file.
-pub fn decode(bytes: &[u8]) -> Result<(Frame, ExrInfo), PictureError> {
-    decode_from(Cursor::new(bytes), bytes.len() as u64)
-}
-
 type Flat = Image<Layer<AnyChannels<FlatSamples>>>;
 
-fn decode_from(reader: impl Read + Seek, stored: u64) -> Result<(Frame, ExrInfo), PictureError> {
-    // The reader checks what it reads, but not everywhere; a panic inside it is a damaged file as well.
-    let image = std::panic::catch_unwind(AssertUnwindSafe(|| load(reader, stored)));
-    let reason = "its data contradict each other".to_owned();
-    let image = image.unwrap_or(Err(PictureError::Damaged { format: FORMAT, reason }))?;
-    assemble(&image)
-}
-
-fn load(mut reader: impl Read + Seek, stored: u64) -> Result<Flat, PictureError> {
+pub(crate) fn decode_from(
+    mut reader: impl Read + Seek,
+    stored: u64,
+    most: u64,
+) -> Result<(Frame, ExrInfo), PictureError> {
     let meta = MetaData::read_from_buffered(&mut reader, false).map_err(damaged)?;
     for header in &meta.headers {
         if header.deep {
             return Err(unsupported("deep pixels".into()));
         }
         let Vec2(width, height) = header.shared_attributes.display_window.size;
-        check_size([width as u64, height as u64], 0, stored, MAX_RATIO)?;
+        let window = [width as u64, height as u64];
         let Vec2(width, height) = header.layer_size;
+        let layer = [width as u64, height as u64];
+        check_size(window, 0, stored, MAX_RATIO)?;
         let pixel = header.channels.bytes_per_pixel as u64;
-        let samples = (width as u64).saturating_mul(height as u64).saturating_mul(pixel);
-        check_size([width as u64, height as u64], samples, stored, MAX_RATIO)?;
+        let samples = layer[0].saturating_mul(layer[1]).saturating_mul(pixel);
+        check_size(layer, samples, stored, MAX_RATIO)?;
+        admit(window, 4, most)?;
+        // The samples of all channels are read before the picture is made of some.
+        let needs = samples.saturating_add(4 * 4 * window[0] * window[1]);
+        if needs > most {
+            let [width, height] = layer;
+            return Err(PictureError::OverBudget { width, height, needs, most });
+        }
     }
     reader.rewind().map_err(|e| damaged(e.into()))?;
     let read = exr::image::read::read().no_deep_data().largest_resolution_level().all_channels();
-    read.first_valid_layer().all_attributes().non_parallel().from_buffered(reader).map_err(damaged)
+    let read = read.first_valid_layer().all_attributes().non_parallel();
+    let image: Flat = read.from_buffered(reader).map_err(damaged)?;
+    assemble(&image)
 }
 
 /// The display window, filled from the channels that count.
@@ -106,6 +97,9 @@ fn assemble(image: &Flat) -> Result<(Frame, ExrInfo), PictureError> {
         return Err(unsupported("subsampled or whole-number channels".into()));
     }
     let window = image.attributes.display_window;
+    if window.size.0 == 0 || window.size.1 == 0 {
+        return Err(unsupported("a display window without pixels".into()));
+    }
     let mut frame = Frame::new(window.size.0, window.size.1, sources.len());
     // Where the layer starts inside the window, maybe before it.
     let at = [
@@ -145,11 +139,6 @@ fn overlap(at: i64, size: usize, window: usize) -> (std::ops::Range<usize>, usiz
     let (size, window) = (size as i64, window as i64);
     let (start, end) = (at.clamp(0, window), at.saturating_add(size).clamp(0, window));
     if start >= end { (0..0, 0) } else { (start as usize..end as usize, (start - at) as usize) }
-}
-
-/// `frame` as the file at `path`, which appears whole or not at all. See [`encode`].
-pub fn write(path: &Path, frame: &Frame, info: &ExrInfo) -> Result<(), PictureError> {
-    write_whole(path, &encode(frame, info)?)
 }
 
 /// `frame` as the bytes of a file, in floats of the depth of `info`, compressed without loss.

@@ -28,6 +28,20 @@ pub(crate) fn check_size(
     Ok(())
 }
 
+/// Refuses a picture that takes more than `most` bytes while it is read: its frame, and as much again for samples on
+/// their way and for turning it. No format needs more; what a decoder holds beside it is below 64 MiB.
+pub(crate) fn admit(size: [u64; 2], channels: u64, most: u64) -> Result<(), PictureError> {
+    let [width, height] = size;
+    let Some(pixels) = width.checked_mul(height).filter(|n| *n <= MAX_PIXELS) else {
+        return Err(PictureError::TooLarge { width, height, max: MAX_PIXELS });
+    };
+    let needs = 2 * 4 * channels * pixels;
+    if needs > most {
+        return Err(PictureError::OverBudget { width, height, needs, most });
+    }
+    Ok(())
+}
+
 /// `bytes` as the file `path`, which appears whole or not at all: written beside it and renamed.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PictureError> {
     let failed = |source| PictureError::Write { path: path.to_owned(), source };

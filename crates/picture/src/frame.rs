@@ -92,6 +92,31 @@ pub fn turn(frame: &Frame, quarter_turns_clockwise: u32) -> Frame {
     }
 }
 
+/// `frame` as EXIF's `orientation` wants it shown: 1 is as stored, 2 to 8 are turned or mirrored.
+pub fn upright(frame: Frame, orientation: u32) -> Frame {
+    let turned = match orientation {
+        3 | 4 => turn(&frame, 2),
+        5 | 6 => turn(&frame, 1),
+        7 | 8 => turn(&frame, 3),
+        _ => frame,
+    };
+    if matches!(orientation, 2 | 4 | 5 | 7) { mirrored(turned) } else { turned }
+}
+
+/// Left and right exchanged.
+fn mirrored(mut frame: Frame) -> Frame {
+    let (channels, len) = (frame.channels.max(1), frame.row_len().max(1));
+    for row in frame.data.chunks_exact_mut(len) {
+        let pixels = row.len() / channels;
+        for x in 0..pixels / 2 {
+            for c in 0..channels {
+                row.swap(x * channels + c, (pixels - 1 - x) * channels + c);
+            }
+        }
+    }
+    frame
+}
+
 fn turned<const C: usize>(frame: &Frame, quarters: u32) -> Frame {
     let (w, h) = (frame.width, frame.height);
     let (width, height) = if quarters == 2 { (w, h) } else { (h, w) };
@@ -138,6 +163,34 @@ mod tests {
         assert_eq!(first(&turned), [3, 0, 4, 1, 5, 2]);
         assert_eq!(first(&turn(&frame, 2)), [5, 4, 3, 2, 1, 0]);
         assert_eq!(first(&turn(&frame, 3)), [2, 5, 1, 4, 0, 3]);
+    }
+
+    #[test]
+    fn an_orientation_says_where_the_first_row_and_column_are() {
+        // By the standard: where the stored row 0 and column 0 are to be seen.
+        let stored = numbered(3, 2, 3);
+        let seen = |x: usize, y: usize, o: u32| -> Vec<f32> {
+            let shown = upright(stored.clone(), o);
+            assert_eq!((shown.width, shown.height), if o < 5 { (3, 2) } else { (2, 3) });
+            shown.pixel(x, y).to_vec()
+        };
+        for (o, corner, right, below) in [
+            (1, [0, 0], [1, 0], [0, 1]),
+            (2, [2, 0], [1, 0], [2, 1]),
+            (3, [2, 1], [1, 1], [2, 0]),
+            (4, [0, 1], [1, 1], [0, 0]),
+            (5, [0, 0], [0, 1], [1, 0]),
+            (6, [1, 0], [1, 1], [0, 0]),
+            (7, [1, 2], [1, 1], [0, 2]),
+            (8, [0, 2], [0, 1], [1, 2]),
+        ] {
+            assert_eq!(seen(corner[0], corner[1], o), stored.pixel(0, 0), "{o}");
+            assert_eq!(seen(right[0], right[1], o), stored.pixel(1, 0), "{o}");
+            assert_eq!(seen(below[0], below[1], o), stored.pixel(0, 1), "{o}");
+        }
+        for o in [0, 9, u32::MAX] {
+            assert_eq!(upright(stored.clone(), o), stored);
+        }
     }
 
     #[test]

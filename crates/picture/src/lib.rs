@@ -2,9 +2,9 @@
 //!
 //! * [`Frame`]: RGB or RGBA in f32, the form in which all of the program sees pictures;
 //! * [`Layout`] and [`Coding`]: raw samples to a frame and back, without loss for a frame nobody touched;
-//! * [`resize`], [`pad`] with its [`Edges`], [`crop`], [`turn`]: geometry;
+//! * [`resize`], [`pad`] with its [`Edges`], [`crop`], [`turn`], [`upright`]: geometry;
 //! * [`short_side`], [`mirror_index`]: which sizes and which frames the network gets;
-//! * [`png`], [`exr`]: still pictures in files.
+//! * [`still`]: pictures in files, JPEG, PNG, WebP, TIFF, BMP and EXR.
 //!
 //! ```
 //! use remaster_picture::{Coding, Frame, Layout, Matrix, Range, Siting};
@@ -21,26 +21,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bmp;
 mod chroma;
 mod coding;
 mod edges;
 mod error;
+mod exif;
 pub mod exr;
 mod file;
 mod frame;
+mod jpeg;
+mod jpeg_encode;
 mod layout;
 mod pack;
 pub mod png;
 mod resize;
 mod samples;
+pub mod still;
+mod tags;
+mod tiff;
 mod time;
 mod unpack;
+mod webp;
 
 pub use coding::{Coding, Matrix, Range, Siting};
 pub use edges::{Edges, pad};
 pub use error::PictureError;
 pub use file::MAX_PIXELS;
-pub use frame::{Frame, crop, turn};
+pub use frame::{Frame, crop, turn, upright};
 pub use layout::{Kind, Layout};
 pub use resize::{resize, resize_short, short_side};
+pub use still::{PictureInfo, StillFormat, StillInfo};
 pub use time::mirror_index;

@@ -4,82 +4,48 @@
 //! its colours is not applied but handed over, and goes back into the file that is written. Of an animation the
 //! first picture is read.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Seek};
+use std::io::{BufRead, Seek};
 use std::path::Path;
 
 use png::chunk::ChunkType;
+use png::text_metadata::ITXtChunk;
 use png::{
-    BitDepth, ColorType, Compression, Decoder, DecodingError, EncodingError, Info, ScaledFloat,
+    BitDepth, ColorType, Compression, Decoder, DecodingError, EncodingError, Info, Limits, ScaledFloat,
     SourceChromaticities, SrgbRenderingIntent, Transformations,
 };
 
-use crate::coding::{Coding, Matrix, Range, Siting};
 use crate::error::PictureError;
-use crate::file::{check_size, of_file, write_whole};
+use crate::exif;
+use crate::file::{admit, check_size, write_whole};
 use crate::frame::Frame;
 use crate::layout::{Kind, Layout};
+use crate::still::{MAX_BLOCK, StillInfo};
 
 const FORMAT: &str = "PNG";
+
+/// The keyword of the text chunk with XMP in it.
+const XMP: &str = "XML:com.adobe.xmp";
+
+/// What the decoder may hold of descriptions. It takes twice as much while it unpacks one.
+const LIMIT: usize = MAX_BLOCK / 2 * 3;
 
 /// Most bytes of rows that a byte of file can stand for: what deflate reaches.
 const MAX_RATIO: u64 = 1032;
 
-/// What a PNG says about itself besides its pixels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PngInfo {
-    /// Bits of a value in the file: 1, 2, 4, 8 or 16. Written are 8 and 16.
-    pub depth: u32,
-    /// Whether it is transparent somewhere. What is written has alpha if the frame has.
-    pub alpha: bool,
-    /// Whether it is grey. Written is always RGB.
-    pub gray: bool,
-    /// Primaries, transfer, matrix (0) and full range of the `cICP` chunk, as in H.273. It outranks all below.
-    pub cicp: Option<[u8; 4]>,
-    /// The colour profile of the `iCCP` chunk. It outranks all below.
-    pub icc: Option<Vec<u8>>,
-    /// The rendering intent of the `sRGB` chunk, which says that the colours are sRGB. It outranks those below.
-    pub srgb: Option<u8>,
-    /// The `gAMA` chunk, times 100000.
-    pub gamma: Option<u32>,
-    /// The `cHRM` chunk: x and y of white, red, green and blue, times 100000.
-    pub chromaticities: Option<[u32; 8]>,
-}
-
-impl PngInfo {
-    /// For a file of `depth` bits in sRGB.
-    pub fn srgb(depth: u32) -> PngInfo {
-        PngInfo { depth, srgb: Some(0), ..PngInfo::default() }
-    }
-
-    /// A `cICP` chunk can say that codes have limited range.
-    fn coding(&self) -> Coding {
-        let range = if self.cicp.is_some_and(|c| c[3] == 0) { Range::Limited } else { Range::Full };
-        Coding { matrix: Matrix::Rgb, range, siting: Siting::Centre }
-    }
-}
-
-/// The picture in the file at `path`.
-pub fn read(path: &Path) -> Result<(Frame, PngInfo), PictureError> {
-    let failed = |source| PictureError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let stored = file.metadata().map_err(failed)?.len();
-    decode_from(BufReader::new(file), stored).map_err(of_file(path))
-}
-
-/// The picture in the bytes of a file.
-pub fn decode(bytes: &[u8]) -> Result<(Frame, PngInfo), PictureError> {
-    decode_from(Cursor::new(bytes), bytes.len() as u64)
-}
-
-fn decode_from(reader: impl BufRead + Seek, stored: u64) -> Result<(Frame, PngInfo), PictureError> {
-    let mut decoder = Decoder::new(reader);
-    decoder.set_ignore_text_chunk(true);
+pub(crate) fn decode_from(
+    reader: impl BufRead + Seek,
+    stored: u64,
+    most: u64,
+) -> Result<(Frame, StillInfo), PictureError> {
+    let mut decoder = Decoder::new_with_limits(reader, Limits { bytes: LIMIT });
     decoder.set_transformations(Transformations::EXPAND);
     let header = decoder.read_header_info().map_err(damaged)?;
     let (width, height) = (u64::from(header.width), u64::from(header.height));
     let row_bits = width.saturating_mul(header.bits_per_pixel() as u64);
+    // A transparent colour becomes alpha later on.
+    let channels = if header.color_type == ColorType::Rgb { 3 } else { 4 };
     check_size([width, height], (row_bits / 8).saturating_mul(height), stored, MAX_RATIO)?;
+    admit([width, height], channels, most)?;
     let mut reader = decoder.read_info().map_err(damaged)?;
     let too_large = PictureError::TooLarge { width, height, max: crate::file::MAX_PIXELS };
     let mut bytes = vec![0; reader.output_buffer_size().ok_or(too_large)?];
@@ -92,6 +58,12 @@ fn decode_from(reader: impl BufRead + Seek, stored: u64) -> Result<(Frame, PngIn
         });
     }
     let mut info = info_of(reader.info());
+    // Text and EXIF may also stand behind the picture; only a file that is whole has them.
+    if reader.finish().is_ok() {
+        let whole = reader.info();
+        info.exif = whole.exif_metadata.as_deref().map(<[u8]>::to_vec).map(exif::stripped);
+        info.xmp = whole.utf8_text.iter().find(|t| t.keyword == XMP).and_then(packet);
+    }
     let (kind, alpha) = match output.color_type {
         ColorType::Grayscale => (Kind::Gray, false),
         ColorType::GrayscaleAlpha => (Kind::Packed, true),
@@ -111,7 +83,14 @@ fn decode_from(reader: impl BufRead + Seek, stored: u64) -> Result<(Frame, PngIn
     Ok((frame, info))
 }
 
-fn info_of(info: &Info<'_>) -> PngInfo {
+/// The text of an XMP chunk, which may be compressed.
+fn packet(text: &ITXtChunk) -> Option<Vec<u8>> {
+    let mut text = text.clone();
+    text.decompress_text_with_limit(MAX_BLOCK).ok()?;
+    text.get_text().ok().map(String::into_bytes)
+}
+
+fn info_of(info: &Info<'_>) -> StillInfo {
     let cicp = info.coding_independent_code_points.map(|c| {
         [c.color_primaries, c.transfer_function, c.matrix_coefficients, u8::from(c.is_video_full_range_image)]
     });
@@ -122,26 +101,31 @@ fn info_of(info: &Info<'_>) -> PngInfo {
     });
     // Next to an sRGB chunk those two only repeat it.
     let srgb = info.srgb.map(|intent| intent as u8);
-    PngInfo {
+    let mut said = StillInfo {
         depth: info.bit_depth as u32,
         alpha: false,
         gray: matches!(info.color_type, ColorType::Grayscale | ColorType::GrayscaleAlpha),
         cicp,
-        icc: info.icc_profile.as_deref().map(<[u8]>::to_vec),
         srgb,
         gamma: info.gama_chunk.map(ScaledFloat::into_scaled).filter(|_| srgb.is_none()),
         chromaticities: chromaticities.filter(|_| srgb.is_none()),
+        ..StillInfo::default()
+    };
+    said.keep_icc(info.icc_profile.as_deref().map(<[u8]>::to_vec));
+    if info.animation_control.is_some_and(|a| a.num_frames > 1) {
+        said.notes.push("it is an animation; only its first picture is read");
     }
+    said
 }
 
 /// `frame` as the file at `path`, which appears whole or not at all. See [`encode`].
-pub fn write(path: &Path, frame: &Frame, info: &PngInfo) -> Result<(), PictureError> {
+pub fn write(path: &Path, frame: &Frame, info: &StillInfo) -> Result<(), PictureError> {
     write_whole(path, &encode(frame, info)?)
 }
 
 /// `frame` as the bytes of a file: RGB, or RGBA if it has four channels, in the depth of `info` and with what it
 /// says about colours.
-pub fn encode(frame: &Frame, info: &PngInfo) -> Result<Vec<u8>, PictureError> {
+pub fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, PictureError> {
     let depth = match info.depth {
         8 | 16 => info.depth,
         depth => return Err(PictureError::Depth { format: FORMAT, depth, allowed: "8 or 16 bits" }),
@@ -164,13 +148,15 @@ fn compress(
     width: u32,
     height: u32,
     layout: Layout,
-    info: &PngInfo,
+    info: &StillInfo,
     bytes: &[u8],
 ) -> Result<Vec<u8>, EncodingError> {
     let mut out = Vec::new();
     let mut head = Info::with_size(width, height);
-    head.srgb = info.srgb.map(intent);
+    // A file has one or the other.
+    head.srgb = info.srgb.filter(|_| info.icc.is_none()).map(intent);
     head.icc_profile = info.icc.as_deref().map(Into::into);
+    head.exif_metadata = info.exif.as_deref().map(Into::into);
     head.source_gamma = info.gamma.map(ScaledFloat::from_scaled);
     head.source_chromaticities = info.chromaticities.map(|c| {
         let [wx, wy, rx, ry, gx, gy, bx, by] = c.map(ScaledFloat::from_scaled);
@@ -184,6 +170,9 @@ fn compress(
     if let Some([primaries, transfer, _, range]) = info.cicp {
         // RGB is the only matrix that PNG has.
         writer.write_chunk(ChunkType(*b"cICP"), &[primaries, transfer, 0, u8::from(range != 0)])?;
+    }
+    if let Some(packet) = info.xmp.as_deref().and_then(|x| std::str::from_utf8(x).ok()) {
+        writer.write_text_chunk(&ITXtChunk::new(XMP, packet))?;
     }
     writer.write_image_data(bytes)?;
     writer.finish()?;
@@ -208,7 +197,7 @@ fn swap(bytes: &mut [u8]) {
 }
 
 /// Grey and alpha to red, green, blue and alpha.
-fn spread(bytes: &[u8], sample: usize) -> Vec<u8> {
+pub(crate) fn spread(bytes: &[u8], sample: usize) -> Vec<u8> {
     let pixel = |p: &[u8]| {
         let (grey, alpha) = p.split_at(sample);
         [grey, grey, grey, alpha].concat()

@@ -3,9 +3,42 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use proptest::prelude::*;
-use remaster_picture::exr::{self, ExrInfo};
-use remaster_picture::png::{self, PngInfo};
-use remaster_picture::{Frame, PictureError};
+use remaster_picture::exr::ExrInfo;
+use remaster_picture::still;
+use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};
+
+const MOST: u64 = 1 << 30;
+
+/// The doors of the two formats, through the one of all.
+mod png {
+    use super::*;
+
+    pub(crate) fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, PictureError> {
+        still::encode(frame, StillFormat::Png, &PictureInfo::Still(info.clone()))
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Frame, StillInfo), PictureError> {
+        match still::decode(bytes, MOST)? {
+            (frame, PictureInfo::Still(info)) => Ok((frame, info)),
+            (_, PictureInfo::Exr(_)) => panic!("a PNG is no EXR"),
+        }
+    }
+}
+
+mod exr {
+    use super::*;
+
+    pub(crate) fn encode(frame: &Frame, info: &ExrInfo) -> Result<Vec<u8>, PictureError> {
+        still::encode(frame, StillFormat::Exr, &PictureInfo::Exr(*info))
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Frame, ExrInfo), PictureError> {
+        match still::decode(bytes, MOST)? {
+            (frame, PictureInfo::Exr(info)) => Ok((frame, info)),
+            (_, PictureInfo::Still(_)) => panic!("an EXR is no PNG"),
+        }
+    }
+}
 
 /// A frame whose values are codes of `depth` bits.
 fn codes(width: usize, height: usize, channels: usize, depth: u32, seed: u64) -> Frame {
@@ -45,9 +78,9 @@ proptest! {
     fn a_png_comes_back_to_the_bit(w in 1usize..40, h in 1usize..40, alpha: bool, deep: bool, seed: u64) {
         let (channels, depth) = (3 + usize::from(alpha), if deep { 16 } else { 8 });
         let frame = codes(w, h, channels, depth, seed);
-        let (back, info) = png::decode(&png::encode(&frame, &PngInfo::srgb(depth)).unwrap()).unwrap();
+        let (back, info) = png::decode(&png::encode(&frame, &StillInfo::srgb(depth)).unwrap()).unwrap();
         prop_assert_eq!(&back, &frame);
-        prop_assert_eq!(info, PngInfo { alpha, ..PngInfo::srgb(depth) });
+        prop_assert_eq!(info, StillInfo { alpha, ..StillInfo::srgb(depth) });
     }
 
     #[test]
@@ -68,38 +101,41 @@ proptest! {
 #[test]
 fn files_are_written_whole_and_errors_name_them() {
     let folder = tempfile::tempdir().unwrap();
-    let (still, linear) = (folder.path().join("a.png"), folder.path().join("a.exr"));
+    let (path, linear) = (folder.path().join("a.png"), folder.path().join("a.exr"));
     let frame = codes(5, 4, 3, 8, 1);
-    png::write(&still, &frame, &PngInfo::srgb(8)).unwrap();
-    exr::write(&linear, &frame, &ExrInfo { depth: 32, ..ExrInfo::default() }).unwrap();
-    assert_eq!(png::read(&still).unwrap().0, frame);
-    assert_eq!(exr::read(&linear).unwrap().0, frame);
+    let png = PictureInfo::Still(StillInfo::srgb(8));
+    let wide = PictureInfo::Exr(ExrInfo { depth: 32, ..ExrInfo::default() });
+    still::write(&path, &frame, StillFormat::Png, &png).unwrap();
+    still::write(&linear, &frame, StillFormat::Exr, &wide).unwrap();
+    assert_eq!(still::read(&path, MOST).unwrap(), (frame.clone(), png.clone()));
+    assert_eq!(still::read(&linear, MOST).unwrap(), (frame.clone(), wide));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 
     let missing = folder.path().join("none").join("a.png");
-    assert!(matches!(png::read(&missing), Err(PictureError::Read { .. })));
-    assert!(matches!(png::write(&missing, &frame, &PngInfo::srgb(8)), Err(PictureError::Write { .. })));
-    assert!(matches!(png::read(&linear), Err(PictureError::File { .. })));
-    assert!(matches!(exr::read(&still), Err(PictureError::File { .. })));
-    assert!(png::read(folder.path()).is_err() && exr::read(folder.path()).is_err());
+    assert!(matches!(still::read(&missing, MOST), Err(PictureError::Read { .. })));
+    let unwritten = still::write(&missing, &frame, StillFormat::Png, &png);
+    assert!(matches!(unwritten, Err(PictureError::Write { .. })));
+    std::fs::write(&path, "words").unwrap();
+    assert!(matches!(still::read(&path, MOST), Err(PictureError::File { .. })));
+    assert!(still::read(folder.path(), MOST).is_err());
 }
 
 #[test]
 fn what_a_png_says_about_colour_is_kept() {
     let frame = codes(3, 3, 3, 16, 1);
-    let none = PngInfo { depth: 16, ..PngInfo::default() };
+    let none = StillInfo { depth: 16, ..StillInfo::default() };
     for info in [
         none.clone(),
-        PngInfo { srgb: Some(3), ..none.clone() },
-        PngInfo { gamma: Some(45455), ..none.clone() },
-        PngInfo {
+        StillInfo { srgb: Some(3), ..none.clone() },
+        StillInfo { gamma: Some(45455), ..none.clone() },
+        StillInfo {
             chromaticities: Some([31270, 32900, 64000, 33000, 21000, 71000, 15000, 6000]),
             ..none.clone()
         },
-        PngInfo { icc: Some(vec![7; 200]), ..none.clone() },
-        PngInfo { cicp: Some([9, 16, 0, 1]), ..none.clone() },
+        StillInfo { icc: Some([&[7; 16][..], b"RGB ", &[7; 200]].concat()), ..none.clone() },
+        StillInfo { cicp: Some([9, 16, 0, 1]), ..none.clone() },
         // Limited range: the codes are other ones, the values the same.
-        PngInfo { cicp: Some([1, 13, 0, 0]), srgb: Some(0), ..none.clone() },
+        StillInfo { cicp: Some([1, 13, 0, 0]), srgb: Some(0), ..none.clone() },
     ] {
         let (back, said) = png::decode(&png::encode(&frame, &info).unwrap()).unwrap();
         assert_eq!(said, info);
@@ -108,7 +144,7 @@ fn what_a_png_says_about_colour_is_kept() {
         }
     }
     // A matrix other than RGB does not exist in PNG.
-    let info = PngInfo { cicp: Some([9, 16, 9, 1]), ..none };
+    let info = StillInfo { cicp: Some([9, 16, 9, 1]), ..none };
     assert_eq!(png::decode(&png::encode(&frame, &info).unwrap()).unwrap().1.cicp, Some([9, 16, 0, 1]));
 }
 
@@ -150,7 +186,7 @@ fn every_kind_of_png_is_read() {
 fn other_depths_are_refused() {
     let frame = Frame::new(2, 2, 3);
     for depth in [0, 1, 10, 32] {
-        let info = PngInfo { depth, ..PngInfo::default() };
+        let info = StillInfo { depth, ..StillInfo::default() };
         assert!(matches!(png::encode(&frame, &info), Err(PictureError::Depth { .. })));
     }
     assert!(matches!(
@@ -159,7 +195,7 @@ fn other_depths_are_refused() {
     ));
     let nothing = Frame::new(0, 2, 3);
     assert!(
-        png::encode(&nothing, &PngInfo::srgb(8)).is_err()
+        png::encode(&nothing, &StillInfo::srgb(8)).is_err()
             && exr::encode(&nothing, &ExrInfo::default()).is_err()
     );
 }
@@ -181,7 +217,7 @@ fn with_header(file: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
 
 #[test]
 fn a_small_png_that_claims_to_be_huge_is_refused_at_once() {
-    let file = png::encode(&codes(4, 4, 3, 8, 1), &PngInfo::srgb(8)).unwrap();
+    let file = png::encode(&codes(4, 4, 3, 8, 1), &StillInfo::srgb(8)).unwrap();
     let sized = |w: u32, h: u32| {
         with_header(&file, |head| {
             head[..4].copy_from_slice(&w.to_be_bytes());
@@ -282,7 +318,7 @@ fn survives(file: &[u8], decode: impl Fn(&[u8]) -> Option<PictureError>) {
 #[test]
 fn a_damaged_png_is_an_error() {
     for (channels, depth) in [(3, 8), (4, 16)] {
-        let file = png::encode(&codes(6, 5, channels, depth, 3), &PngInfo::srgb(depth)).unwrap();
+        let file = png::encode(&codes(6, 5, channels, depth, 3), &StillInfo::srgb(depth)).unwrap();
         survives(&file, |bytes| png::decode(bytes).err());
         // The same with checksums that fit, where the header lies.
         for at in 0..13 {
