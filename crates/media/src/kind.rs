@@ -1,7 +1,6 @@
 //! The kinds of outputs: a closed list, by the end of the name. Other endings are refused, since ffmpeg makes
 //! several files, or files of a pattern, of some of them.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use remaster_picture::StillFormat;
@@ -109,11 +108,6 @@ pub(crate) fn container(path: &Path) -> Option<Container> {
         Some(OutputKind::Video(container)) => Some(container),
         _ => None,
     }
-}
-
-/// Whether a name ends in `.ending`, in letters of any case.
-pub(crate) fn ends_in(path: &Path, ending: &str) -> bool {
-    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
 }
 
 #[cfg(test)]
