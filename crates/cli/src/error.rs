@@ -83,7 +83,12 @@ pub(crate) enum CliError {
     )]
     MoreThanThereIs { given: u64, total: u64 },
     #[error("{job} does not fit; {advice}")]
-    Budget { job: String, advice: String },
+    Budget {
+        job: String,
+        advice: String,
+        /// Bytes of `--ram` that the first advice names.
+        ram: u64,
+    },
     #[error("{what} needs {} of memory; use --ram {} or more, or fewer pixels", as_flag(*needed), as_flag(*needed))]
     Room { what: &'static str, needed: u64 },
     #[error("--stripes is for exact mode; leave it out or use --mode exact")]

@@ -181,7 +181,9 @@ impl Search<'_> {
             ram: machine::memory().total.filter(|_| self.room.real),
             disk: spill.and_then(|s| free_space(&s.folder)),
         };
-        CliError::Budget { job, advice: advice(&allowed, &needs, held.total(), &has) }
+        let of = |(Budget::Shared { ram, .. } | Budget::Apart { ram, .. }): &Budget| *ram;
+        let ram = needs.first().map_or(0, of).saturating_add(held.total());
+        CliError::Budget { job, advice: advice(&allowed, &needs, held.total(), &has), ram }
     }
 }
 

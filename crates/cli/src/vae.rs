@@ -94,7 +94,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         VaeCommand::Roundtrip(_) => {
             let input = tensors::open(&args.input, FRAMES, colours)?;
             let clip = frames_of(&args.input, input.shape)?;
-            let ways = [run.plan(Direction::Encode, clip)?, run.plan(Direction::Decode, clip)?];
+            let ways = run.plan_both(clip)?;
             let x = input.read()?;
             for phase in ["load", "encode", "decode"] {
                 run.progress.phase(phase, Some(if phase == "load" { 0 } else { clip.frames() }));
@@ -175,6 +175,19 @@ impl Run<'_> {
         let (plan, budget, held) = search.once(tensors, |budget, wish| task.planner().plan(budget, wish))?;
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         Ok(Way { task, plan, budget, held })
+    }
+
+    /// Plans both halves, which run one after the other. Of two refusals the one counts that asks for more.
+    fn plan_both(&self, clip: Clip) -> Result<[Way; 2], CliError> {
+        match (self.plan(Direction::Encode, clip), self.plan(Direction::Decode, clip)) {
+            (Ok(first), Ok(second)) => Ok([first, second]),
+            (Err(CliError::Budget { ram: a, .. }), Err(second @ CliError::Budget { ram: b, .. }))
+                if b > a =>
+            {
+                Err(second)
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
     }
 
     fn encode(&mut self, way: Way, x: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {

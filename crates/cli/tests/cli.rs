@@ -415,7 +415,7 @@ mod run_vae {
             assert_eq!(fs::read(desk.path(out)).unwrap(), fs::read(desk.path("whole.safetensors")).unwrap());
         }
         let run = desk.run(&line("none.safetensors", "--ram 70M"));
-        run.fails(4, &["does not fit", "allow at least"]);
+        run.fails(4, &["does not fit", "it needs at least --ram"]);
         assert!(!desk.path("none.safetensors").exists());
     }
 
@@ -466,7 +466,7 @@ mod run_vae {
         assert!(json["how"]["mode"]["exact"]["stripes"].as_u64().unwrap() > 1);
         assert_eq!(json["version"], 1);
         desk.run("plan decode --height 1088 --width 1920 --vram 100M")
-            .fails(4, &["allow at least", "on the device"]);
+            .fails(4, &["it needs at least --vram"]);
         desk.run("plan encode --height 64 --width 64 --vram 10%").fails(2, &["--vram", "8G"]);
     }
 
