@@ -37,7 +37,7 @@ fn clips_of_other_lengths_sizes_or_rates_fail_the_check() {
     clip(here, "a.mkv", "testsrc2=s=64x48:r=24:d=1");
     clip(here, "cut.mkv", "testsrc2=s=64x48:r=24:d=1,trim=end_frame=5");
     clip(here, "small.mkv", "testsrc2=s=64x48:r=24:d=1,scale=32x24");
-    clip(here, "fast.mkv", "testsrc2=s=64x48:r=24:d=1,setpts=PTS*0.9");
+    clip(here, "fast.mkv", "testsrc2=s=64x48:r=27:d=1,trim=end_frame=24");
     judged(here, "a.mkv a.mkv --min-psnr 90", 0, &[], &[]);
     for order in ["a.mkv cut.mkv", "cut.mkv a.mkv"] {
         let report = judged(here, &format!("{order} --min-psnr 30"), 6, &["frames"], &["24", "5"]);
@@ -52,7 +52,7 @@ fn clips_of_other_lengths_sizes_or_rates_fail_the_check() {
     judged(here, "a.mkv cut.mkv --frames 5 --min-psnr 90", 0, &[], &[]);
     judged(here, "a.mkv cut.mkv --frames 9 --min-psnr 90", 6, &["frames"], &["9", "5"]);
     judged(here, "a.mkv small.mkv --min-psnr 1", 6, &["size"], &["64 x 48", "32 x 24"]);
-    judged(here, "a.mkv fast.mkv --min-psnr 30", 6, &["rate"], &["24.0", "26.6"]);
+    judged(here, "a.mkv fast.mkv --min-psnr 30", 6, &["rate"], &["24.0", "27.0"]);
     // Pictures have no clock that could differ.
     std::fs::create_dir(here.join("pictures")).unwrap();
     let to = here.join("pictures/%03d.png");
