@@ -168,7 +168,8 @@ impl Run<'_> {
             origin: origin(&args.input, opened.probe.as_ref())?,
         };
         let [width, height] = geometry.padded.map(|n| n as u64 / 8);
-        let latents = clip.frames().div_ceil(4) as u64 * height * width * self.network.latent() as u64 * 4;
+        let values = [clip.frames().div_ceil(4) as u64, height, width, self.network.latent() as u64, 4];
+        let latents = values.iter().fold(1u64, |all, n| all.saturating_mul(*n));
         notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let search = self.search(opened.probe.as_ref(), None);

@@ -1,5 +1,6 @@
 //! Outputs: whole or not at all, never in the way of anything else, and refused before the work if they cannot be.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+#![allow(clippy::print_stderr, reason = "says which test could not run")]
 #![cfg(unix)]
 
 use std::fs;

@@ -348,7 +348,7 @@ fn copied(
             }
             "attachment" if container == Container::Mkv => args.extend(map),
             "attachment" => return Err(refuse(s, "write .mkv, which takes attachments")),
-            "video" if s.cover && container != Container::Webm => {
+            "video" if s.cover && !matches!(container, Container::Webm | Container::Ts) => {
                 args.extend(map);
                 args.extend([format!("-c:v:{videos}"), "copy".into()]);
                 args.extend([format!("-disposition:v:{videos}"), "attached_pic".into()]);
