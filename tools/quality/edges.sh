@@ -26,7 +26,7 @@ for size in $sizes; do
     : >"$out/figures.txt"
     for clip in "$@"; do
       ffmpeg -v error -nostdin -y -ss 1 -i "$clip" -frames:v "${FRAMES:-5}" -an \
-        -vf "scale=$width:$height:force_original_aspect_ratio=increase,crop=$width:$height" -pix_fmt bgr0 -c:v ffv1 "$out/in.mkv"
+        -vf "scale=$width:$height:force_original_aspect_ratio=increase,crop=$width:$height,format=rgb24" -pix_fmt bgr0 -c:v ffv1 "$out/in.mkv"
       "$remaster" vae roundtrip "$out/in.mkv" -o "$out/out.mkv" --weights "$weights" --dtype f32 --lossless --progress none -y \
         --edges "$edges" --json >"$out/run.json" 2>>"$out/log.txt"
       echo "$(psnr null) $(psnr "crop=iw:16:0:ih-16:exact=1") $(psnr "crop=16:ih:iw-16:0:exact=1")" >>"$out/figures.txt"

@@ -149,7 +149,7 @@ mod tests {
             assert_eq!(Edges::Black.padded(n, 16), n.div_ceil(16) * 16);
             assert_eq!(Edges::Mirror.padded(n, 16), n.div_ceil(16) * 16);
             let both = Edges::MirrorBlack.padded(n, 16);
-            assert!(both % 16 == 0 && (24..40).contains(&(both - n)), "{n}: {both}");
+            assert!(both.is_multiple_of(16) && (24..40).contains(&(both - n)), "{n}: {both}");
         }
         assert_eq!(Edges::MirrorBlack.padded(0, 16), 0);
     }
