@@ -175,7 +175,8 @@ fn folders_are_read_in_natural_order_whatever_their_files_are() {
     std::fs::write(folder.join("in/.hidden.png"), "no picture").unwrap();
     std::fs::write(folder.join("in/notes.txt"), "words").unwrap();
     works(folder, &roundtrip("in", "out"));
-    let seen: Vec<f32> = (0..5).map(|i| read(&folder.join(format!("out/{i:06}.png"))).0.data[0] * 255.0).collect();
+    let seen: Vec<f32> =
+        (0..5).map(|i| read(&folder.join(format!("out/{i:06}.png"))).0.data[0] * 255.0).collect();
     assert_eq!(seen.iter().map(|v| v.round() as u8).collect::<Vec<_>>(), [10, 20, 90, 100, 110]);
     // A picture that is none is found before any work.
     std::fs::write(folder.join("in/3.jpg"), "<html>404</html>").unwrap();
@@ -190,7 +191,9 @@ fn whole_frame_rates_reach_video_in_lowest_terms() {
     for i in 0..5 {
         put(&folder.join(format!("in/{i}.png")), &picture(32, 32, 8), StillInfo::srgb(8));
     }
-    for (rate, expected) in [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")] {
+    for (rate, expected) in
+        [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")]
+    {
         works(folder, &format!("{} --fps {rate} -y", roundtrip("in", "out.mkv")));
         let entries = ["-v", "error", "-show_entries", "stream=r_frame_rate", "-of", "csv=p=0", "out.mkv"];
         let run = Command::new("ffprobe").args(entries).current_dir(folder).output().unwrap();
