@@ -336,11 +336,11 @@ pub(crate) enum VaeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct VaeArgs {
-    /// A video file, a PNG, a folder of PNGs, or - for y4m from stdin. For decode: a file that encode wrote.
+    /// A video file, a picture, a folder of pictures, or - for y4m from stdin. For decode: a file that encode wrote.
     /// Tensors too: safetensors with `x` [1, 3, T, H, W] in [-1, 1], or `latent` [1, 16, t, h, w].
     pub(crate) input: PathBuf,
-    /// Where the result goes: a video file, a .png, a folder for PNGs, or - for y4m to stdout; latents and
-    /// tensors go to .safetensors.
+    /// Where the result goes: a video file, a picture (.png, .jpg, .webp, .tif, .exr), a folder for PNGs, or - for
+    /// y4m to stdout; latents and tensors go to .safetensors.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// A checkpoint; identity passes frames through untouched, to see what a file keeps; formula:tiny and

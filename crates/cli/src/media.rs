@@ -344,9 +344,7 @@ impl MediaArgs {
             let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
             let mut notes = Vec::new();
             if path.is_dir() && self.fps.is_none() {
-                notes.push(
-                    "pictures have no clock: 25 frames per second are taken; --fps says another".into(),
-                );
+                notes.push("images have no frame rate: assuming 25 fps (change with --fps)".into());
             }
             let pictures = Pictures::open(path, rate, options, most, stop)?;
             notes.extend_from_slice(pictures.notes());

@@ -209,8 +209,12 @@ impl FrameSource for Pictures {
             None => read(path, self.most)?.0,
         };
         let Format { width, height, .. } = self.format;
-        if (picture.width, picture.height, picture.channels) != (width, height, self.format.channels()) {
+        if (picture.width, picture.height) != (width, height) {
             return Err(MediaError::SizeChange { path: path.clone(), frame: self.next });
+        }
+        if picture.channels != self.format.channels() {
+            let reason = "it has alpha and the first picture has none, or the other way round".into();
+            return Err(MediaError::Unreadable { path: path.clone(), reason });
         }
         *frame = picture;
         self.next += 1;
