@@ -43,11 +43,6 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
         &["-f", "lavfi", "-i", "testsrc2=s=160x96:r=25:d=1", "-c:v", "libx264", "-bf", "2"],
         &made("h264.mp4"),
     );
-    // With tags: newer versions know colours of ProRes that older ones do not.
-    let tags = ["-color_primaries", "bt709", "-color_trc", "bt709", "-colorspace", "bt709"];
-    let coder =
-        ["-f", "lavfi", "-i", "testsrc2=s=160x96:r=25:d=0.4", "-c:v", "prores_ks", "-pix_fmt", "yuv422p10le"];
-    make(&[&coder[..], &tags].concat(), &made("prores.mov"));
     let film = "testsrc2=s=96x480:r=24000/1001:d=3,scroll=h=0.01,telecine=first_field=top:pattern=23";
     make(&["-f", "lavfi", "-i", film, "-r", "30000/1001", "-c:v", "ffv1"], &made("film.mkv"));
     let keep = ReadOptions { keep_hdr: true, ..ReadOptions::default() };
@@ -58,7 +53,7 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
         (media("interlaced_sar_mpeg2.mpg"), keep),
         (media("interlaced_sar_mpeg2.mpg"), double),
         (media("ffv1_gbr.mkv"), keep),
-        (made("prores.mov"), keep),
+        // Of other ProRes files newer versions know colours that older ones do not.
         (media("prores4444_alpha.mov"), keep),
         (media("vp9_alpha.webm"), keep),
         (media("vfr.mkv"), keep),
