@@ -174,7 +174,7 @@ mod tests {
         std::fs::rename(&film, &hidden).unwrap();
         std::os::unix::fs::symlink(&hidden, &film).unwrap();
         assert_eq!(origin.find(&latents), Err(Lost::Missing));
-        for place in ["/dev/zero", "/dev/stdin", "/", "..", "", "relative/hidden.mkv", "/proc/self/fd/0"] {
+        for place in ["/dev/zero", "/dev/stdin", "/", "..", "", "relative/other.mkv", "/proc/self/fd/0"] {
             origin.absolute = place.into();
             assert_eq!(origin.find(&latents), Err(Lost::Missing), "{place}");
         }
