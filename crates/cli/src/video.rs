@@ -260,7 +260,7 @@ impl Run<'_> {
         let (took, reserved) = (self.tools.children_peak(), total.children());
         let Run { args, out, mut progress, .. } = self;
         if took > reserved {
-            progress.warn(&format!(
+            progress.warn(format!(
                 "ffmpeg took {}, but only {} of --ram were reserved for it",
                 bytes(took),
                 bytes(reserved)
