@@ -290,7 +290,7 @@ fn needed(quick: bool, a: &Opened, b: &Opened, threads: usize) -> u64 {
     let child = |o: &Opened| {
         o.probe
             .as_ref()
-            .map_or(0, |p| appetite::decoder(&p.video.codec, p.video.width * p.video.height, threads))
+            .map_or(0, |p| appetite::decoder(&p.video.codec, appetite::Size::of(&p.video), threads))
     };
     let frames = pixels(a).saturating_mul(if quick { PIXEL_QUICK } else { PIXEL });
     let scaled = pixels(b).saturating_mul(PIXEL_SCALED);

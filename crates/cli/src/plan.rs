@@ -60,8 +60,8 @@ impl Total {
     pub(crate) fn describe(&self) -> String {
         let Held { process, frames, children } = self.held;
         format!(
-            "{:12} {}: network {}, frames {}, ffmpeg {}, process {}",
-            "  --ram",
+            "  {:12} {}: network {}, frames {}, ffmpeg {}, process {}",
+            "--ram",
             bytes(self.ram_bytes),
             bytes(self.network_bytes),
             bytes(frames),
@@ -99,10 +99,10 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
 
 /// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
 fn children(direction: Direction, pixels: usize, memory: &MemoryArgs) -> Result<u64, CliError> {
-    let threads = threads(memory, false)?;
+    let (size, threads) = (appetite::Size::plain(pixels), threads(memory, false)?);
     Ok(match direction {
-        Direction::Encode => appetite::decoder("h264", pixels, threads),
-        Direction::Decode => appetite::encoder("libx264", pixels, threads),
+        Direction::Encode => appetite::decoder("h264", size, threads),
+        Direction::Decode => appetite::encoder("libx264", size, threads),
     })
 }
 

@@ -277,12 +277,12 @@ impl Run<'_> {
     fn search(&self, from: Option<&Probe>, shown: Option<&Format>) -> Search<'_> {
         let args = self.args;
         let decodes = from.map_or(0, |probe| {
-            let video = &probe.video;
-            appetite::decoder(&video.codec, video.width * video.height, self.threads)
+            appetite::decoder(&probe.video.codec, appetite::Size::of(&probe.video), self.threads)
         });
         let encoder = shown.and_then(|format| {
             let name = args.media.encoder(&args.output, format, from)?;
-            Some(appetite::encoder(&name, format.width * format.height, self.threads))
+            let size = appetite::Size::new(&format.layout, format.width, format.height);
+            Some(appetite::encoder(&name, size, self.threads))
         });
         Search {
             backend: self.network.backend,
@@ -335,7 +335,7 @@ impl Run<'_> {
         let (took, reserved) = (self.tools.children_peak(), total.children());
         let Run { args, out, mut progress, .. } = self;
         if took > reserved {
-            progress.warn(&format!(
+            progress.warn(format!(
                 "ffmpeg took {}, but only {} of --ram were reserved for it",
                 bytes(took),
                 bytes(reserved)

@@ -1,53 +1,90 @@
 //! Memory of ffmpeg as a child, by codec, frame size and threads: reserved before a run, as nothing limits it in one.
 
+use remaster_picture::Layout;
+
+use crate::probe::Video;
+
 /// Highest resident memory of a child that decodes or encodes: a base, and bytes per pixel of the frame, alone and for
-/// each thread.
+/// each thread, for frames of `half_samples` half bytes per pixel.
 struct Row {
     name: &'static str,
+    half_samples: u64,
     base: u64,
     pixel: u64,
     thread: u64,
 }
 
-const fn row(name: &'static str, base_mib: u64, pixel: u64, thread: u64) -> Row {
-    Row { name, base: base_mib << 20, pixel, thread }
+const fn row(name: &'static str, half_samples: u64, base_mib: u64, pixel: u64, thread: u64) -> Row {
+    Row { name, half_samples, base: base_mib << 20, pixel, thread }
 }
 
-/// Over what `tools/appetite/measure.py` measured with ffmpeg 5.1 at 480p, 1080p and 2160p with 1 to 16 threads, by
-/// some percent each.
+/// 8 and 10 bits in 4:2:0, and 10 bits in 4:2:2, in half bytes per pixel.
+const EIGHT: u64 = 3;
+const TEN: u64 = 6;
+const TEN_422: u64 = 8;
+
+/// Over what `tools/appetite/measure.py` measured with ffmpeg 5.1, by 2 to 30 percent.
 const DECODERS: [Row; 7] = [
-    row("h264", 70, 24, 5),
-    row("hevc", 76, 30, 6),
-    row("mpeg2video", 66, 16, 2),
-    row("ffv1", 70, 24, 2),
-    row("prores", 66, 24, 8),
-    row("vp9", 70, 24, 5),
-    row("av1", 80, 40, 8),
+    row("h264", EIGHT, 66, 12, 5),
+    row("hevc", TEN, 66, 26, 6),
+    row("mpeg2video", EIGHT, 62, 10, 2),
+    row("ffv1", TEN, 64, 16, 1),
+    row("prores", TEN_422, 62, 16, 9),
+    row("vp9", EIGHT, 62, 16, 3),
+    row("av1", EIGHT, 62, 28, 3),
 ];
 
 const ENCODERS: [Row; 5] = [
-    row("libx264", 68, 185, 14),
-    row("libx265", 80, 400, 30),
-    row("ffv1", 80, 40, 4),
-    row("prores_ks", 80, 30, 4),
-    row("libvpx-vp9", 80, 100, 4),
+    row("libx264", EIGHT, 68, 185, 14),
+    row("libx265", TEN, 80, 400, 30),
+    row("ffv1", TEN, 66, 168, 1),
+    row("prores_ks", TEN_422, 60, 12, 8),
+    row("libvpx-vp9", EIGHT, 66, 175, 18),
 ];
 
-/// Bytes that a child takes which decodes frames of so many pixels.
-pub fn decoder(codec: &str, pixels: usize, threads: usize) -> u64 {
-    most(&DECODERS, codec, pixels, threads)
+/// A frame as it goes through a pipe.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Of a plane of the full size.
+    pub pixels: usize,
+    /// Of all planes.
+    pub bytes: usize,
 }
 
-/// Bytes that a child takes which encodes frames of so many pixels.
-pub fn encoder(name: &str, pixels: usize, threads: usize) -> u64 {
-    most(&ENCODERS, name, pixels, threads)
+impl Size {
+    /// Of a frame with these samples.
+    pub fn new(layout: &Layout, width: usize, height: usize) -> Self {
+        let pixels = width.saturating_mul(height);
+        Size { pixels, bytes: layout.bytes(width, height).unwrap_or(usize::MAX) }
+    }
+
+    /// Of a frame of a file.
+    pub fn of(video: &Video) -> Self {
+        Size::new(&video.read_as, video.width, video.height)
+    }
+
+    /// Of a frame in 8 bits and 4:2:0.
+    pub fn plain(pixels: usize) -> Self {
+        Size { pixels, bytes: pixels.saturating_mul(3) / 2 }
+    }
 }
 
-/// By the row of that name; what has none gets the largest.
-fn most(rows: &[Row], name: &str, pixels: usize, threads: usize) -> u64 {
+/// Bytes that a child takes which decodes frames of this size.
+pub fn decoder(codec: &str, size: Size, threads: usize) -> u64 {
+    most(&DECODERS, codec, size, threads)
+}
+
+/// Bytes that a child takes which encodes frames of this size.
+pub fn encoder(name: &str, size: Size, threads: usize) -> u64 {
+    most(&ENCODERS, name, size, threads)
+}
+
+/// By the row of that name; what has none gets the largest. More planes or deeper samples count like more pixels.
+fn most(rows: &[Row], name: &str, size: Size, threads: usize) -> u64 {
     let bytes = |row: &Row| {
         let each = row.pixel.saturating_add(row.thread.saturating_mul(threads as u64));
-        row.base.saturating_add(each.saturating_mul(pixels as u64))
+        let pixels = (size.pixels as u64).max((size.bytes as u64).saturating_mul(2) / row.half_samples);
+        row.base.saturating_add(each.saturating_mul(pixels))
     };
     let known = rows.iter().find(|row| row.name == name).map(bytes);
     known.or_else(|| rows.iter().map(bytes).max()).unwrap_or(0)
@@ -72,8 +109,103 @@ mod tests {
 
     #[test]
     fn what_is_not_known_gets_the_largest_row_and_numbers_saturate() {
-        let largest = ENCODERS.iter().map(|r| encoder(r.name, 1 << 20, 4)).max();
-        assert_eq!(Some(encoder("libnew", 1 << 20, 4)), largest);
-        assert_eq!(decoder("h264", usize::MAX, usize::MAX), u64::MAX);
+        let size = Size::plain(1 << 20);
+        let largest = ENCODERS.iter().map(|r| encoder(r.name, size, 4)).max();
+        assert_eq!(Some(encoder("libnew", size, 4)), largest);
+        assert_eq!(decoder("h264", Size::plain(usize::MAX), usize::MAX), u64::MAX);
+        let deep = Size { bytes: 8 << 20, ..size };
+        assert!(encoder("ffv1", deep, 4) > 2 * encoder("ffv1", size, 4));
+    }
+
+    /// Pixels, threads, and the bytes that were measured.
+    type Points = &'static [(usize, usize, u64)];
+
+    const P480: usize = 864 * 480;
+    const P1080: usize = 1920 * 1088;
+
+    const DECODED: [(&str, Points); 7] = [
+        (
+            "h264",
+            &[
+                (P480, 1, 68_231_168),
+                (P480, 16, 104_017_920),
+                (P1080, 1, 89_661_440),
+                (P1080, 8, 162_951_168),
+            ],
+        ),
+        (
+            "hevc",
+            &[
+                (P480, 1, 74_821_632),
+                (P480, 8, 86_687_744),
+                (P480, 16, 112_762_880),
+                (P1080, 1, 127_926_272),
+                (P1080, 8, 213_721_088),
+            ],
+        ),
+        ("mpeg2video", &[(P480, 1, 64_380_928), (P480, 16, 67_051_520), (P1080, 8, 81_358_848)]),
+        ("ffv1", &[(P480, 1, 65_187_840), (P1080, 1, 88_051_712), (P1080, 8, 88_272_896)]),
+        (
+            "prores",
+            &[
+                (P480, 2, 76_541_952),
+                (P480, 16, 103_870_464),
+                (P1080, 1, 93_089_792),
+                (P1080, 8, 213_950_464),
+            ],
+        ),
+        (
+            "vp9",
+            &[(P480, 1, 62_775_296), (P480, 16, 78_409_728), (P1080, 1, 78_245_888), (P1080, 8, 123_142_144)],
+        ),
+        (
+            "av1",
+            &[
+                (P480, 2, 72_560_640),
+                (P480, 16, 81_735_680),
+                (P1080, 1, 108_769_280),
+                (P1080, 8, 147_673_088),
+            ],
+        ),
+    ];
+
+    const ENCODED: [(&str, Points); 5] = [
+        (
+            "libx264",
+            &[
+                (P480, 1, 144_990_208),
+                (P480, 16, 220_127_232),
+                (P1080, 1, 442_540_032),
+                (P1080, 8, 629_714_944),
+            ],
+        ),
+        ("libx265", &[(P480, 1, 242_757_632), (P480, 2, 253_579_264)]),
+        (
+            "ffv1",
+            &[
+                (P480, 1, 124_305_408),
+                (P480, 8, 124_469_248),
+                (P1080, 1, 411_025_408),
+                (P1080, 8, 411_185_152),
+            ],
+        ),
+        ("prores_ks", &[(P480, 1, 59_678_720), (P480, 8, 78_503_936)]),
+        ("libvpx-vp9", &[(P480, 1, 142_893_056), (P480, 8, 188_489_728)]),
+    ];
+
+    #[test]
+    fn the_table_covers_what_was_measured_and_not_much_more() {
+        let check = |of: fn(&str, Size, usize) -> u64, list: &[(&str, Points)]| {
+            for (name, points) in list {
+                for (pixels, threads, measured) in *points {
+                    let told = of(name, Size::plain(*pixels), *threads);
+                    let about = format!("{name}, {pixels} pixels, {threads} threads: {told} for {measured}");
+                    assert!(told >= *measured, "{about}");
+                    assert!(told < measured / 2 * 3 + (32 << 20), "{about}");
+                }
+            }
+        };
+        check(decoder, &DECODED);
+        check(encoder, &ENCODED);
     }
 }

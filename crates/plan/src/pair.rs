@@ -8,13 +8,16 @@ use crate::plan::{Candidate, Job, Plan};
 /// The encoder has a third of the work and of the memory; more of it if that is too little.
 const SHARES: [(u64, u64); 3] = [(1, 3), (1, 2), (2, 3)];
 
+/// As the meter of one job, told which of two it measures.
+type Meters<'a, E> = dyn FnMut(usize, &Candidate, Option<&Budget>) -> Result<Measured, E> + 'a;
+
 /// Plans for an encoder and a decoder within one budget. The encoder gets a share and the decoder what is left; if no
 /// share will do, one of them gets as little as it can live with. `meter` is told which of the two it measures.
 pub fn choose_both<E: From<PlanError>>(
     jobs: &[Job; 2],
     budget: &Budget,
     wish: &Wish,
-    meter: &mut dyn FnMut(usize, &Candidate, Option<&Budget>) -> Result<Measured, E>,
+    meter: &mut Meters<'_, E>,
 ) -> Result<[Plan; 2], E> {
     let mut within = |i: usize, budget: &Budget| {
         Search::new(&jobs[i], budget, wish, &mut |c: &Candidate, b: Option<&Budget>| meter(i, c, b))?

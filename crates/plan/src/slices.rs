@@ -33,7 +33,7 @@ impl Lengths {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
-        self.runs().into_iter().flat_map(|(length, times)| std::iter::repeat_n(length, times))
+        self.runs().flat_map(|(length, times)| std::iter::repeat_n(length, times))
     }
 
     /// Slices that are alike, and how many times they come: the first, those between, and the last, which leaves
