@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use remaster_picture::png::{self, PngInfo};
 use remaster_picture::{
-    Coding, Edges, Frame, Layout, Matrix, PictureError, Range, Siting, pad, resize, turn,
+    Coding, Edges, Frame, Layout, Matrix, PictureError, Range, Siting, StillInfo, pad, png, resize, still,
+    turn,
 };
 
 /// Best and median of a few runs, in milliseconds: what the code can do, and what it does beside other work.
@@ -72,8 +72,8 @@ fn main() -> Result<(), PictureError> {
     let smooth = resize(&resize(&rgb, 60, 34), width, height);
     for depth in [8, 16] {
         let mut file = Vec::new();
-        let encoded = time(|| png::encode(&smooth, &PngInfo::srgb(depth)).map(|bytes| file = bytes))?;
-        let decoded = time(|| png::decode(&file).map(drop))?;
+        let encoded = time(|| png::encode(&smooth, &StillInfo::srgb(depth)).map(|bytes| file = bytes))?;
+        let decoded = time(|| still::decode(&file, u64::MAX).map(drop))?;
         println!("PNG {depth:2} bits: decode {decoded}    encode {encoded}, {} bytes", file.len());
     }
     Ok(())

@@ -80,7 +80,8 @@ pub fn mutate(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
 /// Gives `parse` mutations of `good` files, [`cases`] in all. None may panic, take more than 5 s, or hold more than
 /// `allowed` bytes beyond the file. The test must use [`Counting`] as its allocator.
 pub fn attack(name: &str, good: &[Vec<u8>], allowed: usize, mut parse: impl FnMut(&[u8])) {
-    let mut rng = Rng::new(name.bytes().fold(1, |seed, b| seed * 31 + u64::from(b)));
+    let mut rng =
+        Rng::new(name.bytes().fold(1u64, |seed, b| seed.wrapping_mul(31).wrapping_add(u64::from(b))));
     for case in 0..cases() {
         let file = mutate(&mut rng, &good[case % good.len()]);
         let started = Instant::now();
