@@ -88,6 +88,10 @@ mod tests {
         gauge.forget(child.id());
         // A shell and two sleeps.
         assert!(gauge.most() >= 1 << 20, "{}", gauge.most());
-        assert_eq!(resident(child.id()), 0);
+        // What was killed takes a moment to go.
+        while resident(child.id()) > 0 {
+            assert!(started.elapsed().as_secs() < 60);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 }
