@@ -46,7 +46,8 @@ fn a_poisoned_weight_ends_with_6_in_every_mode_and_leaves_no_output() {
     let mut tensors = read_tensors(&nano()).unwrap();
     let weight = tensors.iter_mut().find(|t| t.name == "decoder.conv_out.weight").unwrap();
     weight.data[3] = f32::NAN;
-    write_tensors(&folder.join("bad.safetensors"), &tensors, &BTreeMap::new()).unwrap();
+    let metadata = BTreeMap::from([("norm_num_groups".to_owned(), "4".to_owned())]);
+    write_tensors(&folder.join("bad.safetensors"), &tensors, &metadata).unwrap();
     let modes =
         ["", "--mode exact --stripes 2", "--mode blend --tile 16 --overlap 8", "--dtype bf16", "--dtype f16"];
     for mode in modes {

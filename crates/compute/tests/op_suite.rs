@@ -1,5 +1,5 @@
 //! Every backend against the naive loops, on odd sizes, in every format, cut in every way.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Goldens on the GPU backend, on the first device of this machine, a software one included.
-#![expect(clippy::print_stdout, reason = "tests")]
 
 #[macro_use]
 mod common;

@@ -61,10 +61,12 @@ fn estimated_statistics_are_close_and_the_halo_that_reaches_is_enough() {
             last = db;
         }
         assert_eq!(last, f64::INFINITY);
-        for reduce in [2, 4] {
+        // Measured: 35.7, 29.7, 27.1 and 19.5 dB.
+        let least = if direction == Direction::Encode { [33.0, 27.0] } else { [25.0, 17.0] };
+        for (reduce, least) in [2, 4].into_iter().zip(least) {
             let db = psnr(&run(None, reduce), &whole);
             println!("{} statistics at 1/{reduce}: {db:.1} dB", direction.name());
-            assert!(db > 10.0);
+            assert!(db > least, "{} at 1/{reduce}: {db:.1} dB", direction.name());
         }
     }
 }

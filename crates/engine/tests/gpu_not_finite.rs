@@ -1,5 +1,5 @@
 //! NaN ends a run on the GPU with the frame and the layer, as on the CPU.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 

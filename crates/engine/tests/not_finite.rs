@@ -1,5 +1,5 @@
 //! NaN and infinity end a run with the frame and the layer, in every mode and on every CPU path.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 

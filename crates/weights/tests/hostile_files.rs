@@ -1,6 +1,5 @@
 //! Files on disk made to do harm: opening and reading ends with values or a typed error, and holds no more than a small
 //! multiple of the file.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use remaster_testkit::hostile::{Counting, attack};
 use remaster_weights::{Checkpoint, identify};
