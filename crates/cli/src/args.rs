@@ -25,6 +25,9 @@ pub(crate) struct Cli {
     /// Print one JSON document instead of text.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print details: which ffmpeg is used, and whether its version was tested.
+    #[arg(short = 'v', long, global = true)]
+    pub(crate) verbose: bool,
     /// Stop as with Ctrl-C when stdin is closed: for programs that start this one.
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) cancel_on_stdin_close: bool,

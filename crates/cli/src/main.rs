@@ -63,6 +63,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
         Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
     out.set_json(cli.json);
+    out.set_verbose(cli.verbose);
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
         #[expect(clippy::panic, reason = "shows in tests how a panic ends; no part of a release")]

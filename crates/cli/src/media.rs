@@ -544,6 +544,13 @@ impl<'a> Lazy<'a> {
         Lazy { threads: Some(threads), ..self }
     }
 
+    /// Which programs are used, for people: nothing if none was needed.
+    pub(crate) fn details(&self) -> Vec<String> {
+        let Some(tools) = &self.found else { return Vec::new() };
+        let used = |(program, version): (&Path, &str)| format!("{} {version}", program.display());
+        tools.versions().map(used).into_iter().chain(tools.note()).collect()
+    }
+
     /// The most memory that all children together held so far.
     pub(crate) fn children_peak(&self) -> u64 {
         self.found.as_ref().map_or(0, Tools::children_peak)

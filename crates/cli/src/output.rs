@@ -20,6 +20,7 @@ const BUG: &str = "internal error, please report it at https://github.com/remast
 /// Where results and words go. With `--json` stdout gets exactly one document, whatever happens.
 pub(crate) struct Output {
     json: AtomicBool,
+    verbose: AtomicBool,
     answered: Arc<AtomicBool>,
     /// Why the result did not get where it should.
     lost: Mutex<Option<io::Error>>,
@@ -32,6 +33,7 @@ impl Output {
     pub(crate) fn new(json: bool) -> Self {
         Output {
             json: json.into(),
+            verbose: AtomicBool::default(),
             answered: Arc::default(),
             lost: Mutex::default(),
             screen: Screen::new(io::stderr()),
@@ -42,6 +44,18 @@ impl Output {
     /// Says whether JSON was asked for, once all arguments are known.
     pub(crate) fn set_json(&self, json: bool) {
         self.json.store(json, Ordering::SeqCst);
+    }
+
+    /// Says whether details were asked for.
+    pub(crate) fn set_verbose(&self, verbose: bool) {
+        self.verbose.store(verbose, Ordering::SeqCst);
+    }
+
+    /// A line for people who asked for details.
+    pub(crate) fn detail(&self, line: impl Display) {
+        if self.verbose.load(Ordering::SeqCst) {
+            self.say(line);
+        }
     }
 
     fn json(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::memory::Room;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Search, Total};
-use crate::progress::{About, Progress, Summary};
+use crate::progress::{About, Progress, ProgressMode, Summary};
 use crate::tensors;
 
 #[derive(Debug, Serialize)]
@@ -302,6 +302,9 @@ impl Run<'_> {
         counted: bool,
         notes: &[String],
     ) {
+        for line in self.tools.details() {
+            self.out.detail(line);
+        }
         for note in notes {
             self.out.say(format_args!("note: {note}"));
         }
@@ -355,9 +358,11 @@ impl Run<'_> {
             total,
             summary: progress.finish(),
         };
-        // Where stdout carries the frames, the summary is for people only.
+        // Where stdout carries the frames, the summary is for people only; `--progress json` has said it already.
         if is_pipe(&args.output) {
-            out.say(report.summary);
+            if args.progress.mode != ProgressMode::Json {
+                out.say(report.summary);
+            }
         } else {
             out.result(&report, || report.summary.to_string());
         }

@@ -139,7 +139,7 @@ fn y4m(desk: &Desk, name: &str, width: usize, height: usize, frames: usize) {
 fn the_network_that_computes_nothing_is_planned_for_nothing() {
     let desk = Desk::new();
     y4m(&desk, "large.y4m", 1920, 1080, 1);
-    let run = desk.run("vae roundtrip large.y4m -o out.y4m --weights identity --ram 80M");
+    let run = desk.run("vae roundtrip large.y4m -o out.y4m --weights identity --ram 120M");
     run.fails(4, &["does not fit", "--ram"]);
     run.is_cheap(10, 200);
     y4m(&desk, "small.y4m", 64, 48, 9);

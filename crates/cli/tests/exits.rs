@@ -83,8 +83,8 @@ const CASES: &[(i32, &str, &[&str])] = &[
     (3, "models inspect half.safetensors", &["half.safetensors"]),
     (3, "compare in.mkv nowhere.mkv", &["nowhere.mkv"]),
     (3, "doctor --goldens nowhere", &["nowhere"]),
-    (4, "vae roundtrip in.mkv {TINY} --ram 70M --disk 0", &["allow at least"]),
-    (4, "plan decode --height 128 --width 128 --frames 5 --ram 200M --disk 0", &["allow at least"]),
+    (4, "vae roundtrip in.mkv {TINY} --ram 70M --disk 0", &["it needs at least --ram"]),
+    (4, "plan decode --height 128 --width 128 --frames 5 --ram 200M --disk 0", &["it needs at least --ram"]),
     (6, "models verify half.safetensors", &["1 of 1 files"]),
     (6, "compare in.mkv other.mkv --min-psnr 60", &["dB"]),
 ];

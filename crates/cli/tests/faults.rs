@@ -384,7 +384,9 @@ fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<Str
     let interrupted = matches!(kind, Kind::Signal(_)) && code == 130;
     // An ffmpeg that knows no encoder is wrong usage, also if it only says so.
     let usage = matches!(kind, Kind::Wrapper(_)) && code == 2;
-    if code != 0 && !interrupted && !usage && !TYPED.contains(&code) {
+    // A full disk is not a failed check.
+    let misnamed = kind == Kind::OutputFull && code == 6;
+    if code != 0 && !interrupted && !usage && (misnamed || !TYPED.contains(&code)) {
         wrong.push(format!("exit code {code}"));
     }
     // With --json stdout is one document, with the same code.

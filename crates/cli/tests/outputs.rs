@@ -306,7 +306,7 @@ mod kinds {
         let desk = Desk::new();
         desk.video("in.mkv", "64x48", 5, None);
         fs::write(desk.path("init-stream0.m4s"), "mine").unwrap();
-        for output in ["o.mpd", "o.m3u8", "o%03d.jpg", "o.h264", "o.avi", "o.sdp", "o.tee", "o."] {
+        for output in ["o.mpd", "o.m3u8", "o.bmp", "o.gif", "o.h264", "o.avi", "o.sdp", "o.tee", "o."] {
             let run = desk.run(&format!("vae roundtrip in.mkv -o {output} --weights nowhere.safetensors"));
             run.ends(2, &[output, ".mkv, .mp4", "or name a folder"]);
         }

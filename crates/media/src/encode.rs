@@ -31,7 +31,6 @@ const FULL: u64 = 1 << 16;
 pub struct Encoder {
     tools: Tools,
     path: PathBuf,
-    part: Part,
     writer: Option<NutWriter<BufWriter<ToChild>>>,
     child: Option<Watched>,
     layout: Layout,
@@ -39,6 +38,8 @@ pub struct Encoder {
     bytes: Vec<u8>,
     frames: usize,
     notes: Vec<String>,
+    /// The last field: the child must be gone before its file is removed, or it makes it again.
+    part: Part,
 }
 
 /// How much of a clip an encoder is started for.

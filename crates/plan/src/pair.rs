@@ -49,7 +49,10 @@ pub fn choose_both<E: From<PlanError>>(
         }
     }
     let sums: Vec<Peaks> = pairs().map(|(e, d)| e.with(d)).collect();
-    Err(refusal(format!("{} and {}", jobs[0], jobs[1].direction.name()), budget, &sums).into())
+    let Job { clip, dtype, .. } = &jobs[0];
+    let (frames, height, width) = (clip.frames(), clip.height(), clip.width());
+    let job = format!("a round trip of {frames} x {height} x {width} in {dtype}");
+    Err(refusal(job, budget, &sums).into())
 }
 
 /// What each of two halves may use when it is planned anew: what it has, and half of what is left.
