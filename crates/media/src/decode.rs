@@ -119,7 +119,12 @@ impl Decoder {
                 });
             }
         };
-        let format = Format { time_base: reader.stream().time_base, ..format };
+        // The frames know best: ffmpeg 9 crops Theora where its ffprobe does not. Larger than what was admitted is no
+        // matter of cropping.
+        let seen = [reader.stream().width, reader.stream().height];
+        let stored = if (0..2).all(|i| (1..=stored[i]).contains(&seen[i])) { seen } else { stored };
+        let [width, height] = if turned { [stored[1], stored[0]] } else { stored };
+        let format = Format { time_base: reader.stream().time_base, width, height, ..format };
         Ok(Decoder {
             path,
             format,

@@ -47,6 +47,8 @@ pub(crate) fn closed(path: &Path, reason: String) -> MediaError {
             let format = format.rsplit("; ").next().unwrap_or_default();
             MediaError::NotOneFile { path, format: format.to_owned() }
         }
+        // What ffmpeg 9 says of a playlist that is not called one.
+        None if reason.contains("m3u8/hls") => MediaError::NotOneFile { path, format: "hls".into() },
         None => MediaError::Unreadable { path, reason },
     }
 }

@@ -181,7 +181,7 @@ pub enum MediaError {
     },
     /// A child was killed or crashed.
     #[error(
-        "{what} was killed or crashed ({how}); this machine may be short of memory: free some and run it again"
+        "{what} was killed or crashed ({how}); free some memory and run it again, or use another ffmpeg with --ffmpeg"
     )]
     Died {
         /// Which.

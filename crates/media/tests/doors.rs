@@ -1,12 +1,17 @@
 //! What ffmpeg may open, how long it may take, and what is left of it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests, outside the test functions"
+)]
 
 mod common;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{make, media, read, tools};
+use common::{dies_of, make, media, read, tools};
 use remaster_media::{MediaError, ReadOptions, Stop, Tools, probe};
 
 #[test]
@@ -74,6 +79,12 @@ fn a_frame_of_another_size_is_reported_at_once() {
     for (name, parts) in [("grows", [&small, &large]), ("shrinks", [&large, &small])] {
         let path = folder.path().join(format!("{name}.ts"));
         std::fs::write(&path, parts.map(Vec::as_slice).concat()).unwrap();
+        if dies_of(&path) {
+            println!("NOT RUN: {name}: this ffmpeg dies of MPEG-TS");
+            let died = read(&tools, &path, ReadOptions::default()).err();
+            assert!(matches!(died, Some(MediaError::Died { .. })), "{died:?}");
+            continue;
+        }
         for keep_damaged in [false, true] {
             let started = Instant::now();
             let error =

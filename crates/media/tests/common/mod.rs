@@ -27,6 +27,17 @@ pub(crate) fn make(args: &[&str], file: &Path) {
     assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Whether the ffmpeg under test dies of any MPEG-TS, as static builds do whose C library cannot load its tables of
+/// characters.
+#[cfg(unix)]
+pub(crate) fn dies_of(file: &Path) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    let program = std::env::var_os("REMASTER_FFMPEG").unwrap_or_else(|| "ffmpeg".into());
+    let mut command = Command::new(program);
+    command.args(["-v", "quiet", "-nostdin", "-i"]).arg(file).args(["-f", "null", "-"]);
+    command.status().unwrap().signal().is_some()
+}
+
 /// A script that stands in for ffmpeg, with an ffprobe beside it.
 #[cfg(unix)]
 pub(crate) fn script(folder: &Path, ffmpeg: &str) -> PathBuf {
