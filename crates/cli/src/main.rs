@@ -2,7 +2,6 @@
 
 mod args;
 mod bench;
-#[cfg(feature = "gpu")]
 mod cache;
 mod compare;
 mod config;
