@@ -18,22 +18,20 @@ pub(crate) fn check_file(path: &Path, ending: &str, inputs: &[&Path], replace: b
 }
 
 /// The same for frames, whose name says what they become.
-pub(crate) fn check_frames(
-    path: &Path,
-    input: &Path,
-    replace: bool,
-    out: &Output,
-) -> Result<OutputKind, CliError> {
-    let Some(kind) = OutputKind::of(path) else {
-        let allowed = format!("{}, or name a folder", OutputKind::endings());
-        return Err(CliError::Ending { path: path.to_owned(), allowed });
-    };
-    match kind {
-        OutputKind::Pipe if out.is_json() => return Err(CliError::JsonPipe),
-        OutputKind::Pipe => {}
-        _ => check_place(path, &[input], replace && kind != OutputKind::Folder)?,
+pub(crate) fn check_frames(path: &Path, input: &Path, replace: bool, out: &Output) -> Result<(), CliError> {
+    match kind(path)? {
+        OutputKind::Pipe if out.is_json() => Err(CliError::JsonPipe),
+        OutputKind::Pipe => Ok(()),
+        kind => check_place(path, &[input], replace && kind != OutputKind::Folder),
     }
-    Ok(kind)
+}
+
+/// What frames become under this name.
+pub(crate) fn kind(path: &Path) -> Result<OutputKind, CliError> {
+    OutputKind::of(path).ok_or_else(|| {
+        let allowed = format!("{}, or name a folder", OutputKind::endings());
+        CliError::Ending { path: path.to_owned(), allowed }
+    })
 }
 
 fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), CliError> {

@@ -104,41 +104,44 @@ pub(crate) fn held(backend: &Backend, frames: u64, children: u64) -> Held {
     Held { process: process(has_memory(backend)), frames, children }
 }
 
-/// What a run may use, beside what is `held`.
-pub(crate) fn budget(
+/// What this machine allows a run: asked once, as the answer changes while it runs.
+pub(crate) struct Allowance {
+    /// Memory of the device.
+    own: Option<Memory>,
+    gpu: bool,
+    vram: Option<Amount>,
+    ram: u64,
+    disk: u64,
+}
+
+/// Asks the machine, its disk and the driver.
+pub(crate) fn allowance(
     backend: &Backend,
     memory: &MemoryArgs,
     vram: Option<Amount>,
     room: &Room<'_>,
-    held: &Held,
-) -> Result<Budget, CliError> {
-    within(own(backend), has_memory(backend), memory, vram, room, held.total())
+) -> Result<Allowance, CliError> {
+    let (ram, disk) = memory.resolve(room)?;
+    Ok(Allowance { own: own(backend), gpu: has_memory(backend), vram, ram, disk })
 }
 
-/// The same for a device with this memory.
-fn within(
-    own: Option<Memory>,
-    gpu: bool,
-    memory: &MemoryArgs,
-    vram: Option<Amount>,
-    room: &Room<'_>,
-    held: u64,
-) -> Result<Budget, CliError> {
-    match (vram, own) {
-        (Some(vram), own) => {
-            let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
-            memory.apart(vram.resolve("--vram", size, free)?, room, held)
-        }
-        (None, Some(own)) if own.shared => Ok(match memory.shared(room, held)? {
-            // A size alone says little: an old Mesa names 2 GiB whatever the machine has.
-            Budget::Shared { ram, disk } => {
-                Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(u64::MAX)), disk }
+impl Allowance {
+    /// What the network may use, beside `held` bytes.
+    pub(crate) fn beside(&self, held: u64) -> Result<Budget, CliError> {
+        let (ram, disk) = (self.ram.saturating_sub(held), self.disk);
+        match (self.vram, self.own) {
+            (Some(vram), own) => {
+                let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
+                Ok(Budget::Apart { vram: vram.resolve("--vram", size, free)?, ram, disk })
             }
-            apart => apart,
-        }),
-        (None, Some(own)) => memory.apart(own.allowed(), room, held),
-        (None, None) if gpu => Err(CliError::UnknownMemory { what: "--vram" }),
-        (None, None) => memory.shared(room, held),
+            // A size alone says little: an old Mesa names 2 GiB whatever the machine has.
+            (None, Some(own)) if own.shared => {
+                Ok(Budget::Shared { ram: ram.min(own.free_bytes.unwrap_or(u64::MAX)), disk })
+            }
+            (None, Some(own)) => Ok(Budget::Apart { vram: own.allowed(), ram, disk }),
+            (None, None) if self.gpu => Err(CliError::UnknownMemory { what: "--vram" }),
+            (None, None) => Ok(Budget::Shared { ram, disk }),
+        }
     }
 }
 
@@ -291,14 +294,12 @@ mod tests {
     fn a_card_has_its_own_budget_and_what_shares_memory_has_not() {
         let memory = <Line as clap::Parser>::parse_from(["x", "--ram", "4G"]).memory;
         let card = Memory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
-        let of = |own, gpu, vram: Option<&str>| match within(
-            own,
-            gpu,
-            &memory,
-            vram.map(|v| v.parse().unwrap()),
-            &Room { real: false, output: None },
-            GIB,
-        ) {
+        let (ram, disk) = memory.resolve(&Room { real: false, output: None }).unwrap();
+        let budget = |own, gpu, vram: Option<&str>| {
+            let vram = vram.map(|v| v.parse().unwrap());
+            Allowance { own, gpu, vram, ram, disk }.beside(GIB)
+        };
+        let of = |own, gpu, vram| match budget(own, gpu, vram) {
             Ok(Budget::Apart { vram, ram, .. }) => Ok((Some(vram), ram)),
             Ok(Budget::Shared { ram, .. }) => Ok((None, ram)),
             Err(error) => Err(error.to_string()),

@@ -378,7 +378,7 @@ impl MediaArgs {
         tools: &mut Lazy<'_>,
     ) -> Result<Option<String>, CliError> {
         let raw = destination::raw_bytes(goal.format);
-        let size = match goal.kind()? {
+        let size = match destination::kind(goal.path)? {
             OutputKind::Pipe => {
                 self.refuse_output(Y4M)?;
                 return Ok(None);
@@ -419,7 +419,7 @@ impl MediaArgs {
         tools: &mut Lazy<'_>,
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
         let Goal { path, format, overwrite, .. } = *goal;
-        match goal.kind()? {
+        match destination::kind(goal.path)? {
             kind @ (OutputKind::Pipe | OutputKind::Y4m) => {
                 let place = (kind == OutputKind::Y4m).then(|| (path.to_owned(), overwrite));
                 Ok((Box::new(Y4mWriter::create(place, format)?), left_behind(from, "y4m")))
@@ -469,14 +469,6 @@ pub(crate) struct Goal<'a> {
     /// The number of frames is no guess.
     pub(crate) counted: bool,
     pub(crate) overwrite: bool,
-}
-
-impl Goal<'_> {
-    fn kind(&self) -> Result<OutputKind, CliError> {
-        let allowed = OutputKind::endings;
-        OutputKind::of(self.path)
-            .ok_or_else(|| CliError::Ending { path: self.path.to_owned(), allowed: allowed() })
-    }
 }
 
 fn left_behind(from: Option<&Probe>, what: &str) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use remaster_engine::free_space;
-use remaster_plan::{Budget, Tiling, Wish, WishedMode};
+use remaster_plan::{Tiling, Wish, WishedMode};
 
 use crate::error::CliError;
 use crate::machine;
@@ -179,19 +179,8 @@ impl MemoryArgs {
         Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
     }
 
-    /// What a device that computes in host memory may use, when `held` bytes are taken beside it.
-    pub(crate) fn shared(&self, room: &Room<'_>, held: u64) -> Result<Budget, CliError> {
-        let (ram, disk) = self.resolve(room)?;
-        Ok(Budget::Shared { ram: ram.saturating_sub(held), disk })
-    }
-
-    /// What a device may use that has `vram` bytes of its own for us.
-    pub(crate) fn apart(&self, vram: u64, room: &Room<'_>, held: u64) -> Result<Budget, CliError> {
-        let (ram, disk) = self.resolve(room)?;
-        Ok(Budget::Apart { vram, ram: ram.saturating_sub(held), disk })
-    }
-
-    fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), CliError> {
+    /// Bytes of memory and of disk that a run may use.
+    pub(crate) fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), CliError> {
         Ok((self.allowed(room.real)?, self.disk(&self.spill(room.output)?)?))
     }
 }

@@ -7,7 +7,7 @@ use remaster_media::appetite;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, held_bytes};
-use remaster_plan::{Budget, Clip, Direction, MAX_SLICE, Plan, PlanError, Wish, WishedMode, bytes};
+use remaster_plan::{Budget, Clip, Direction, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 
@@ -17,9 +17,6 @@ use crate::error::CliError;
 use crate::machine;
 use crate::memory::{Amount, Held, MemoryArgs, Room, as_flag};
 use crate::output::Output;
-
-/// Frames per slice that are tried, each with the frames that then wait before and behind the network.
-const SLICES: [usize; 3] = [16, 8, 4];
 
 /// A plan with everything that `--ram` counts.
 #[derive(Serialize)]
@@ -146,19 +143,20 @@ impl Search<'_> {
             }
             (None, mode) => SLICES.map(|n| Wish { mode, slice: Some(n) }).into(),
         };
-        let mut refused = None;
+        let allowance = self.allowance()?;
+        let mut refused = CliError::Interrupted;
         for wish in tries {
             let held = devices::held(&self.backend, frames(wish.slice), self.children);
-            let budget = devices::budget(&self.backend, self.memory, self.vram, &self.room, &held)?;
+            let budget = allowance.beside(held.total())?;
             match plan(&budget, &wish) {
                 Ok(found) => return Ok((found, budget, held)),
                 Err(error @ EngineError::Plan(PlanError::Budget { .. })) => {
-                    refused = Some(self.refusal(error, &held));
+                    refused = self.refusal(error, &held);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(refused.unwrap_or(CliError::Interrupted))
+        Err(refused)
     }
 
     /// For tensors: `frames` bytes of them are held.
@@ -168,9 +166,13 @@ impl Search<'_> {
         plan: impl FnOnce(&Budget, &Wish) -> Result<Plan, EngineError>,
     ) -> Result<(Plan, Budget, Held), CliError> {
         let held = devices::held(&self.backend, frames, self.children);
-        let budget = devices::budget(&self.backend, self.memory, self.vram, &self.room, &held)?;
+        let budget = self.allowance()?.beside(held.total())?;
         let found = plan(&budget, &self.memory.wish()?).map_err(|error| self.refusal(error, &held))?;
         Ok((found, budget, held))
+    }
+
+    fn allowance(&self) -> Result<devices::Allowance, CliError> {
+        devices::allowance(&self.backend, self.memory, self.vram, &self.room)
     }
 
     /// A refusal in the units of the flags.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use remaster_engine::in_memory;
+use remaster_media::place;
 
 use crate::cache;
 use crate::error::CliError;
@@ -27,10 +28,7 @@ pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spil
         });
         return Ok(Spill { folder: folder.to_owned(), none: false, note });
     }
-    let beside = output.map(|path| match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    });
+    let beside = output.map(|path| place::parent(path).to_owned());
     let folders = [Some(std::env::temp_dir()), beside, cache::folder().map(Path::to_owned)];
     Ok(first_on_disk(folders.into_iter().flatten(), &in_memory, &|folder| usable(folder).is_ok()))
 }

@@ -70,7 +70,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let cancel = interrupt.watch()?;
     match command {
         VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
-        _ => drop(destination::check_frames(&args.output, &args.input, args.yes, out)?),
+        _ => destination::check_frames(&args.output, &args.input, args.yes, out)?,
     }
     let threads = plan::threads(&args.memory, true)?;
     let tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
@@ -139,14 +139,8 @@ impl Run<'_> {
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
-        self.report(
-            &done,
-            geometry,
-            Some(Source { format, frames_estimated: estimated }),
-            notes,
-            plans.into(),
-            total,
-        )
+        let source = Source { format, frames_estimated: estimated };
+        self.report(&done, geometry, Some(source), notes, plans.into(), total)
     }
 
     fn encode(mut self) -> Result<(), CliError> {
@@ -186,14 +180,8 @@ impl Run<'_> {
         let footage = footage(opened.source, args, &mut self.tools);
         let done = encode(footage, target, geometry, half, channels, &mut |event| follow(progress, &event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
-        self.report(
-            &done,
-            geometry,
-            Some(Source { format, frames_estimated: estimated }),
-            notes,
-            plans.into(),
-            total,
-        )
+        let source = Source { format, frames_estimated: estimated };
+        self.report(&done, geometry, Some(source), notes, plans.into(), total)
     }
 
     fn decode(mut self) -> Result<(), CliError> {
@@ -260,7 +248,8 @@ impl Run<'_> {
                         Lost::Missing => "is not there",
                         Lost::Changed => "has changed",
                     };
-                    let source = printable(&origin.path);
+                    // A stranger's words: no line breaks in a line of ours.
+                    let source = origin.path.replace(char::is_control, "\u{fffd}");
                     if media.is_silent() {
                         return Ok((None, vec![format!("{source} {why}: only the video is written")]));
                     }
@@ -387,11 +376,6 @@ fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, CliError
     let Some(probe) = probe else { return Ok(None) };
     let failed = |source| CliError::Read { path: path.to_owned(), source };
     Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)
-}
-
-/// A stranger's words without what would move the cursor.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Tells what the input was like, once all of it was read.

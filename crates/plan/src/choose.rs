@@ -32,7 +32,7 @@ pub enum WishedMode {
 }
 
 /// Frames per slice that are tried, the fastest first. More than 16 frames gain nothing measurable.
-const SLICES: [usize; 3] = [16, 8, 4];
+pub const SLICES: [usize; 3] = [16, 8, 4];
 
 /// Stripes that are tried, the fastest first.
 const STRIPES: [usize; 4] = [4, 16, 64, 256];

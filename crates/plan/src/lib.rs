@@ -18,7 +18,7 @@ pub mod slices;
 pub mod tiles;
 
 pub use budget::{Budget, Lack, Memory, Peaks, bytes};
-pub use choose::{Measured, Wish, WishedMode, chains, choose};
+pub use choose::{Measured, SLICES, Wish, WishedMode, chains, choose};
 pub use geometry::{
     Clip, MAX_FRAMES, MAX_PIXELS, MAX_SIDE, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
     SPACE, TIME,
