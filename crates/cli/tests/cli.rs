@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use remaster_model::vae::{self, VaeConfig};
+use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::{NamedTensor, fill_formula, fill_uniform, read_tensors, write_tensors};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -441,14 +442,11 @@ mod run_vae {
 
     /// On the first GPU of this machine, a software one included.
     #[test]
-    #[allow(clippy::print_stdout, reason = "a test that was not run says so")]
     fn a_gpu_is_examined_stage_by_stage() {
         let desk = Desk::new();
         let found = desk.run("devices --json").json();
         if !found["devices"].as_array().unwrap().iter().any(|d| d["device"] == "vulkan:0") {
-            println!(
-                "NOT RUN: a_gpu_is_examined_stage_by_stage (this machine has no GPU and no software Vulkan)"
-            );
+            not_run("a_gpu_is_examined_stage_by_stage", NO_GPU);
             return;
         }
         desk.goldens("goldens", &["tiny_mod_conv", "tiny_image_64x64"]);

@@ -320,7 +320,7 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
         Kind::OutputFull | Kind::SpillFull => {
             let folder = if kind == Kind::OutputFull { "out" } else { "spill" };
             if !place.small_disk(folder, small) {
-                name += ", NOT RUN: mounting a small disk needs root";
+                remaster_testkit::no_disk(&name);
                 return (name, wrong);
             }
             name += &format!(", {small} KiB");

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+#[cfg(feature = "gpu")]
+use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::{NamedTensor, write_tensors};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -374,7 +376,7 @@ fn every_field_of_a_run_on_a_gpu_is_documented() {
         let line = format!("vae roundtrip in.mkv -o out.mkv VIDEO --device {name} --no-tune");
         desk.check_all(&[("remaster-vae-on-video-and-images", &line)]);
     } else {
-        println!("NOT RUN: there is no GPU");
+        not_run("every_field_of_a_run_on_a_gpu_is_documented", NO_GPU);
     }
 }
 
@@ -387,7 +389,7 @@ fn every_field_of_tune_is_documented() {
         let line = format!("tune --device {name} --side 8 --repeat 1 --dtype f32");
         desk.check_all(&[("remaster-tune", &line)]);
     } else {
-        println!("NOT RUN: there is no GPU");
+        not_run("every_field_of_tune_is_documented", NO_GPU);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Outputs: whole or not at all, never in the way of anything else, and refused before the work if they cannot be.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-#![allow(clippy::print_stderr, reason = "says which test could not run")]
 #![cfg(unix)]
 
 use std::fs;
@@ -522,8 +521,8 @@ impl Disk {
         let out = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
         match out {
             Ok(out) if out.status.success() => Some(Disk(at.to_owned())),
-            out => {
-                eprintln!("NOT RUN: no disk can be mounted here: {out:?}");
+            _ => {
+                remaster_testkit::no_disk("a_full_disk_is_called_one_and_nothing_is_left_on_it");
                 None
             }
         }

@@ -104,6 +104,7 @@ pub struct Counting;
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
 fn grown(bytes: usize) {
@@ -111,6 +112,7 @@ fn grown(bytes: usize) {
     let _ = LIVE.try_with(|live| {
         live.set(live.get() + bytes as isize);
         PEAK.with(|peak| peak.set(peak.get().max(live.get())));
+        LARGEST.with(|largest| largest.set(largest.get().max(bytes)));
     });
 }
 
@@ -153,6 +155,12 @@ unsafe impl GlobalAlloc for Counting {
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);
+    LARGEST.set(0);
     let done = work();
     (done, (PEAK.get() - before).max(0) as usize)
+}
+
+/// The largest allocation of the last [`measured`] work of this thread.
+pub fn largest() -> usize {
+    LARGEST.get()
 }

@@ -10,5 +10,7 @@ mod rng;
 
 pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
+#[cfg(unix)]
+pub use not_run::no_disk;
 pub use not_run::{NO_GPU, not_run};
 pub use rng::{Noise, Rng};

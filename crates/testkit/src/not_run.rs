@@ -11,3 +11,14 @@ pub fn not_run(test: &str, why: &str) {
 
 /// Why most of them cannot.
 pub const NO_GPU: &str = "this machine has no GPU and no software Vulkan";
+
+/// Says that `test` was not run because no small disk could be mounted. In CI root must be able to.
+#[cfg(unix)]
+#[expect(clippy::print_stdout, reason = "a check of tests")]
+pub fn no_disk(test: &str) {
+    use std::os::unix::fs::MetadataExt;
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let in_ci = std::env::var_os("CI").is_some_and(|v| v == "true");
+    assert!(!(is_root && in_ci), "{test} was not run (no disk can be mounted), but this is CI and root");
+    println!("NOT RUN: {test} (mounting a small disk needs root)");
+}

@@ -9,8 +9,6 @@
     reason = "helpers of tests, outside the test functions"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
@@ -18,6 +16,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use remaster_model::Param;
+use remaster_testkit::hostile::{Counting, largest, measured};
 use remaster_weights::{
     Checkpoint, CheckpointError, MAX_HEADER, MAX_RANK, ReadError, TensorFault, check, identify,
 };
@@ -35,70 +34,15 @@ const LARGEST_PER_HEADER_BYTE: usize = 4;
 /// Longest error text: people read it.
 const LONGEST_TEXT: usize = 600;
 
-/// Counts what the current thread holds. Tests run on several threads; each sees its own.
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-    static LARGEST: Cell<usize> = const { Cell::new(0) };
-}
-
-fn grown(bytes: usize) {
-    // A thread that is ending has no counters any more.
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes as isize);
-        PEAK.with(|peak| peak.set(peak.get().max(live.get())));
-        LARGEST.with(|largest| largest.set(largest.get().max(bytes)));
-    });
-}
-
-fn shrunk(bytes: usize) {
-    let _ = LIVE.try_with(|live| live.set(live.get() - bytes as isize));
-}
-
-#[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
-// SAFETY: every call is passed on to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grown(layout.size());
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        shrunk(layout.size());
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new count together, as when the block has to move.
-        grown(size);
-        // SAFETY: the caller keeps the contract of `realloc`.
-        let moved = unsafe { System.realloc(at, layout, size) };
-        shrunk(layout.size());
-        moved
-    }
-}
-
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-/// What `work` gives, the most it held at once and its largest allocation.
-fn measured<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
-    let before = LIVE.get();
-    PEAK.set(before);
-    LARGEST.set(0);
-    let done = work();
-    (done, (PEAK.get() - before) as usize, LARGEST.get())
-}
 
 /// Opens `bytes` and holds the memory it took against the header that is really there.
 fn open(bytes: Vec<u8>) -> Result<Checkpoint, CheckpointError> {
     let length = bytes.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
     let header = usize::try_from(length).ok().filter(|&n| n <= MAX_HEADER.min(bytes.len())).unwrap_or(0);
-    let (opened, peak, largest) = measured(|| Checkpoint::from_bytes(bytes));
+    let (opened, peak) = measured(|| Checkpoint::from_bytes(bytes));
+    let largest = largest();
     assert!(peak <= CONSTANT + PER_HEADER_BYTE * header, "{peak} bytes held for a header of {header}");
     assert!(
         largest <= CONSTANT + LARGEST_PER_HEADER_BYTE * header,
@@ -122,7 +66,7 @@ fn exercise(checkpoint: &Checkpoint) {
             continue;
         }
         values.resize(elements, 0.0);
-        let (read, peak, _) = measured(|| checkpoint.read_f32(tensor, 0, &mut values));
+        let (read, peak) = measured(|| checkpoint.read_f32(tensor, 0, &mut values));
         assert_eq!((read, peak), (Ok(()), 0));
         let half = elements / 2;
         assert_eq!(checkpoint.read_f32(tensor, half, &mut values[half..]), Ok(()));
