@@ -1,4 +1,4 @@
-//! Which crate leans on which: the table in ARCHITECTURE.md against the manifests.
+//! Which crate leans on which, and what it stays free of: the table in ARCHITECTURE.md against manifests and sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,10 +11,67 @@ const HEADING: &str = "## Which crate leans on which";
 /// Built with tests only.
 const TESTS_ONLY: &str = "testkit";
 
+/// What a crate can stay free of, and what it would write if it did not.
+const FREE_OF: [(&str, &[&str]); 5] = [
+    ("files", &["std::fs", "File::open", "File::create"]),
+    ("clock", &["Instant::now", "SystemTime"]),
+    ("threads", &["std::thread", "thread::spawn", "rayon"]),
+    ("environment", &["env::var", "env::args", "env::current", "env::temp_dir"]),
+    ("processes", &["process::Command", "Command::new", "process::exit"]),
+];
+
 pub(crate) fn check(root: &Path, workspace: &[Package]) -> Outcome {
     let file = root.join("ARCHITECTURE.md");
     let document = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    compare(&document, workspace)
+    compare(&document, workspace)?;
+    let mut wrong = Vec::new();
+    for row in table(&document, HEADING) {
+        let (Some(name), Some(words)) = (row.first().and_then(|c| code(c).first().copied()), row.get(2))
+        else {
+            continue;
+        };
+        let mut sources = Vec::new();
+        let folder =
+            if name == "xtask" { root.join("xtask/src") } else { root.join("crates").join(name).join("src") };
+        read_sources(&folder, &mut sources)?;
+        wrong.extend(not_free(name, words, &sources));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Names and texts of the sources below a folder, without what is only there for tests.
+fn read_sources(folder: &Path, sources: &mut Vec<(String, String)>) -> Outcome {
+    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            read_sources(&path, sources)?;
+        } else if path.extension().is_some_and(|e| e == "rs")
+            && path.file_name().is_some_and(|n| n != "tests.rs")
+        {
+            let text = std::fs::read_to_string(&path).map_err(failed)?;
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            sources.push((path.display().to_string(), product));
+        }
+    }
+    Ok(())
+}
+
+/// Where a crate writes what it should stay free of.
+fn not_free(name: &str, words: &str, sources: &[(String, String)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "nothing") {
+        let Some((_, patterns)) = FREE_OF.iter().find(|(known, _)| *known == word) else {
+            wrong.push(format!("`{name}` stays free of {word}, which xtask cannot check"));
+            continue;
+        };
+        for (file, text) in sources {
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+            let uses = lines.filter(|(_, line)| patterns.iter().any(|pattern| line.contains(pattern)));
+            wrong.extend(uses.map(|(i, _)| format!("{file}:{}: `{name}` stays free of {word}", i + 1)));
+        }
+    }
+    wrong
 }
 
 fn compare(document: &str, workspace: &[Package]) -> Outcome {
@@ -79,6 +136,16 @@ mod tests {
             error.contains("`new` is not in the table") && error.contains("`model`, which is no crate"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_a_crate_stays_free_of_is_looked_for() {
+        let source = |text: &str| [("a.rs".to_owned(), text.to_owned())];
+        let clean = source("// std::thread is not used here\nfn plan() {}");
+        assert!(not_free("plan", "files, clock, threads, environment, processes", &clean).is_empty());
+        let found = not_free("plan", "clock, threads", &source("fn a() {}\nlet t = Instant::now();"));
+        assert_eq!(found, ["a.rs:2: `plan` stays free of clock"]);
+        assert_eq!(not_free("plan", "magic", &clean).len(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use remaster_compute::{Backend, CpuPath, DType};
 use remaster_model::Build;
-use remaster_plan::Direction;
+use remaster_model::vae::Direction;
 
 use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;

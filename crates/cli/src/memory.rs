@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use remaster_engine::free_space;
-use remaster_plan::{Tiling, Wish, WishedMode};
+use remaster_plan::{SPACE, Tiling, Wish, WishedMode};
 
 use crate::error::CliError;
 use crate::machine;
@@ -150,7 +150,7 @@ impl MemoryArgs {
             }
             (ModeWord::SharedStats, None) => Some(WishedMode::SharedStats),
             (ModeWord::Blend, None) => {
-                let tiling = Tiling::new([self.tile; 2], [self.overlap; 2]);
+                let tiling = Tiling::new([self.tile; 2], [self.overlap; 2], SPACE);
                 Some(WishedMode::Blend(tiling.map_err(|source| CliError::Sizes { source })?))
             }
             (ModeWord::Whole | ModeWord::SharedStats | ModeWord::Blend, Some(_)) => {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
 use remaster_engine::Task;
-use remaster_model::Params;
-use remaster_model::vae::{NullVae, VaeConfig};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::{Network as _, NullVae, Params};
 use remaster_pipeline::NetworkId;
-use remaster_plan::{Clip, Direction};
+use remaster_plan::Clip;
 use remaster_weights::{FormulaParams, open_vae, sha256_in_pieces};
 
 use crate::args::VaeArgs;
@@ -104,20 +104,16 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// One half of it over a clip.
+    /// Encoder or decoder over a clip.
     pub(crate) fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Task {
         let build = self.args.device.build();
-        let mut task = match &self.weights {
-            Weights::Identity => {
-                let half = if direction == Direction::Encode { NullVae::Encoder } else { NullVae::Decoder };
-                Task::with(Box::new(half), half.channels(), direction, clip, self.backend, build)
-            }
-            Weights::Of(config, params) => {
-                Task::new(config, params.borrow_mut().as_mut(), direction, clip, self.backend, build)
-            }
+        let network = match &self.weights {
+            Weights::Identity => Box::new(NullVae::from(direction)),
+            Weights::Of(config, params) => direction.network(config, params.borrow_mut().as_mut(), build),
         };
+        let mut task = Task::new(network, clip.cells(), self.backend, build.dtype);
         task.job.open_ended = open_ended;
-        task.settings.spill.clone_from(&self.spill.folder);
+        task.settings.spill = Some(self.spill.folder.clone());
         task.settings.cancel = self.cancel.clone();
         task
     }

@@ -4,10 +4,10 @@
 use remaster_compute::Backend;
 use remaster_engine::{EngineError, Task, device_sizing, free_space};
 use remaster_media::appetite;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, held_bytes};
-use remaster_plan::{Budget, Clip, Direction, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
+use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 
@@ -73,7 +73,8 @@ pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
         Clip::new(args.frames, args.height, args.width).map_err(|source| CliError::Sizes { source })?;
     let (backend, build) = (args.device.backend()?, args.device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
-    let task = Task::new(&VaeConfig::full(), &mut FormulaParams, args.what.direction(), clip, backend, build);
+    let network = args.what.direction().network(&VaeConfig::full(), &mut FormulaParams, build);
+    let task = Task::new(network, clip.cells(), backend, build.dtype);
     // A card that this machine need not have.
     let imagined = args.vram.is_some() && !devices::has_memory(&backend);
     let mut planner = if imagined { task.planner_for(device_sizing) } else { task.planner() };

@@ -16,7 +16,6 @@ mod summary;
 mod tally;
 mod view;
 
-use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,7 +23,6 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use remaster_engine::Event;
-use remaster_plan::Direction;
 use serde_json::json;
 
 use crate::memory;
@@ -81,7 +79,6 @@ enum How {
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
-    slices: HashMap<&'static str, Slice>,
 }
 
 struct Shared {
@@ -106,17 +103,6 @@ struct State {
     /// When and at which share something was shown last.
     shown: Option<(Instant, f64)>,
     over: bool,
-}
-
-/// A slice of the engine at work.
-#[derive(Clone, Copy)]
-struct Slice {
-    direction: Direction,
-    began: Instant,
-    /// Input frames behind it.
-    through: usize,
-    /// Frames of the clip that were counted: what is made again counts once.
-    counted: usize,
 }
 
 impl Progress {
@@ -174,7 +160,7 @@ impl Progress {
             // Without the thread the bar only moves when something is done, which is no reason to fail.
             std::thread::Builder::new().name("progress".into()).spawn(move || shared.tick()).ok()
         };
-        Progress { shared, ticker, slices: HashMap::new() }
+        Progress { shared, ticker }
     }
 
     /// What the summary says the run was about.
@@ -253,31 +239,21 @@ impl Progress {
         self.shared.screen.line("warning", text);
     }
 
-    /// Follows one half of the network: the events of a run of the engine, as they come.
-    pub(crate) fn event(&mut self, phase: &'static str, event: &Event<'_>) {
+    /// What the engine says.
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Planned(plan) => {
-                let (direction, began) = (plan.job.direction, Instant::now());
-                self.slices.entry(phase).or_insert(Slice { direction, began, through: 0, counted: 0 });
-                self.enter(phase);
+            Event::SliceStarted { network, .. } => self.enter(network),
+            Event::SliceDone { network, frames, busy, .. } => {
+                self.enter(network);
+                self.advance(network, *frames, *busy);
             }
-            Event::SliceStarted { done, frames, .. } => {
-                if let Some(slice) = self.slices.get_mut(phase) {
-                    (slice.began, slice.through) = (Instant::now(), done + frames);
-                }
-                self.enter(phase);
-            }
-            Event::SliceDone { written, .. } => {
-                let Some(slice) = self.slices.get_mut(phase) else { return };
-                // Progress counts frames of the clip; the engine counts latents on one side of each half.
-                let all = if slice.direction == Direction::Encode { slice.through } else { *written };
-                let frames = all.saturating_sub(slice.counted);
-                slice.counted += frames;
-                let busy = slice.began.elapsed();
-                self.advance(phase, frames, busy);
-            }
+            Event::Finishing => self.enter("finish"),
             Event::Warning(text) => self.warn(text),
-            _ => {}
+            Event::Planned(_)
+            | Event::Loaded
+            | Event::Working { .. }
+            | Event::TileDone { .. }
+            | Event::Done(_) => {}
         }
     }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use remaster_compute::{DType, HostTensor, Shape};
-use remaster_engine::{Event, Memory, Recovery, Task};
-use remaster_model::vae::Gaussian;
-use remaster_plan::{Budget, Clip, Direction, Plan};
+use remaster_engine::{Event, MemoryClip, Recovery, Task};
+use remaster_model::vae::{Direction, Gaussian};
+use remaster_plan::{Budget, Cells, Clip, Plan};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
@@ -157,12 +157,12 @@ struct Way {
 }
 
 impl Run<'_> {
-    /// Plans one half, before its input is read.
+    /// Plans encoder or decoder, before its input is read.
     fn plan(&self, direction: Direction, clip: Clip) -> Result<Way, CliError> {
         let mut task = self.network.task(direction, clip, false);
-        let (t, h, w) = clip.latent();
+        let Cells { steps, rows, columns } = clip.cells();
         let frames = Shape::new(clip.frames(), clip.height(), clip.width(), self.network.colours());
-        let latents = Shape::new(t, h, w, 3 * self.network.latent());
+        let latents = Shape::new(steps, rows, columns, 3 * self.network.latent());
         // The whole clip is read before and kept until it is written; mean and deviation of latents, and the mean.
         let tensors = frames.bytes(DType::F32).saturating_mul(2).saturating_add(latents.bytes(DType::F32));
         let search = Search {
@@ -198,29 +198,28 @@ impl Run<'_> {
     /// Says what a half will take, and does it.
     fn half(&mut self, way: Way, input: HostTensor, phases: &mut Vec<Phase>) -> Result<HostTensor, CliError> {
         let Way { task, plan, budget, held } = way;
-        let (direction, clip) = (task.job.direction, task.job.clip);
+        let (phase, [frames, ..]) = (task.network.name(), task.job.picture());
         let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
         self.out.say(plan::describe(&plan, budget.is_apart()).trim_end());
         self.out.say(total.describe());
-        let phase = direction.name();
         self.progress.plan(total.ram(), &[]);
         self.progress.phase("load", Some(0));
-        self.progress.phase(phase, Some(clip.frames()));
+        self.progress.phase(phase, Some(frames));
         self.progress.enter("load");
 
         let started = Instant::now();
         let mut loaded = started;
         let progress = &mut self.progress;
-        let (mut source, mut sink) = (Memory::source(input), Memory::sink());
+        let (mut source, mut sink) = (MemoryClip::source(input), MemoryClip::sink());
         let summary = task.run(&plan, &mut source, &mut sink, &mut |event| {
             if let Event::Loaded = event {
                 loaded = Instant::now();
                 progress.advance("load", 0, loaded - started);
             }
-            progress.event(phase, &event);
+            progress.event(&event);
         })?;
         phases.push(Phase {
-            phase: direction.name(),
+            phase,
             load_seconds: (loaded - started).as_secs_f64(),
             seconds: loaded.elapsed().as_secs_f64(),
             planned_bytes: plan.peaks.device,

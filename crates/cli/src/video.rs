@@ -4,10 +4,11 @@ use std::path::Path;
 
 use remaster_engine::{Planner, Recovery};
 use remaster_media::{Format, FrameSource, Late, Probe, appetite, probe};
+use remaster_model::vae::Direction;
 use remaster_pipeline::{
-    Done, Event, Footage, Geometry, Half, LatentFile, LatentTarget, Lost, Origin, decode, encode, roundtrip,
+    Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
 };
-use remaster_plan::{Clip, Direction, MAX_FRAMES, Plan, bytes, divide};
+use remaster_plan::{Clip, MAX_FRAMES, Plan, bytes, divide};
 use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
@@ -122,25 +123,28 @@ impl Run<'_> {
             .map(|direction| self.network.task(direction, clip, open_ended));
         let search = self.search(opened.probe.as_ref(), Some(&shown));
         let (mut first, mut second) = (encoder.planner(), decoder.planner());
-        let (plans, budget, held) = search
-            .run(&geometry, &clip, |budget, wish| Planner::both(&mut first, &mut second, budget, wish))?;
+        let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
+            Planner::together(&mut [&mut [&mut first, &mut second]], budget, wish)
+        })?;
         drop((first, second));
         let total = Total::of(&plans, budget.is_apart(), held);
-        let [first, second] = divide(&budget, &plans);
-        encoder.settings.recovery = Some(Recovery::new(&self.network.backend, first));
-        decoder.settings.recovery = Some(Recovery::new(&self.network.backend, second));
+        for (task, budget) in [&mut encoder, &mut decoder].into_iter().zip(divide(&budget, &plans)) {
+            task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
+        }
         let (sink, more) =
             media.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
-        self.announce(&plans, budget.is_apart(), &total, &format, opened.counted, &notes);
-        let halves = [Half { task: &encoder, plan: &plans[0] }, Half { task: &decoder, plan: &plans[1] }];
+        let named = [(encoder.network.name(), &plans[0]), (decoder.network.name(), &plans[1])];
+        self.announce(&named, budget.is_apart(), &total, &format, opened.counted, &notes);
+        let networks =
+            [Planned { task: &encoder, plan: &plans[0] }, Planned { task: &decoder, plan: &plans[1] }];
         let clamp = !self.network.is_identity();
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
-        let done = roundtrip(footage, sink, geometry, halves, clamp, &mut |event| follow(progress, &event))?;
+        let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, plans.into(), total)
+        self.report(&done, geometry, Some(source), notes, plans, total)
     }
 
     fn encode(mut self) -> Result<(), CliError> {
@@ -171,17 +175,24 @@ impl Run<'_> {
         let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
         drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
-        let plans = [plan];
+        let plans = vec![plan];
         let total = Total::of(&plans, budget.is_apart(), held);
-        self.announce(&plans, budget.is_apart(), &total, &format, opened.counted, &notes);
+        self.announce(
+            &[(task.network.name(), &plans[0])],
+            budget.is_apart(),
+            &total,
+            &format,
+            opened.counted,
+            &notes,
+        );
         let progress = &mut self.progress;
-        let half = Half { task: &task, plan: &plans[0] };
+        let network = Planned { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
         let footage = footage(opened.source, args, &mut self.tools);
-        let done = encode(footage, target, geometry, half, channels, &mut |event| follow(progress, &event))?;
+        let done = encode(footage, target, geometry, network, channels, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, plans.into(), total)
+        self.report(&done, geometry, Some(source), notes, plans, total)
     }
 
     fn decode(mut self) -> Result<(), CliError> {
@@ -212,16 +223,16 @@ impl Run<'_> {
         let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
         drop(planner);
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
-        let plans = [plan];
+        let plans = vec![plan];
         let total = Total::of(&plans, budget.is_apart(), held);
         let (sink, more) = media.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
-        self.announce(&plans, budget.is_apart(), &total, &format, true, &notes);
+        self.announce(&[(task.network.name(), &plans[0])], budget.is_apart(), &total, &format, true, &notes);
         let progress = &mut self.progress;
-        let half = Half { task: &task, plan: &plans[0] };
+        let network = Planned { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
-        let done = decode(&file, sink, half, clamp, &mut |event| follow(progress, &event))?;
-        self.report(&done, geometry, None, notes, plans.into(), total)
+        let done = decode(&file, sink, network, clamp, &mut |event| progress.event(&event))?;
+        self.report(&done, geometry, None, notes, plans, total)
     }
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
@@ -284,7 +295,7 @@ impl Run<'_> {
 
     fn announce(
         &mut self,
-        plans: &[Plan],
+        networks: &[(&'static str, &Plan)],
         apart: bool,
         total: &Total,
         format: &Format,
@@ -298,10 +309,11 @@ impl Run<'_> {
             self.out.say(format_args!("note: {note}"));
         }
         let mut work = Vec::new();
-        for p in plans {
+        for (name, p) in networks {
             self.out.say(plan::describe(p, apart).trim_end());
-            let macs = p.work.macs.saturating_add(p.work.attention_macs) as f64 / p.job.clip.frames() as f64;
-            work.push((p.job.direction.name(), macs.max(1.0)));
+            let [frames, ..] = p.job.picture();
+            let macs = p.work.macs.saturating_add(p.work.attention_macs) as f64 / frames.max(1) as f64;
+            work.push((*name, macs.max(1.0)));
         }
         self.out.say(total.describe());
         self.progress.plan(total.ram(), &work);
@@ -383,19 +395,6 @@ fn warn(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
     for note in late.take() {
         progress.warn(&note);
         notes.push(note);
-    }
-}
-
-/// Shows what happens.
-fn follow(progress: &mut Progress, event: &Event<'_>) {
-    match event {
-        Event::Loaded | Event::Tile { .. } => {}
-        Event::Advanced { phase, frames, busy, .. } => {
-            progress.enter(phase);
-            progress.advance(phase, *frames, *busy);
-        }
-        Event::Finishing => progress.enter("finish"),
-        Event::Warning(text) => progress.warn(text),
     }
 }
 

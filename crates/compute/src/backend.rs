@@ -69,7 +69,7 @@ impl Backend {
     }
 
     /// Starts it with an arena of `cap` bytes.
-    pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops>, ComputeError> {
+    pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops + Send>, ComputeError> {
         Ok(match *self {
             Backend::Cpu { threads, path } => Box::new(Cpu::new(CpuOptions { threads, path, cap, cancel })?),
             #[cfg(feature = "gpu")]

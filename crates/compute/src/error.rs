@@ -54,6 +54,12 @@ pub enum ComputeError {
         /// Name of the weight.
         name: String,
     },
+    /// Statistics were to be taken from a record that lacks them.
+    #[error("there are no recorded statistics for layer `{name}`; this is a bug: please report it")]
+    NoStatistics {
+        /// Name of the layer.
+        name: String,
+    },
     /// A weight's values could not be read.
     #[error("weight `{name}` cannot be read")]
     Source {

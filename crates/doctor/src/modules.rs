@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use remaster_compute::{ComputeError, HostTensor, Ops, Padding, Shape, Tensor};
 use remaster_model::vae::{
-    Act, Around, Attention, CausalConv3d, DownBlock, Downsample, Gaussian, GroupNorm, MidBlock, Module, Pass,
-    ResnetBlock, State, UpBlock, Upsample, VaeConfig, load,
+    Act, Attention, CausalConv3d, DownBlock, Downsample, Fused, Gaussian, GroupNorm, MidBlock, ResnetBlock,
+    UpBlock, Upsample, VaeConfig,
 };
 use remaster_model::{Build, Scope};
+use remaster_model::{Module, Pass, State, load};
 use remaster_weights::FormulaParams;
 
 use crate::{DoctorError, Golden, GoldenError, Judge};
@@ -83,7 +84,7 @@ impl Part {
         let frames = x.shape().t;
         let x = Act { x, sums: None };
         let y = match self {
-            Part::Conv(m) => m.forward(pass, x.view(), Around::default())?.x,
+            Part::Conv(m) => m.forward(pass, x.view(), Fused::default())?.x,
             Part::Norm(m) => m.forward(pass.ops, &x, silu)?,
             Part::Resnet(m) => m.forward(pass, x)?.x,
             Part::Attention(m) => m.forward(pass.ops, x)?.x,

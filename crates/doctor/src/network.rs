@@ -1,9 +1,9 @@
 //! Whole encoder and decoder.
 
 use remaster_compute::HostTensor;
-use remaster_engine::{EngineError, Memory, Task};
-use remaster_model::vae::Gaussian;
-use remaster_plan::{Candidate, Clip, Direction, Mode, TIME};
+use remaster_engine::{EngineError, MemoryClip, Task};
+use remaster_model::vae::{Direction, Gaussian};
+use remaster_plan::{Candidate, Clip, Mode, TIME};
 use remaster_weights::FormulaParams;
 
 use crate::{DoctorError, Judge};
@@ -16,32 +16,32 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     if let Some(tiling) = golden.tiling() {
         let slice = if golden.name.contains("_sliced") { TIME } else { 0 };
         let how = Candidate { mode: Mode::Blend(tiling), ..sliced(slice) };
-        let moments = judge.half(Direction::Encode, &x, how)?;
+        let moments = judge.network(Direction::Encode, &x, how)?;
         judge.compare("moments_tiled", &moments, &golden.video("moments_tiled")?);
-        let decoded = judge.half(Direction::Decode, &z, how)?;
+        let decoded = judge.network(Direction::Decode, &z, how)?;
         judge.compare("decoded_tiled", &decoded, &golden.video("decoded_tiled")?);
     } else if golden.has("moments_sliced") {
         for (how, length) in [("unsliced", 0), ("sliced", TIME)] {
-            let moments = judge.half(Direction::Encode, &x, sliced(length))?;
+            let moments = judge.network(Direction::Encode, &x, sliced(length))?;
             judge.compare(&format!("moments_{how}"), &moments, &golden.video(&format!("moments_{how}"))?);
-            let decoded = judge.half(Direction::Decode, &z, sliced(length))?;
+            let decoded = judge.network(Direction::Decode, &z, sliced(length))?;
             judge.compare(&format!("decoded_{how}"), &decoded, &golden.video(&format!("decoded_{how}"))?);
         }
     } else {
-        let moments = judge.half(Direction::Encode, &x, sliced(0))?;
+        let moments = judge.network(Direction::Encode, &x, sliced(0))?;
         judge.compare("moments", &moments, &golden.video("moments")?);
         let gaussian = Gaussian::new(&moments);
         judge.compare("mean", &gaussian.mean, &golden.video("mean")?);
         judge.compare("logvar", &gaussian.logvar, &golden.video("logvar")?);
-        let decoded = judge.half(Direction::Decode, &z, sliced(0))?;
+        let decoded = judge.network(Direction::Decode, &z, sliced(0))?;
         judge.compare("decoded", &decoded, &golden.video("decoded")?);
     }
     Ok(())
 }
 
 impl Judge<'_> {
-    /// One half over a clip, cut like `how`.
-    fn half(
+    /// Encoder or decoder over a clip, cut like `how`.
+    fn network(
         &self,
         direction: Direction,
         clip: &HostTensor,
@@ -65,10 +65,11 @@ impl Judge<'_> {
         let settings = self.settings;
         let config = self.golden.config();
         let (backend, build) = (settings.backend, settings.build);
-        let mut task = Task::new(&config, &mut FormulaParams, direction, clip, backend, build);
+        let network = direction.network(&config, &mut FormulaParams, build);
+        let mut task = Task::new(network, clip.cells(), backend, build.dtype);
         task.settings.cancel = settings.cancel.clone();
         let plan = task.exactly(how)?;
-        let (mut source, mut sink) = (Memory::source(input.clone()), Memory::sink());
+        let (mut source, mut sink) = (MemoryClip::source(input.clone()), MemoryClip::sink());
         task.run(&plan, &mut source, &mut sink, &mut |_| ())?;
         Ok(sink.clip)
     }

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use remaster_compute::{Backend, DType, HostTensor};
-use remaster_engine::{Memory, Task};
+use remaster_engine::{MemoryClip, Task};
 use remaster_model::Build;
+use remaster_model::vae::Direction;
 use remaster_model::vae::{Gaussian, VaeConfig};
-use remaster_plan::{Candidate, Clip, Direction, TIME};
+use remaster_plan::{Candidate, Clip, TIME};
 use remaster_weights::{Checkpoint, Kind, identify, open_vae, read_tensors};
 
 /// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 8e-6 for the mean, whose values reach
@@ -37,9 +38,14 @@ fn half(direction: Direction, input: &HostTensor, slice: usize, dtype: DType) ->
         Direction::Encode => Clip::new(shape.t, shape.h, shape.w).unwrap(),
         Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w).unwrap(),
     };
-    let task = Task::new(&config, &mut params, direction, clip, Backend::cpu(), Build::from(dtype));
+    let task = Task::new(
+        direction.network(&config, &mut params, Build::from(dtype)),
+        clip.cells(),
+        Backend::cpu(),
+        Build::from(dtype).dtype,
+    );
     let plan = task.exactly(Candidate { slice, ..Candidate::WHOLE }).unwrap();
-    let (mut source, mut sink) = (Memory::source(input.clone()), Memory::sink());
+    let (mut source, mut sink) = (MemoryClip::source(input.clone()), MemoryClip::sink());
     task.run(&plan, &mut source, &mut sink, &mut |_| ()).unwrap();
     sink.clip
 }

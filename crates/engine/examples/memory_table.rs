@@ -5,8 +5,9 @@
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Task, device_sizing};
 use remaster_model::Build;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Budget, Clip, Direction, Mode, Plan, Wish};
+use remaster_plan::{Budget, Clip, Mode, Plan, Wish};
 use remaster_weights::FormulaParams;
 
 const SIZES: [(&str, usize, usize); 6] = [
@@ -49,7 +50,12 @@ fn main() -> Result<(), EngineError> {
                 let clip = Clip::new(1001, height, width)?;
                 let build = Build { dtype, collapse: true };
                 let backend = Backend::cpu_with(1);
-                let task = Task::new(&VaeConfig::full(), &mut FormulaParams, direction, clip, backend, build);
+                let task = Task::new(
+                    direction.network(&VaeConfig::full(), &mut FormulaParams, build),
+                    clip.cells(),
+                    backend,
+                    build.dtype,
+                );
                 let mut planner = task.planner_for(device_sizing);
                 for device in DEVICES {
                     let mut row = format!("| {name} | {device} GiB |");

@@ -1,72 +1,69 @@
-//! Shared statistics: the large stages run band by band, normalised with statistics of the whole frame.
+//! Shared statistics: the large levels run band by band, normalised with statistics of the whole frame.
 //!
 //! Whole-frame statistics need the whole frame, which is what there is no room for. They are estimated on
 //! the frame made smaller, once per slice; every band is then normalised alike, so bands cannot drift apart.
 //! A band is computed with the rows of its neighbours that reach it, and only its own rows are kept.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use remaster_compute::staged::{Staged, Statistics};
 use remaster_compute::{Ops, Shape, Tensor};
-use remaster_model::vae::{Act, Half, Pass, State};
+use remaster_model::{Levels, Pass, State};
 use remaster_plan::Bands;
 
 use crate::error::EngineError;
+use crate::watched::{Record, Statistics, Watched};
 
-/// Latent rows of each band of a frame of `height` rows.
+/// Rows of cells of each band of a frame of `height` rows.
 pub(crate) fn rows(bands: &Bands, height: usize) -> impl Iterator<Item = Range<usize>> {
     let count = bands.count.clamp(1, height.max(1));
     (0..count).map(move |i| height * i / count..height * (i + 1) / count)
 }
 
-/// One slice: `x` is what goes into the half, the result what comes out.
+/// One slice: `x` is what goes into the network, the result what comes out.
 pub(crate) fn slice(
-    ops: &mut Staged,
-    half: &dyn Half,
+    ops: &mut Watched<'_>,
+    network: &dyn Levels,
     bands: &Bands,
     states: &mut [State],
     x: Tensor,
 ) -> Result<Tensor, EngineError> {
     let frames = x.shape().t;
-    let (stages, stage) = (half.stages(), bands.stage.min(half.stages()));
+    let (count, level) = (network.count(), bands.level.min(network.count()));
     let [whole, small, each @ ..] = states else { return Ok(x) };
-    // A decoder grows: its last stages are cut. An encoder shrinks: its first ones are.
-    let y = if half.scale(0) < half.scale(stages) {
-        let middle = half.run(&mut Pass { ops, state: whole }, Act { x, sums: None }, 0..stage)?;
-        in_bands(ops, half, bands, small, each, middle.x, stage..stages)?
+    // Of a network that grows the last levels are cut, of one that shrinks the first ones.
+    let y = if network.scale(0) < network.scale(count) {
+        let middle = network.run(&mut Pass { ops, state: whole }, x, 0..level)?;
+        in_bands(ops, network, bands, small, each, middle, level..count)?
     } else {
-        let middle = in_bands(ops, half, bands, small, each, x, 0..stage)?;
-        half.run(&mut Pass { ops, state: whole }, Act { x: middle, sums: None }, stage..stages)?.x
+        let middle = in_bands(ops, network, bands, small, each, x, 0..level)?;
+        network.run(&mut Pass { ops, state: whole }, middle, level..count)?
     };
     states.iter_mut().for_each(|state| state.advance(frames));
     Ok(y)
 }
 
-/// Some stages, band by band.
+/// Some levels, band by band.
 fn in_bands(
-    ops: &mut Staged,
-    half: &dyn Half,
+    ops: &mut Watched<'_>,
+    network: &dyn Levels,
     bands: &Bands,
     small: &mut State,
     each: &mut [State],
     x: Tensor,
-    stages: Range<usize>,
+    levels: Range<usize>,
 ) -> Result<Tensor, EngineError> {
-    let statistics = estimate(ops, half, bands.reduce, small, &x, stages.clone())?;
-    let (from, to) = (half.scale(stages.start), half.scale(stages.end));
+    let statistics = estimate(ops, network, bands.reduce, small, &x, levels.clone())?;
+    let (from, to) = (network.scale(levels.start), network.scale(levels.end));
     let height = x.shape().h / from;
-    let halo = bands.halo.unwrap_or_else(|| half.reach(stages.clone()));
+    let halo = bands.halo.unwrap_or_else(|| network.reach(levels.clone()));
     let mut result = None;
     for (core, state) in rows(bands, height).zip(each) {
         let held = core.start.saturating_sub(halo)..(core.end + halo).min(height);
         // A frame of its own: zeros at its borders are wrong, and only reach what is thrown away.
         let part = ops.alloc(Shape { h: held.len() * from, ..x.shape() }, x.dtype())?;
         ops.copy(x.view().rows(held.start * from..held.end * from), part.view())?;
-        ops.set_statistics(Statistics::Replay(statistics.clone()));
-        let made = half.run(&mut Pass { ops, state }, Act { x: part, sums: None }, stages.clone());
-        ops.set_statistics(Statistics::Own);
-        let made = made?.x;
+        let mut replay = ops.with(Statistics::Replay(&statistics));
+        let made = network.run(&mut Pass { ops: &mut replay, state }, part, levels.clone())?;
         let y = match result.take() {
             Some(y) => y,
             None => ops.alloc(Shape { h: height * to, ..made.shape() }, made.dtype())?,
@@ -79,27 +76,26 @@ fn in_bands(
     Ok(result.unwrap_or(x))
 }
 
-/// Statistics of every normalisation of some stages, found on a smaller frame.
+/// Statistics of every normalisation of some levels, found on a smaller frame.
 fn estimate(
-    ops: &mut Staged,
-    half: &dyn Half,
+    ops: &mut Watched<'_>,
+    network: &dyn Levels,
     reduce: usize,
     state: &mut State,
     x: &Tensor,
-    stages: Range<usize>,
-) -> Result<VecDeque<Vec<f32>>, EngineError> {
-    let small = shrink(ops, x, half.scale(stages.start), reduce.max(1))?;
-    ops.set_statistics(Statistics::Record(Vec::new()));
-    let made = half.run(&mut Pass { ops, state }, Act { x: small, sums: None }, stages);
-    let record = ops.set_statistics(Statistics::Own);
-    made?;
-    Ok(if let Statistics::Record(list) = record { list.into() } else { VecDeque::new() })
+    levels: Range<usize>,
+) -> Result<Record, EngineError> {
+    let small = shrink(ops, x, network.scale(levels.start), reduce.max(1))?;
+    let mut record = Record::new();
+    let mut recording = ops.with(Statistics::Record(&mut record));
+    network.run(&mut Pass { ops: &mut recording, state }, small, levels)?;
+    Ok(record)
 }
 
 /// Every `factor`th pixel each way; a whole number of cells of `scale` pixels. Pixels are picked, not
 /// averaged: an average has less variance than what it stands for, and variance is what is looked for: on
 /// noise the decoder is 3 dB from the whole frame with averages at half the size, 27 dB with picked pixels.
-fn shrink(ops: &mut Staged, x: &Tensor, scale: usize, factor: usize) -> Result<Tensor, EngineError> {
+fn shrink(ops: &mut dyn Ops, x: &Tensor, scale: usize, factor: usize) -> Result<Tensor, EngineError> {
     let Shape { t, h, w, c } = x.shape();
     let side = |n: usize| (n / scale).div_ceil(factor) * scale;
     let small = ops.alloc(Shape::new(t, side(h), side(w), c), x.dtype())?;

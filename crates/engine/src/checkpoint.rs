@@ -37,8 +37,8 @@ pub(crate) struct Checkpoint {
 
 struct Saved {
     file: File,
-    /// Of each half: input frames that went through, and bytes of its state.
-    halves: Vec<(usize, u64)>,
+    /// Of each network: input frames that went through, and bytes of its state.
+    networks: Vec<(usize, u64)>,
 }
 
 impl Checkpoint {
@@ -56,21 +56,21 @@ impl Checkpoint {
         self.pace = None;
     }
 
-    /// Input frames that went through half number `i` when the state was saved; 0 if it never was.
+    /// Input frames that went through network number `i` when the state was saved; 0 if it never was.
     pub(crate) fn seen(&self, i: usize) -> usize {
-        self.half(i).0
+        self.network(i).0
     }
 
-    /// Bytes of disk that the saved state of half number `i` takes.
+    /// Bytes of disk that the saved state of network number `i` takes.
     pub(crate) fn bytes(&self, i: usize) -> u64 {
-        self.half(i).1
+        self.network(i).1
     }
 
-    fn half(&self, i: usize) -> (usize, u64) {
-        self.saved.as_ref().and_then(|s| s.halves.get(i)).copied().unwrap_or_default()
+    fn network(&self, i: usize) -> (usize, u64) {
+        self.saved.as_ref().and_then(|s| s.networks.get(i)).copied().unwrap_or_default()
     }
 
-    /// Saves the states of all halves, one behind the other. The one before counts until this one is whole.
+    /// Saves the states of all networks, one behind the other. The one before counts until this one is whole.
     pub(crate) fn save(&mut self, sessions: &mut [Session<'_>]) -> Result<(), EngineError> {
         let began = Instant::now();
         let bytes = sessions.iter().map(Session::state_bytes).sum();
@@ -86,8 +86,8 @@ impl Checkpoint {
         }
         let file = out.into_inner().map_err(|e| failed(e.error().to_string()))?;
         forget_pages(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX));
-        let halves = sessions.iter().map(|s| (s.seen(), s.state_bytes())).collect();
-        self.saved = Some(Saved { file, halves });
+        let networks = sessions.iter().map(|s| (s.seen(), s.state_bytes())).collect();
+        self.saved = Some(Saved { file, networks });
         (self.took, self.since) = (began.elapsed(), Instant::now());
         Ok(())
     }

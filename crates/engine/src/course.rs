@@ -1,28 +1,28 @@
 //! The one loop over slices and tiles. The meter and the real run both go through it, so what was measured
 //! is what happens.
 
-use remaster_compute::staged::Staged;
 use remaster_compute::{DType, Ops, Shape, Tensor};
-use remaster_model::vae::{Half, Pass, State};
-use remaster_plan::slices::{self, Lengths};
-use remaster_plan::{Bands, Candidate, Direction, Grid, Job, Mode, PlanError, SPACE, TIME, Tile};
+use remaster_model::{Network, Pass, State};
+use remaster_plan::slices::Lengths;
+use remaster_plan::{Bands, Candidate, Cells, Description, Grid, INPUT, Job, Mode, OUTPUT, PlanError, Tile};
 
 use crate::bands;
 use crate::error::EngineError;
+use crate::watched::Watched;
 
-/// A clip on its way through one half of the network.
+/// A clip on its way through a network.
 pub(crate) struct Course {
     pub(crate) dtype: DType,
-    /// One input frame (for a decoder: latent), channels included; `t` is the whole clip.
+    pub(crate) network: Description,
+    cells: Cells,
+    /// One input frame, channels included; `t` is the whole clip.
     pub(crate) input: Shape,
     /// One output frame; `t` is the whole clip.
     pub(crate) output: Shape,
-    /// Frames per slice; 0 for one piece.
+    /// Frames of the picture per slice; 0 for one piece.
     slice: usize,
-    /// In latent cells.
+    /// In cells.
     pub(crate) tiles: Grid,
-    /// Input and output units per latent cell.
-    pub(crate) scale: [usize; 2],
     /// Ramps of blended tiles, rows and columns, in output units.
     pub(crate) ramp: [usize; 2],
     /// Of shared-statistics mode.
@@ -36,6 +36,8 @@ pub(crate) trait Traffic {
     /// A slice of `frames` input frames begins. Returns how many there are, and whether they are the last:
     /// only the source of an open-ended clip knows.
     fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError>;
+    /// So many multiply-adds were done.
+    fn worked(&mut self, macs: u64);
     /// Writes the frames of a tile into its tensor.
     fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError>;
     /// Gets the result of tile number `i`.
@@ -45,115 +47,91 @@ pub(crate) trait Traffic {
 }
 
 impl Course {
-    /// How `job` goes when it is cut like `how`; `channels` are those of frames and of latents, into the
-    /// half and out of it.
-    pub(crate) fn new(job: &Job, how: &Candidate, dtype: DType, channels: [usize; 2]) -> Self {
-        let (mut t, h, w) = job.clip.latent();
+    /// How `job` goes when it is cut like `how`.
+    pub(crate) fn new(job: &Job, how: &Candidate, dtype: DType) -> Self {
+        let network = job.network.clone();
+        let (mut cells, unit, cell) = (job.cells, network.unit(), network.cell());
         if job.open_ended {
             // Long enough for a first, a steady and a last slice: what those take is what any clip takes.
-            t = t.max(job.start.saturating_add((how.slice / TIME).saturating_mul(3)).saturating_add(2));
+            let three = (how.slice / unit).saturating_mul(3).saturating_add(2);
+            cells.steps = cells.steps.max(job.start.saturating_add(three));
         }
-        let frames = Shape::new((t - 1) * TIME + 1, job.clip.height(), job.clip.width(), 0);
-        let latents = Shape::new(t, h, w, 0);
-        let (input, output, scale) = match job.direction {
-            Direction::Encode => (frames, latents, [SPACE, 1]),
-            Direction::Decode => (latents, frames, [1, SPACE]),
+        let shape = |side| {
+            let [t, h, w, c] = network.shape(side, cells);
+            Shape::new(t, h, w, c)
         };
         let (tiles, ramp) = match how.mode {
             Mode::Blend(tiling) => {
-                let ramp = |axis| tiling.ramp(axis, job.direction == Direction::Encode);
-                (tiling.tiles([h, w]), [ramp(0), ramp(1)])
+                let ramp = |axis| tiling.ramp(axis, cell, network.scale[OUTPUT]);
+                (tiling.tiles([cells.rows, cells.columns], cell), [ramp(0), ramp(1)])
             }
-            Mode::Whole | Mode::Exact { .. } | Mode::SharedStats(_) => (Grid::whole(h, w), [0, 0]),
+            Mode::Whole | Mode::Exact { .. } | Mode::SharedStats(_) => {
+                (Grid::whole(cells.rows, cells.columns), [0, 0])
+            }
         };
         let bands = if let Mode::SharedStats(bands) = how.mode { Some(bands) } else { None };
         Course {
             dtype,
-            input: Shape { c: channels[0], ..input },
-            output: Shape { c: channels[1], ..output },
+            input: shape(INPUT),
+            output: shape(OUTPUT),
+            cells,
+            network,
             slice: how.slice,
             tiles,
-            scale,
             ramp,
             bands,
             open_ended: job.open_ended,
         }
     }
 
-    /// Latent rows and columns of the frame.
-    pub(crate) fn cells(&self) -> [usize; 2] {
-        [self.input.h / self.scale[0], self.input.w / self.scale[0]]
+    /// Input and output pixels of a cell.
+    pub(crate) fn scale(&self) -> [usize; 2] {
+        self.network.scale
     }
 
     /// States that a clip has: one per tile; in shared-statistics mode one of the whole frame, one of the
     /// smaller frame, and one per band.
     pub(crate) fn states(&self) -> usize {
         match &self.bands {
-            Some(bands) => 2 + bands::rows(bands, self.cells()[0]).count(),
+            Some(bands) => 2 + bands::rows(bands, self.cells.rows).count(),
             None => self.tiles.len(),
         }
     }
 
     /// Input frames of the slices that are left when `seen` went through already.
     pub(crate) fn lengths(&self, seen: usize) -> Result<Lengths, PlanError> {
-        let (total, unit) = (self.input.t, if self.scale[0] == 1 { 1 } else { TIME });
-        if seen == 0 {
-            return if unit == 1 {
-                slices::latents(total, self.slice)
-            } else {
-                slices::frames(total, self.slice)
-            };
-        }
-        Ok(Lengths::continued(total.saturating_sub(seen), self.slice / TIME * unit))
+        self.network.lengths(self.cells, self.slice, seen)
     }
 
     /// Input frames of the next slice, and about how many slices are left with it; `None` at the end.
     pub(crate) fn next(&self, seen: usize) -> Option<(usize, usize)> {
-        let unit = if self.scale[0] == 1 { 1 } else { TIME };
-        let (left, step) = (self.input.t.saturating_sub(seen), self.slice / TIME * unit);
-        let length = match (step, seen) {
-            (0, _) => left,
-            (step, 0) => 1 + step,
-            (step, _) => step,
-        };
-        let length = if self.open_ended { length } else { length.min(left) };
-        let after = left.saturating_sub(length);
-        (length > 0).then(|| (length, 1 + if step == 0 { 0 } else { after.div_ceil(step) }))
+        self.network.next(self.input.t, self.slice, seen, self.open_ended)
     }
 
-    /// Whether a clip may end behind this many input frames.
-    pub(crate) fn may_end(&self, seen: usize) -> bool {
-        seen > 0 && (self.scale[0] == 1 || seen % TIME == 1)
-    }
-
-    /// Output frames made of input frames `seen..seen + frames`.
-    pub(crate) fn made(&self, seen: usize, frames: usize) -> usize {
-        let made = |n: usize| match (self.scale[0] == 1, n) {
-            (_, 0) => 0,
-            (true, n) => (n - 1) * TIME + 1,
-            (false, n) => n.div_ceil(TIME),
-        };
-        made(seen + frames) - made(seen)
+    /// Pixels of the picture in a tile.
+    pub(crate) fn tile_pixels(&self) -> usize {
+        let (tile, cell) = (self.tiles.get(0), self.network.cell());
+        tile.rows.len().saturating_mul(tile.columns.len()).saturating_mul(cell * cell)
     }
 
     /// Shape of the input of a tile.
     pub(crate) fn tile_input(&self, tile: &Tile, frames: usize) -> Shape {
-        let scale = self.scale[0];
+        let scale = self.scale()[INPUT];
         Shape::new(frames, tile.rows.len() * scale, tile.columns.len() * scale, self.input.c)
     }
 
     /// Bytes of host memory that frames of the longest slice take on their way in and out.
     pub(crate) fn traffic_bytes(&self) -> u64 {
         let longest = self.lengths(0).unwrap_or_default().longest();
-        let made = self.made(0, longest).max(self.made(TIME, longest));
+        let made = self.network.made(0, longest).max(self.network.made(self.network.unit(), longest));
         let f32s = |shape: Shape| shape.bytes(DType::F32);
         let result = f32s(Shape { t: made, ..self.output });
         let first = self.tiles.get(0);
         let tile = self.tile_input(&first, longest);
         let out = Shape::new(
             made,
-            first.rows.len() * self.scale[1],
-            first.columns.len() * self.scale[1],
+            first.rows.len() * self.scale()[OUTPUT],
+            first.columns.len() * self.scale()[OUTPUT],
             self.output.c,
         );
         // The slice as read, a tile cut out of it, a tile of the result, and the sums and weights they go to.
@@ -169,23 +147,23 @@ impl Course {
     /// how many frames there were, and whether they were the last.
     pub(crate) fn slice(
         &self,
-        ops: &mut Staged,
-        half: &dyn Half,
+        ops: &mut dyn Ops,
+        network: &dyn Network,
         states: &mut [State],
         frames: usize,
         last: bool,
         traffic: &mut dyn Traffic,
     ) -> Result<(usize, bool), EngineError> {
         let tiles = self.tiles.iter().enumerate();
-        self.tiles_of_slice(ops, half, states, frames, last, traffic, tiles)
+        self.tiles_of_slice(ops, network, states, frames, last, traffic, tiles)
     }
 
     /// As `slice`, with some of the tiles by number; `states` has those of these tiles.
     #[expect(clippy::too_many_arguments, reason = "all of a slice, and which tiles")]
     pub(crate) fn tiles_of_slice(
         &self,
-        ops: &mut Staged,
-        half: &dyn Half,
+        ops: &mut dyn Ops,
+        network: &dyn Network,
         states: &mut [State],
         frames: usize,
         last: bool,
@@ -202,10 +180,12 @@ impl Course {
         for (nth, (i, tile)) in tiles.enumerate() {
             let x = ops.alloc(self.tile_input(&tile, frames), self.dtype)?;
             traffic.fill(ops, &tile, &x)?;
-            let y = match &self.bands {
+            let mut tell = |macs| traffic.worked(macs);
+            let mut watched = Watched::new(ops, &mut tell);
+            let y = match (&self.bands, network.levels()) {
                 // The one tile of a frame in bands has all states.
-                Some(bands) => bands::slice(ops, half, bands, states, x)?,
-                None => half.forward(&mut Pass { ops, state: &mut states[nth] }, x)?,
+                (Some(bands), Some(levels)) => bands::slice(&mut watched, levels, bands, states, x)?,
+                _ => network.forward(&mut Pass { ops: &mut watched, state: &mut states[nth] }, x)?,
             };
             traffic.take(ops, i, &tile, y)?;
             ops.wait()?;

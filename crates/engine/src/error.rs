@@ -71,6 +71,14 @@ pub enum EngineError {
         /// What the system said.
         reason: String,
     },
+    /// The plan needs disk and nobody said where.
+    #[error(
+        "the plan needs a spill file of {bytes} bytes, but there is no folder for it; name one with --spill"
+    )]
+    NoSpill {
+        /// How large it would be.
+        bytes: u64,
+    },
     /// A saved state cannot be used.
     #[error("the saved state cannot be used: {reason}; start the clip from its beginning")]
     State {

@@ -1,8 +1,8 @@
 //! A run that outlives its device.
 
 use remaster_compute::{Backend, ComputeError, HostTensor, Shape};
-use remaster_model::vae::Half;
-use remaster_plan::{Budget, Direction, Mode, Plan, TIME, bytes};
+use remaster_model::Network;
+use remaster_plan::{Budget, Mode, Plan, bytes};
 
 use crate::checkpoint::{Checkpoint, Pace};
 use crate::error::EngineError;
@@ -27,26 +27,28 @@ impl Recovery {
     }
 }
 
-/// One half with the plan for it.
+/// One network with the plan for it.
 pub struct Lane<'a> {
     /// The network.
-    pub half: &'a dyn Half,
+    pub network: &'a dyn Network,
     /// Where.
     pub settings: &'a Settings,
     /// How.
     pub plan: Plan,
 }
 
-/// The sessions of a run: one, or two where the first makes what the second takes. When their device is full or
+/// The sessions of a run: each network makes what the next one takes. When their device is full or
 /// lost they are planned anew within less, once, and go on from the state that was saved last. A fault after
 /// another state was saved counts as the first again.
-pub struct Guarded<'a> {
+pub(crate) struct Guarded<'a> {
     lanes: Vec<Lane<'a>>,
     /// One per lane; none after an error.
     sessions: Vec<Session<'a>>,
     checkpoint: Checkpoint,
     /// Result frames of the last lane that its sink has.
     delivered: usize,
+    /// Frames of the picture of each network that were told of.
+    told: Vec<usize>,
     /// Planned anew since the state was saved.
     tried: bool,
     /// What sessions of devices that failed had used.
@@ -55,23 +57,27 @@ pub struct Guarded<'a> {
 
 impl<'a> Guarded<'a> {
     /// Opens the device and loads the weights.
-    pub fn start(lanes: Vec<Lane<'a>>, events: &mut dyn FnMut(Event<'_>)) -> Result<Self, EngineError> {
+    pub(crate) fn start(
+        lanes: Vec<Lane<'a>>,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Self, EngineError> {
         let mut told = Vec::new();
         for text in lanes.iter().filter_map(|lane| differs(&lane.plan.how.mode)) {
             if !told.contains(&text) {
                 told.push(text);
-                events(Event::Warning(text.into()));
+                events(Event::Warning(text));
             }
         }
-        let folder = lanes.first().map(|lane| lane.settings.spill.clone()).unwrap_or_default();
-        // Nothing is saved unless every half can go on from it.
+        let folder = lanes.first().and_then(|lane| lane.settings.spill.clone());
+        // Nothing is saved unless every network can go on from it.
         let paces = lanes.iter().map(|lane| lane.settings.recovery.and_then(|r| r.pace));
-        let pace = paces.reduce(|a, b| a.and(b)).flatten();
-        let used = vec![Summary::default(); lanes.len()];
+        let pace = paces.reduce(|a, b| a.and(b)).flatten().filter(|_| folder.is_some());
+        let (used, told) = (vec![Summary::default(); lanes.len()], vec![0; lanes.len()]);
         let mut run = Guarded {
-            checkpoint: Checkpoint::new(folder, pace),
+            checkpoint: Checkpoint::new(folder.unwrap_or_default(), pace),
             sessions: Vec::new(),
             delivered: 0,
+            told,
             tried: false,
             used,
             lanes,
@@ -83,30 +89,25 @@ impl<'a> Guarded<'a> {
         Ok(run)
     }
 
-    /// Whether the whole clip went through half number `i`.
-    pub fn is_done(&self, i: usize) -> bool {
+    /// Whether the whole clip went through network number `i`.
+    pub(crate) fn is_done(&self, i: usize) -> bool {
         self.sessions.get(i).is_none_or(Session::is_done)
     }
 
-    /// Input frames that the next slice of half number `i` takes; 0 at the end.
-    pub fn wants(&self, i: usize) -> usize {
+    /// Input frames that the next slice of network number `i` takes; 0 at the end.
+    pub(crate) fn wants(&self, i: usize) -> usize {
         self.sessions.get(i).map_or(0, Session::wants)
     }
 
-    /// Input frames that went through half number `i`.
-    pub fn seen(&self, i: usize) -> usize {
-        self.sessions.get(i).map_or(0, Session::seen)
-    }
-
-    /// What half number `i` used so far.
-    pub fn summary(&self, i: usize) -> Summary {
+    /// What network number `i` used so far.
+    pub(crate) fn summary(&self, i: usize) -> Summary {
         let before = self.used.get(i).copied().unwrap_or_default();
         self.sessions.get(i).map_or(before, |session| most(before, session.summary()))
     }
 
-    /// Takes the next slice through half number `i`. Of the last half, frames that the sink has already are not
+    /// Takes the next slice through network number `i`. Of the last network, frames that the sink has already are not
     /// given to it again.
-    pub fn advance(
+    pub(crate) fn advance(
         &mut self,
         i: usize,
         source: &mut dyn Source,
@@ -114,15 +115,26 @@ impl<'a> Guarded<'a> {
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), EngineError> {
         let last = i + 1 == self.lanes.len();
-        let Some(session) = self.sessions.get_mut(i) else { return Ok(()) };
+        let (Some(session), Some(told)) = (self.sessions.get_mut(i), self.told.get_mut(i)) else {
+            return Ok(());
+        };
+        let before = session.pictured();
+        let events = &mut |mut event: Event<'_>| {
+            if let Event::SliceDone { frames, .. } = &mut event {
+                let through = before + *frames;
+                *frames = through.saturating_sub(*told);
+                *told = through.max(*told);
+            }
+            events(event);
+        };
         if !last {
             return session.advance(source, sink, events);
         }
         session.advance(source, &mut Once { sink, delivered: &mut self.delivered }, events)
     }
 
-    /// Saves the state if it is time. Nothing may be on its way between the halves.
-    pub fn keep(&mut self, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
+    /// Saves the state if it is time. Nothing may be on its way between the networks.
+    pub(crate) fn keep(&mut self, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
         let between = self.sessions.iter().all(|s| s.seen() > 0 && !s.is_done());
         if !between || !self.checkpoint.is_due() {
             return Ok(());
@@ -140,8 +152,8 @@ impl<'a> Guarded<'a> {
             Err(error) => {
                 self.checkpoint.stop();
                 let from = self.start_in_words();
-                events(Event::Warning(format!(
-                    "the state of the run is not saved any more, and a lost device would begin {from}: {error}"
+                events(Event::Warning(&format!(
+                    "the state of the run is no longer saved; a lost device would restart {from}: {error}"
                 )));
                 Ok(())
             }
@@ -159,9 +171,9 @@ impl<'a> Guarded<'a> {
     }
 
     /// After `error`: plans anew within less and goes back to the last saved state, or to the start. `back` brings
-    /// the source of the first half to an input frame. The error itself if it is not the device's, if this was
+    /// the source of the first network to an input frame. The error itself if it is not the device's, if this was
     /// tried before, or if the source cannot go back.
-    pub fn recover(
+    pub(crate) fn recover(
         &mut self,
         error: EngineError,
         back: &mut dyn FnMut(usize) -> Result<(), SourceError>,
@@ -174,7 +186,7 @@ impl<'a> Guarded<'a> {
         self.close();
         if let Err(why) = back(self.checkpoint.seen(0)) {
             self.check_cancel()?;
-            events(Event::Warning(format!("the run cannot go on after its device failed: {why}")));
+            events(Event::Warning(&format!("the run cannot go on after its device failed: {why}")));
             return Err(error);
         }
         self.again(error, events)
@@ -204,7 +216,7 @@ impl<'a> Guarded<'a> {
         let changes: Vec<String> =
             self.lanes.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
         let from = self.start_in_words();
-        events(Event::Warning(format!(
+        events(Event::Warning(&format!(
             "{}; the run goes on {from}: {}",
             in_words(fault),
             changes.join(", ")
@@ -226,7 +238,7 @@ impl<'a> Guarded<'a> {
 
     fn open(&mut self) -> Result<(), EngineError> {
         for lane in &self.lanes {
-            self.sessions.push(Session::start(&lane.plan, lane.half, lane.settings)?);
+            self.sessions.push(Session::start(&lane.plan, lane.network, lane.settings)?);
         }
         self.checkpoint.restore(&mut self.sessions)
     }
@@ -241,11 +253,9 @@ impl<'a> Guarded<'a> {
 
     /// Where a run begins that goes back to the last saved state.
     fn start_in_words(&self) -> String {
-        let decodes = self.lanes.first().is_some_and(|l| l.plan.job.direction == Direction::Decode);
-        match (self.checkpoint.seen(0), decodes) {
-            (0, _) => "from the start".into(),
-            (n, true) => format!("from frame {}", (n - 1) * TIME + 1),
-            (n, false) => format!("from frame {n}"),
+        match (self.checkpoint.seen(0), self.lanes.first()) {
+            (0, _) | (_, None) => "from the start".into(),
+            (n, Some(lane)) => format!("from frame {}", n.max(lane.plan.job.network.made(0, n))),
         }
     }
 }
@@ -264,11 +274,9 @@ fn differs(mode: &Mode) -> Option<&'static str> {
     match mode {
         Mode::Whole | Mode::Exact { .. } => None,
         Mode::SharedStats(_) => {
-            Some("statistics of the frame are estimated: the result differs a little from the uncut one")
+            Some("shared-stats mode estimates statistics: the result differs slightly from the uncut one")
         }
-        Mode::Blend(_) => {
-            Some("tiles are computed apart and blended: seams and drift of colour are possible")
-        }
+        Mode::Blend(_) => Some("blend mode computes tiles separately: seams and colour drift are possible"),
     }
 }
 
@@ -288,7 +296,7 @@ fn in_words(fault: &ComputeError) -> String {
 }
 
 fn change(old: &Plan, new: &Plan) -> String {
-    let (name, before) = (old.job.direction.name(), bytes(old.peaks.device));
+    let (name, before) = (&old.job.network.name, bytes(old.peaks.device));
     match new.how == old.how {
         true => format!(
             "{name} with the same plan of {before} on the device, as no smaller one gives the same result"

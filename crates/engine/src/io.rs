@@ -1,5 +1,7 @@
 //! Where frames come from and go to, and what is told on the way.
 
+use std::time::Duration;
+
 use remaster_compute::{HostTensor, Shape};
 use remaster_plan::Plan;
 use thiserror::Error;
@@ -14,7 +16,7 @@ pub struct SourceError(pub Box<dyn std::error::Error + Send + Sync>);
 #[error("{0}")]
 pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Gives frames (for a decoder: latents) in order.
+/// Gives frames in order.
 pub trait Source {
     /// Fills `out` with the next frames, `[t, h, w, c]`. Fewer than asked for means the end.
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError>;
@@ -39,22 +41,31 @@ pub trait Sink {
     fn abort(&mut self) {}
 }
 
+/// What waits between two networks: results of the first that the second has not taken yet.
+pub trait Link: Source + Sink {
+    /// Frames that wait.
+    fn waiting(&self) -> usize;
+
+    /// Forgets them: they will be made again.
+    fn clear(&mut self);
+}
+
 /// A clip in memory as a source and a sink.
-pub struct Memory {
+pub struct MemoryClip {
     /// The frames.
     pub clip: HostTensor,
     position: usize,
 }
 
-impl Memory {
+impl MemoryClip {
     /// Reads from `clip`.
     pub fn source(clip: HostTensor) -> Self {
-        Memory { clip, position: 0 }
+        MemoryClip { clip, position: 0 }
     }
 
     /// Collects what is written.
     pub fn sink() -> Self {
-        Memory::source(HostTensor::zeros(Shape::new(0, 0, 0, 0)))
+        MemoryClip::source(HostTensor::zeros(Shape::new(0, 0, 0, 0)))
     }
 
     /// Goes on with frame `position`.
@@ -63,7 +74,7 @@ impl Memory {
     }
 }
 
-impl Source for Memory {
+impl Source for MemoryClip {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         let frames = shape.t.min(self.clip.shape.t.saturating_sub(self.position));
         let values = self.clip.frames(self.position..self.position + frames);
@@ -84,7 +95,7 @@ impl Source for Memory {
     }
 }
 
-impl Sink for Memory {
+impl Sink for MemoryClip {
     fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
         self.clip.shape = Shape { t: self.clip.shape.t + frames.shape.t, ..frames.shape };
         self.clip.data.extend_from_slice(&frames.data);
@@ -105,17 +116,30 @@ pub enum Event<'a> {
     Loaded,
     /// A slice begins.
     SliceStarted {
+        /// Name of the network.
+        network: &'static str,
         /// Its number.
         slice: usize,
         /// How many there are.
         of: usize,
-        /// Frames (for a decoder: latents) that went before.
+        /// Input frames that went before.
         done: usize,
-        /// Frames of this slice.
+        /// Input frames of this slice.
         frames: usize,
+    },
+    /// The network is at work on a slice.
+    Working {
+        /// Name of the network.
+        network: &'static str,
+        /// Multiply-adds that were done.
+        done: u64,
+        /// About how many there are.
+        of: u64,
     },
     /// A tile of the slice is done.
     TileDone {
+        /// Name of the network.
+        network: &'static str,
         /// Its number.
         tile: usize,
         /// How many there are.
@@ -123,15 +147,23 @@ pub enum Event<'a> {
     },
     /// A slice was written.
     SliceDone {
+        /// Name of the network.
+        network: &'static str,
         /// Its number.
         slice: usize,
-        /// Result frames (for an encoder: latents) written so far.
+        /// Frames of the picture in it. Frames that are made again do not count.
+        frames: usize,
+        /// Output frames written so far.
         written: usize,
+        /// How long the network computed: source and sink were not waited for.
+        busy: Duration,
         /// Bytes on the device at most so far.
         device_peak: u64,
     },
+    /// All frames are made; what was written is completed and checked.
+    Finishing,
     /// Something a person should know.
-    Warning(String),
+    Warning(&'a str),
     /// Everything was written.
     Done(&'a Summary),
 }

@@ -1,30 +1,40 @@
 //! Runs a plan.
 //!
-//! A [`Session`] opens the device with an arena of exactly the planned size and takes a clip through one
-//! half of the network, slice by slice: frames from a [`Source`], results to a [`Sink`], what happens as
-//! [`Event`]s. [`Guarded`] sessions go on when the device is lost. A [`Planner`] runs the same loop on a meter; that is how a plan knows what it takes.
+//! A [`Session`] opens the device with an arena of exactly the planned size and takes a clip through one network,
+//! slice by slice: frames from a [`Source`], results to a [`Sink`], what happens as [`Event`]s. [`run()`] takes a clip
+//! through several networks in turn and goes on when the device is lost. A [`Planner`] runs the same loop on a meter;
+//! that is how a plan knows what it takes.
 
 mod bands;
 mod blend;
 mod checkpoint;
 mod course;
+mod device_sizing;
 mod error;
 mod folder;
 mod guard;
 mod io;
+mod live;
 mod measure;
+mod placement;
+mod planner;
 mod replan;
+mod room;
+mod run;
 mod session;
 mod spill;
 mod state_file;
 mod task;
+mod watched;
 
 pub use checkpoint::Pace;
+pub use device_sizing::device_sizing;
 pub use error::EngineError;
 pub use folder::in_memory;
-pub use guard::{Guarded, Lane, Recovery};
-pub use io::{Event, Memory, Sink, SinkError, Source, SourceError, Summary};
-pub use measure::{Planner, device_sizing};
-pub use session::{Open, Session, Settings, run};
+pub use guard::{Lane, Recovery};
+pub use io::{Event, Link, MemoryClip, Sink, SinkError, Source, SourceError, Summary};
+pub use planner::Planner;
+pub use run::{Road, run};
+pub use session::{Open, Session, Settings};
 pub use spill::{SpillFile, free_space};
 pub use task::Task;

@@ -4,7 +4,7 @@ use remaster_plan::{Budget, Cost, Job, Mode, Peaks, Plan, VERSION, Wish, WishedM
 
 use crate::error::EngineError;
 use crate::guard::Lane;
-use crate::measure::Planner;
+use crate::planner::Planner;
 
 /// What may be used now, where `peaks` were too much. A quarter less is enough for a driver that counted wrong
 /// or a program that came in between.
@@ -24,7 +24,7 @@ pub(crate) fn replan(lane: &Lane<'_>, budget: &Budget, start: usize) -> Result<P
     let (old, settings) = (&lane.plan, lane.settings);
     let job = Job { start, ..old.job.clone() };
     let sizing = || settings.backend.sizing();
-    let mut planner = Planner::new(lane.half, settings.channels, settings.dtype, sizing, job.clone());
+    let mut planner = Planner::new(lane.network, settings.dtype, sizing, job.clone());
     // Stripes change no bit. Other tiles or bands would.
     let modes = match old.how.mode {
         Mode::Whole | Mode::Exact { .. } => vec![WishedMode::Whole, WishedMode::Exact { stripes: None }],

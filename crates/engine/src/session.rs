@@ -1,22 +1,23 @@
-//! One clip through one half of the network, by plan.
+//! One clip through one network, by plan.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use remaster_compute::staged::Staged;
-use remaster_compute::{
-    Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, Store, Tensor,
-};
-use remaster_model::vae::{Half, State, load, unload};
-use remaster_plan::{Plan, TIME, Tile, VERSION};
+use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, NullStore, Ops, Store};
+use remaster_model::{Network, State, load, unload};
+use remaster_plan::{Plan, Tile, VERSION};
 
-use crate::blend::Canvas;
-use crate::course::{Course, Traffic};
+use crate::course::Course;
 use crate::error::EngineError;
-use crate::guard::{Guarded, Lane, Recovery};
+use crate::guard::Recovery;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::measure::{Tails, overhead, placement, reserve, tails};
+use crate::live::Live;
+use crate::measure::{FILE, HOST};
+use crate::placement::{overhead, placement};
+use crate::room::{Tails, reserve, tails};
 use crate::spill::SpillFile;
 use crate::state_file::{self, Belongs};
 
@@ -27,10 +28,8 @@ pub struct Settings {
     pub backend: Backend,
     /// Storage of weights and activations; must be the plan's.
     pub dtype: DType,
-    /// Channels into the half and out of it.
-    pub channels: [usize; 2],
-    /// Folder for the spill file.
-    pub spill: PathBuf,
+    /// Folder for the spill file and saved states; without one a plan that needs disk is refused.
+    pub spill: Option<PathBuf>,
     /// Stops the run.
     pub cancel: CancelToken,
     /// What to do when the device fails; `None` for nothing: the run ends with its error.
@@ -43,12 +42,15 @@ pub struct Settings {
 #[derive(Clone)]
 pub struct Open(Arc<Opener>);
 
-type Opener = dyn Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops>, ComputeError> + Send + Sync;
+type Opener = dyn Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops + Send>, ComputeError> + Send + Sync;
 
 impl Open {
     /// In a way of one's own.
     pub fn with(
-        open: impl Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops>, ComputeError> + Send + Sync + 'static,
+        open: impl Fn(&Backend, u64, CancelToken) -> Result<Box<dyn Ops + Send>, ComputeError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Open(Arc::new(open))
     }
@@ -69,7 +71,7 @@ impl std::fmt::Debug for Open {
 /// A clip under way.
 pub struct Session<'a> {
     plan: Plan,
-    half: &'a dyn Half,
+    network: &'a dyn Network,
     course: Course,
     ops: Staged,
     /// Bytes on the device beside the arena.
@@ -85,24 +87,27 @@ pub struct Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        unload(self.half);
+        unload(self.network);
     }
 }
 
 impl<'a> Session<'a> {
     /// Opens the device with an arena of the planned size and loads the weights.
-    pub fn start(plan: &Plan, half: &'a dyn Half, settings: &Settings) -> Result<Self, EngineError> {
+    pub fn start(plan: &Plan, network: &'a dyn Network, settings: &Settings) -> Result<Self, EngineError> {
         let file: Box<dyn Store> = match plan.peaks.disk {
-            0 => Box::new(NullStore::new("spill file", 0)),
-            n => Box::new(SpillFile::create(&settings.spill, n)?),
+            0 => Box::new(NullStore::new(FILE, 0)),
+            bytes => match &settings.spill {
+                Some(folder) => Box::new(SpillFile::create(folder, bytes)?),
+                None => return Err(EngineError::NoSpill { bytes }),
+            },
         };
-        Self::start_with(plan, half, settings, file)
+        Self::start_with(plan, network, settings, file)
     }
 
     /// As `start`, with a store for what the plan puts into the spill file.
     pub fn start_with(
         plan: &Plan,
-        half: &'a dyn Half,
+        network: &'a dyn Network,
         settings: &Settings,
         file: Box<dyn Store>,
     ) -> Result<Self, EngineError> {
@@ -111,20 +116,20 @@ impl<'a> Session<'a> {
         if planned != given {
             return Err(EngineError::Mismatch { planned: given, given: planned });
         }
-        let course = Course::new(&plan.job, &plan.how, settings.dtype, settings.channels);
+        let course = Course::new(&plan.job, &plan.how, settings.dtype);
         let beside = plan.peaks.host.saturating_sub(overhead(&course, plan.peaks.disk));
         let host: Box<dyn Store> = match beside {
-            0 => Box::new(NullStore::new("host", 0)),
+            0 => Box::new(NullStore::new(HOST, 0)),
             n => Box::new(HostStore::new(n)?),
         };
         let fixed = settings.backend.sizing().fixed_bytes();
         let arena = plan.peaks.device.saturating_sub(fixed);
         let device = (settings.open.0)(&settings.backend, arena, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
-        let tails = tails(half, &course, plan.job.start)?;
+        let tails = tails(network, &course, plan.job.start)?;
         let mut session = Session {
             plan: plan.clone(),
-            half,
+            network,
             course,
             ops,
             fixed,
@@ -135,7 +140,7 @@ impl<'a> Session<'a> {
             over: false,
         };
         session.reserve(plan.job.start)?;
-        load(&mut session.ops, half)?;
+        load(&mut session.ops, network)?;
         Ok(session)
     }
 
@@ -146,7 +151,7 @@ impl<'a> Session<'a> {
 
     /// Result frames made so far.
     fn written(&self) -> usize {
-        self.course.made(0, self.seen)
+        self.course.network.made(0, self.seen)
     }
 
     /// Whether the whole clip went through.
@@ -182,30 +187,41 @@ impl<'a> Session<'a> {
             return Err(EngineError::State { reason });
         }
         let Some((frames, left)) = self.course.next(self.seen).filter(|_| !self.over) else { return Ok(()) };
-        let of = self.slice + left;
-        events(Event::SliceStarted { slice: self.slice, of, done: self.seen, frames });
-        let mut live = Live {
-            course: &self.course,
-            half: self.half,
-            source,
-            sink,
-            events,
-            seen: self.seen,
-            written: self.written(),
-            made: 0,
-            input: Vec::new(),
-            part: Vec::new(),
-            result: Made::Nothing,
-        };
+        let (name, of) = (self.network.name(), self.slice + left);
+        events(Event::SliceStarted { network: name, slice: self.slice, of, done: self.seen, frames });
+        let started = Instant::now();
+        let before = self.pictured();
+        let mut live =
+            Live::new(&self.course, self.network, self.work(frames), self.seen, source, sink, events);
         let last = left == 1 && !self.course.open_ended;
         let (frames, last) =
-            self.course.slice(&mut self.ops, self.half, &mut self.states, frames, last, &mut live)?;
+            self.course.slice(&mut self.ops, self.network, &mut self.states, frames, last, &mut live)?;
+        let busy = started.elapsed().saturating_sub(live.waited());
         self.seen += frames;
         self.over = last;
-        let device_peak = self.device_peak();
-        events(Event::SliceDone { slice: self.slice, written: self.written(), device_peak });
+        events(Event::SliceDone {
+            network: name,
+            slice: self.slice,
+            frames: self.pictured() - before,
+            written: self.written(),
+            busy,
+            device_peak: self.device_peak(),
+        });
         self.slice += 1;
         Ok(())
+    }
+
+    /// Frames of the picture that went in or came out.
+    pub(crate) fn pictured(&self) -> usize {
+        self.seen.max(self.written())
+    }
+
+    /// About how many multiply-adds a slice of so many input frames takes.
+    fn work(&self, frames: usize) -> u64 {
+        let work = self.plan.work;
+        let all = u128::from(work.macs.saturating_add(work.attention_macs));
+        let left = self.course.input.t.saturating_sub(self.plan.job.start).max(1);
+        u64::try_from(all * frames as u128 / left as u128).unwrap_or(u64::MAX)
     }
 
     fn device_peak(&self) -> u64 {
@@ -227,14 +243,13 @@ impl<'a> Session<'a> {
         let tile = |t: &Tile| [t.rows.start, t.rows.end, t.columns.start, t.columns.end];
         let mut tiles: Vec<[usize; 4]> = self.course.tiles.iter().map(|t| tile(&t)).collect();
         if let Some(bands) = &self.course.bands {
-            tiles.push([bands.stage, bands.count, bands.halo.map_or(0, |n| n + 1), bands.reduce]);
+            tiles.push([bands.level, bands.count, bands.halo.map_or(0, |n| n + 1), bands.reduce]);
         }
         Belongs {
-            half: job.direction.name().into(),
+            network: job.network.clone(),
             dtype: job.dtype.clone(),
-            collapse: job.collapse,
             numerics: job.numerics.clone(),
-            frame: [job.clip.height(), job.clip.width()],
+            cells: [job.cells.rows, job.cells.columns],
             tiles,
         }
     }
@@ -266,160 +281,4 @@ impl<'a> Session<'a> {
         self.seen = seen;
         Ok(())
     }
-}
-
-/// Frames of one slice between source, device and sink.
-struct Live<'a, 'b> {
-    course: &'a Course,
-    half: &'a dyn Half,
-    source: &'a mut dyn Source,
-    sink: &'a mut dyn Sink,
-    events: &'a mut (dyn FnMut(Event<'_>) + 'b),
-    seen: usize,
-    written: usize,
-    made: usize,
-    input: Vec<f32>,
-    /// A tile of the input.
-    part: Vec<f32>,
-    result: Made,
-}
-
-/// The result of a slice.
-enum Made {
-    Nothing,
-    /// Of a frame that is not cut.
-    Whole(HostTensor),
-    /// Tiles so far.
-    Tiles(Canvas),
-}
-
-impl Traffic for Live<'_, '_> {
-    fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
-        let shape = Shape { t: frames, ..self.course.input };
-        self.input.resize(shape.len(), 0.0);
-        let failed = |source| EngineError::Source { frame: self.seen, source };
-        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
-        let over = got < frames;
-        if over && !(self.course.open_ended && self.course.may_end(self.seen + got)) {
-            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
-        }
-        self.input.truncate(got * shape.len() / frames.max(1));
-        self.made = self.course.made(self.seen, got);
-        Ok((got, last || over))
-    }
-
-    fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError> {
-        let Shape { h, w, c, .. } = self.course.input;
-        let shape = x.shape();
-        if (shape.h, shape.w) == (h, w) {
-            return Ok(ops.upload(&self.input, x.view())?);
-        }
-        let scale = self.course.scale[0];
-        let (top, left) = (tile.rows.start * scale, tile.columns.start * scale);
-        self.part.clear();
-        for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
-            let start = ((t * h + top + y) * w + left) * c;
-            self.part.extend_from_slice(&self.input[start..start + shape.w * c]);
-        }
-        Ok(ops.upload(&self.part, x.view())?)
-    }
-
-    fn take(&mut self, ops: &mut dyn Ops, i: usize, tile: &Tile, y: Tensor) -> Result<(), EngineError> {
-        let mut part = HostTensor::zeros(y.shape());
-        ops.download(y.view(), &mut part.data)?;
-        if part.shape.t != self.made {
-            let (planned, given) = (format!("{} frames", self.made), format!("{}", part.shape));
-            return Err(EngineError::Mismatch { planned, given });
-        }
-        if let Some(t) = first_bad_frame(&part.data, part.shape) {
-            return Err(self.not_finite(ops, t));
-        }
-        let of = self.course.tiles.len();
-        if of == 1 {
-            self.result = Made::Whole(part);
-            return Ok(());
-        }
-        if let Made::Nothing = self.result {
-            let shape = Shape { t: self.made, ..self.course.output };
-            self.result = Made::Tiles(Canvas::new(shape, self.course.scale[1], self.course.ramp));
-        }
-        if let Made::Tiles(canvas) = &mut self.result {
-            canvas.add(tile, &part);
-        }
-        (self.events)(Event::TileDone { tile: i, of });
-        Ok(())
-    }
-
-    fn end(&mut self, _: &mut dyn Ops) -> Result<(), EngineError> {
-        let frames = match std::mem::replace(&mut self.result, Made::Nothing) {
-            Made::Whole(frames) => frames,
-            Made::Tiles(canvas) => canvas.finish(),
-            Made::Nothing => return Ok(()),
-        };
-        self.sink
-            .write(self.written, frames)
-            .map_err(|source| EngineError::Sink { frame: self.written, source })
-    }
-}
-
-impl Live<'_, '_> {
-    /// Who made frame `t` of the result NaN or infinite.
-    fn not_finite(&self, ops: &mut dyn Ops, t: usize) -> EngineError {
-        if let Some(t) = first_bad_frame(&self.input, self.course.input) {
-            return EngineError::BadInput { frame: self.seen + t };
-        }
-        let layer = match ops.first_spoiled() {
-            Ok(Some(layer)) => layer,
-            // No normalisation saw it, so it came behind the last of them.
-            Ok(None) => last_layer(self.half),
-            Err(error) => return error.into(),
-        };
-        let made = self.written + t;
-        let frame = if self.course.scale[1] == 1 { (made * TIME).saturating_sub(TIME - 1) } else { made };
-        EngineError::NotFinite { frame, layer, dtype: self.course.dtype }
-    }
-}
-
-/// The first frame with a value that is NaN or infinite. Asked of every result: with one test per frame it takes a
-/// thousandth of the time that the network takes.
-fn first_bad_frame(values: &[f32], shape: Shape) -> Option<usize> {
-    let frame = shape.h * shape.w * shape.c;
-    values.chunks(frame.max(1)).position(|f| f.iter().fold(false, |bad, v| bad | !v.is_finite()))
-}
-
-fn last_layer(half: &dyn Half) -> String {
-    let mut last = String::new();
-    half.weights(&mut |w| last = w.name().to_owned());
-    last
-}
-
-/// The whole clip. After an error the sink was told to leave nothing behind.
-pub fn run(
-    plan: &Plan,
-    half: &dyn Half,
-    settings: &Settings,
-    source: &mut dyn Source,
-    sink: &mut dyn Sink,
-    events: &mut dyn FnMut(Event<'_>),
-) -> Result<Summary, EngineError> {
-    events(Event::Planned(plan));
-    let mut go = || -> Result<Summary, EngineError> {
-        let mut run = Guarded::start(vec![Lane { half, settings, plan: plan.clone() }], events)?;
-        events(Event::Loaded);
-        while !run.is_done(0) {
-            let step = run.advance(0, source, sink, events).and_then(|()| run.keep(events));
-            if let Err(error) = step {
-                run.recover(error, &mut |frame| source.back_to(frame), events)?;
-            }
-        }
-        let summary = run.summary(0);
-        sink.finish().map_err(|source| EngineError::Sink { frame: summary.frames, source })?;
-        Ok(summary)
-    };
-    let result = go();
-    match &result {
-        Ok(summary) => events(Event::Done(summary)),
-        Err(_) => sink.abort(),
-    }
-    result
 }

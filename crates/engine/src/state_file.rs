@@ -2,19 +2,20 @@
 //! name of its layer.
 //!
 //! ```text
-//! "RMSTATE1", length of the header (u64, little endian), header (JSON), crc32 of the header (u32),
+//! "RMSTATE2", length of the header (u64, little endian), header (JSON), crc32 of the header (u32),
 //! the tails one behind the other, each followed by the crc32 of its bytes (u32)
 //! ```
 
 use std::io::{Read, Write};
 
 use remaster_compute::{Arena, ComputeError, DType, Extent, Ops, Shape, Store, Tensor};
-use remaster_model::vae::State;
+use remaster_model::State;
+use remaster_plan::Description;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
 
-const MAGIC: &[u8; 8] = b"RMSTATE1";
+const MAGIC: &[u8; 8] = b"RMSTATE2";
 
 /// Headers are a few kilobytes; a larger one is not ours.
 const MAX_HEADER: u64 = 1 << 24;
@@ -22,12 +23,11 @@ const MAX_HEADER: u64 = 1 << 24;
 /// What the state belongs to: it continues the same job and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Belongs {
-    pub(crate) half: String,
+    pub(crate) network: Description,
     pub(crate) dtype: String,
-    pub(crate) collapse: bool,
     pub(crate) numerics: String,
-    /// Rows and columns of a frame.
-    pub(crate) frame: [usize; 2],
+    /// Rows and columns of cells.
+    pub(crate) cells: [usize; 2],
     /// Tiles of the frame, and how its bands were cut.
     pub(crate) tiles: Vec<[usize; 4]>,
 }

@@ -1,88 +1,67 @@
-//! A half of a network with everything that is needed to plan a clip and run it.
+//! A network with everything that is needed to plan a clip and run it.
 
-use remaster_compute::{Backend, CancelToken, Shape, Sizing};
-use remaster_model::vae::{Decoder, Encoder, Half, VaeConfig};
-use remaster_model::{Build, Params, Scope};
-use remaster_plan::{Candidate, Clip, Cost, Direction, Job, Plan, VERSION};
+use remaster_compute::{Backend, CancelToken, DType, Shape, Sizing};
+use remaster_model::Network;
+use remaster_plan::{Candidate, Cells, Cost, Description, INPUT, Job, Plan, VERSION};
 
 use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Lane;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::measure::{Caps, Planner, measure};
-use crate::session::{Open, Session, Settings, run};
+use crate::measure::{Caps, measure};
+use crate::planner::Planner;
+use crate::run::{Road, run};
+use crate::session::{Open, Session, Settings};
 
-/// One clip to take through one half.
+/// One clip to take through one network.
 pub struct Task {
     /// The network.
-    pub half: Box<dyn Half>,
+    pub network: Box<dyn Network>,
     /// What is to be done.
     pub job: Job,
     /// Where.
     pub settings: Settings,
 }
 
-impl Task {
-    /// Builds the half out of `params`. The spill file would go to the system's folder for such files.
-    pub fn new(
-        config: &VaeConfig,
-        params: &mut dyn Params,
-        direction: Direction,
-        clip: Clip,
-        backend: Backend,
-        build: Build,
-    ) -> Self {
-        let mut scope = Scope::root(params, build);
-        let (half, channels): (Box<dyn Half>, _) = match direction {
-            Direction::Encode => (
-                Box::new(Encoder::new(config, &mut scope.at("encoder"))),
-                [config.colours, 2 * config.latent],
-            ),
-            Direction::Decode => {
-                (Box::new(Decoder::new(config, &mut scope.at("decoder"))), [config.latent, config.colours])
-            }
-        };
-        Self::with(half, channels, direction, clip, backend, build)
+/// A network in the words of a plan.
+fn describe(network: &dyn Network) -> Description {
+    Description {
+        name: network.name().into(),
+        variant: network.variant().into(),
+        channels: network.channels(),
+        scale: network.scale(),
+        step: network.step(),
+        levels: network.levels().map_or(0, |levels| levels.count()),
     }
+}
 
-    /// Around any half.
-    pub fn with(
-        half: Box<dyn Half>,
-        channels: [usize; 2],
-        direction: Direction,
-        clip: Clip,
-        backend: Backend,
-        build: Build,
-    ) -> Self {
+impl Task {
+    /// A clip of `cells` through a network whose weights and activations are `dtype`. There is no folder for a spill
+    /// file.
+    pub fn new(network: Box<dyn Network>, cells: Cells, backend: Backend, dtype: DType) -> Self {
         let job = Job {
-            direction,
-            clip,
+            network: describe(network.as_ref()),
+            cells,
             start: 0,
             open_ended: false,
-            dtype: build.dtype.name().into(),
-            collapse: build.collapse,
+            dtype: dtype.name().into(),
             numerics: backend.numerics(),
         };
         let settings = Settings {
             backend,
-            dtype: build.dtype,
-            channels,
-            spill: std::env::temp_dir(),
+            dtype,
+            spill: None,
             cancel: CancelToken::default(),
             recovery: None,
             open: Open::default(),
         };
-        Task { half, job, settings }
+        Task { network, job, settings }
     }
 
-    /// What goes in: frames, or latents for a decoder.
+    /// What goes in.
     pub fn input(&self) -> Shape {
-        let (clip, c) = (self.job.clip, self.settings.channels[0]);
-        let (t, h, w) = clip.latent();
-        match self.job.direction {
-            Direction::Encode => Shape::new(clip.frames(), clip.height(), clip.width(), c),
-            Direction::Decode => Shape::new(t, h, w, c),
-        }
+        let [t, h, w, c] = self.job.network.shape(INPUT, self.job.cells);
+        Shape::new(t, h, w, c)
     }
 
     /// Makes plans for the backend of this task.
@@ -93,8 +72,7 @@ impl Task {
 
     /// Makes plans for a device of other sizes.
     pub fn planner_for<'a>(&'a self, sizing: impl Fn() -> Box<dyn Sizing> + 'a) -> Planner<'a> {
-        let Settings { channels, dtype, .. } = self.settings;
-        Planner::new(self.half.as_ref(), channels, dtype, sizing, self.job.clone())
+        Planner::new(self.network.as_ref(), self.settings.dtype, sizing, self.job.clone())
     }
 
     /// A plan that does exactly this, whatever it takes.
@@ -105,20 +83,19 @@ impl Task {
 
     /// Runs a plan on a meter that refuses to pass the plan's peaks.
     pub fn replay(&self, plan: &Plan, sizing: Box<dyn Sizing>) -> Result<(), EngineError> {
-        let Settings { dtype, channels, .. } = self.settings;
-        let course = Course::new(&self.job, &plan.how, dtype, channels);
+        let course = Course::new(&self.job, &plan.how, self.settings.dtype);
         let caps = Caps::of(&plan.peaks, &course);
-        measure(self.half.as_ref(), &course, sizing, &self.job, &plan.how, caps).map(|_| ())
+        measure(self.network.as_ref(), &course, sizing, &self.job, &plan.how, caps).map(|_| ())
     }
 
     /// Opens the device.
     pub fn start(&self, plan: &Plan) -> Result<Session<'_>, EngineError> {
-        Session::start(plan, self.half.as_ref(), &self.settings)
+        Session::start(plan, self.network.as_ref(), &self.settings)
     }
 
     /// For a run that goes on when the device fails.
     pub fn lane(&self, plan: &Plan) -> Lane<'_> {
-        Lane { half: self.half.as_ref(), settings: &self.settings, plan: plan.clone() }
+        Lane { network: self.network.as_ref(), settings: &self.settings, plan: plan.clone() }
     }
 
     /// Runs the whole clip.
@@ -129,6 +106,7 @@ impl Task {
         sink: &mut dyn Sink,
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, EngineError> {
-        run(plan, self.half.as_ref(), &self.settings, source, sink, events)
+        let summaries = run(vec![self.lane(plan)], Road { source, links: Vec::new(), sink }, events)?;
+        Ok(summaries.first().copied().unwrap_or_default())
     }
 }

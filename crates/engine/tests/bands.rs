@@ -5,8 +5,9 @@ mod common;
 
 use common::{Bench, WHOLE, build, direction};
 use remaster_compute::{Backend, DType, HostTensor};
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Bands, Candidate, Clip, Direction, Mode, Rule};
+use remaster_plan::{Bands, Candidate, Clip, Mode, Tiers};
 use remaster_testkit::Rng;
 
 fn psnr(a: &HostTensor, b: &HostTensor) -> f64 {
@@ -24,11 +25,11 @@ fn bands_with_exact_statistics_are_the_whole_frame_to_the_bit() {
         let build = build(DType::F32, !rng.one_in(4));
         let bench = Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(2), build);
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
-        let bands = Bands { stage: 1 + rng.below(3), count: 1 + rng.below(6), halo: None, reduce: 1 };
+        let bands = Bands { level: 1 + rng.below(3), count: 1 + rng.below(6), halo: None, reduce: 1 };
         let how = Candidate {
             mode: Mode::SharedStats(bands),
             slice: 4 * rng.below(3),
-            state: if rng.one_in(2) { Rule::file(0) } else { Rule::DEVICE },
+            state: if rng.one_in(2) { Tiers::file(0) } else { Tiers::DEVICE },
             stream_weights: rng.one_in(2),
             ..WHOLE
         };
@@ -49,7 +50,7 @@ fn estimated_statistics_are_close_and_the_halo_that_reaches_is_enough() {
             Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(2), build(DType::F32, true));
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let run = |halo, reduce| {
-            let bands = Bands { stage: 2, count: 4, halo, reduce };
+            let bands = Bands { level: 2, count: 4, halo, reduce };
             let how = Candidate { mode: Mode::SharedStats(bands), ..WHOLE };
             bench.run(&bench.plan(how)).unwrap().0
         };

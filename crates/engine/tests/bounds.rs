@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Planner, Task, device_sizing};
 use remaster_model::Build;
-use remaster_model::vae::{NullVae, VaeConfig};
-use remaster_plan::{Budget, Clip, Direction, Peaks, PlanError, Tiling, Wish, WishedMode};
+use remaster_model::NullVae;
+use remaster_model::vae::Direction;
+use remaster_model::vae::VaeConfig;
+use remaster_plan::{Budget, Clip, Peaks, PlanError, Tiling, Wish, WishedMode};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::{Counting, measured};
 use remaster_weights::FormulaParams;
@@ -35,11 +37,11 @@ fn cases(default: usize) -> usize {
 
 fn task(identity: bool, direction: Direction, clip: Clip) -> Task {
     let backend = Backend::cpu_with(1);
-    let half = if direction == Direction::Encode { NullVae::Encoder } else { NullVae::Decoder };
-    match identity {
-        true => Task::with(Box::new(half), half.channels(), direction, clip, backend, BUILD),
-        false => Task::new(&VaeConfig::full(), &mut FormulaParams, direction, clip, backend, BUILD),
-    }
+    let network = match identity {
+        true => Box::new(NullVae::from(direction)),
+        false => direction.network(&VaeConfig::full(), &mut FormulaParams, BUILD),
+    };
+    Task::new(network, clip.cells(), backend, BUILD.dtype)
 }
 
 /// A number of any size, small ones as often as large ones.
@@ -59,7 +61,7 @@ fn wish(rng: &mut Rng, wild: bool) -> Result<Wish, PlanError> {
         2 => Some(WishedMode::SharedStats),
         3 => {
             let (tile, overlap) = (size(rng), if rng.one_in(2) { 0 } else { size(rng) });
-            Some(WishedMode::Blend(Tiling::new([tile; 2], [overlap; 2])?))
+            Some(WishedMode::Blend(Tiling::new([tile; 2], [overlap; 2], 8)?))
         }
         _ => None,
     };
@@ -201,7 +203,8 @@ fn large_frames_are_refused_in_two_seconds() {
             let started = Instant::now();
             let before = busy(started);
             let (result, held) = measured(|| {
-                Planner::both(&mut encoder.planner(), &mut decoder.planner(), &budget, &Wish::default())
+                let planners: &mut [&mut Planner<'_>] = &mut [&mut encoder.planner(), &mut decoder.planner()];
+                Planner::together(&mut [planners], &budget, &Wish::default())
             });
             let took = busy(started) - before;
             println!("{height} x {width}, identity {identity}: refused in {took:?}, {held} bytes");

@@ -6,8 +6,9 @@ mod common;
 use common::{Bench, WHOLE, build, clip, direction, way};
 use remaster_compute::{Backend, CpuPath, DType, HostTensor};
 use remaster_engine::Summary;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction, Mode, Plan, Rule};
+use remaster_plan::{Candidate, Clip, Mode, Plan, Tiers};
 use remaster_testkit::Rng;
 
 /// To the bit, also for numbers that compare equal.
@@ -69,8 +70,8 @@ fn the_full_network_in_stripes_spilled_and_streamed_gives_the_bits_of_the_whole_
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let how = Candidate {
             mode: Mode::Exact { stripes: 4 },
-            activations: Rule::file(0),
-            state: Rule::file(0),
+            activations: Tiers::file(0),
+            state: Tiers::file(0),
             stream_weights: true,
             ..WHOLE
         };
@@ -95,18 +96,18 @@ fn the_full_network_in_five_plans() {
         let ways = [
             Candidate { slice: 4, ..WHOLE },
             Candidate { stream_weights: true, ..WHOLE },
-            Candidate { mode: Mode::Exact { stripes: 3 }, slice: 4, state: Rule::file(0), ..WHOLE },
+            Candidate { mode: Mode::Exact { stripes: 3 }, slice: 4, state: Tiers::file(0), ..WHOLE },
             Candidate {
                 mode: Mode::Exact { stripes: 7 },
                 slice: 4,
-                state: Rule::host(0),
-                activations: Rule::file(8 << 20),
+                state: Tiers::host(0),
+                activations: Tiers::file(8 << 20),
                 ..WHOLE
             },
             Candidate {
                 mode: Mode::Exact { stripes: 13 },
                 slice: 8,
-                activations: Rule::host(0),
+                activations: Tiers::host(0),
                 stream_weights: true,
                 ..WHOLE
             },
@@ -132,8 +133,8 @@ fn state_saved_under_one_plan_goes_on_under_another() {
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let first = bench.plan(Candidate { slice: 4, ..way(&mut rng) });
 
-        let mut source = remaster_engine::Memory::source(bench.clip.clone());
-        let mut sink = remaster_engine::Memory::sink();
+        let mut source = remaster_engine::MemoryClip::source(bench.clip.clone());
+        let mut sink = remaster_engine::MemoryClip::sink();
         let mut saved = Vec::new();
         let mut session = bench.task.start(&first).unwrap();
         session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();

@@ -5,11 +5,12 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Bench, Broken, WHOLE, build, way};
+use common::{Bench, Broken, WHOLE, build, run, way};
 use remaster_compute::{Backend, CancelToken, ComputeError, DType};
-use remaster_engine::{EngineError, Memory, Session, Settings, SpillFile, run};
+use remaster_engine::{EngineError, MemoryClip, Session, Settings, SpillFile};
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction, Mode, Rule};
+use remaster_plan::{Candidate, Clip, Mode, Tiers};
 use remaster_testkit::Rng;
 
 fn bench(frames: usize) -> Bench {
@@ -20,8 +21,8 @@ fn bench(frames: usize) -> Bench {
 const SPILLED: Candidate = Candidate {
     mode: Mode::Exact { stripes: 5 },
     slice: 4,
-    activations: Rule::file(0),
-    state: Rule::file(0),
+    activations: Tiers::file(0),
+    state: Tiers::file(0),
     ..WHOLE
 };
 
@@ -33,17 +34,20 @@ fn fifty_random_cancels_end_within_a_second_and_leave_nothing() {
     for i in 0..50 {
         let plan = bench.plan(Candidate { slice: 4, ..way(&mut rng) });
         let cancel = CancelToken::default();
-        let settings =
-            Settings { cancel: cancel.clone(), spill: folder.path().into(), ..bench.task.settings.clone() };
+        let settings = Settings {
+            cancel: cancel.clone(),
+            spill: Some(folder.path().into()),
+            ..bench.task.settings.clone()
+        };
         let delay = Duration::from_millis(rng.below(300) as u64);
         let canceller = std::thread::spawn(move || {
             std::thread::sleep(delay);
             cancel.cancel();
             Instant::now()
         });
-        let mut sink = Memory::sink();
-        let mut source = Memory::source(bench.clip.clone());
-        let result = run(&plan, bench.task.half.as_ref(), &settings, &mut source, &mut sink, &mut |_| ());
+        let mut sink = MemoryClip::sink();
+        let mut source = MemoryClip::source(bench.clip.clone());
+        let result = run(&plan, bench.task.network.as_ref(), &settings, &mut source, &mut sink, &mut |_| ());
         let ended = Instant::now();
         let asked = canceller.join().unwrap();
         match result {
@@ -56,7 +60,7 @@ fn fifty_random_cancels_end_within_a_second_and_leave_nothing() {
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let mut loaded = 0;
-        bench.task.half.weights(&mut |w| loaded += usize::from(w.is_resident()));
+        bench.task.network.weights(&mut |w| loaded += usize::from(w.is_resident()));
         assert_eq!(loaded, 0, "run {i} left weights in its arena");
     }
 }
@@ -65,24 +69,25 @@ fn fifty_random_cancels_end_within_a_second_and_leave_nothing() {
 fn a_source_that_ends_or_breaks_and_a_sink_that_fails_are_typed_errors() {
     let bench = bench(17);
     let plan = bench.plan(SPILLED);
-    let half = bench.task.half.as_ref();
+    let half = bench.task.network.as_ref();
     let mut clip = bench.clip.clone();
     clip.shape.t -= 1;
     clip.data.truncate(clip.shape.len());
-    let mut sink = Memory::sink();
-    let result = run(&plan, half, &bench.task.settings, &mut Memory::source(clip), &mut sink, &mut |_| ());
+    let mut sink = MemoryClip::sink();
+    let result =
+        run(&plan, half, &bench.task.settings, &mut MemoryClip::source(clip), &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Short { got: 4, expected: 5 })), "{result:?}");
     assert_eq!(sink.clip.data.len(), 0);
 
     for after in 0..3 {
-        let mut source = Broken { inner: Memory::source(bench.clip.clone()), after };
-        let mut sink = Memory::sink();
+        let mut source = Broken { inner: MemoryClip::source(bench.clip.clone()), after };
+        let mut sink = MemoryClip::sink();
         let result = run(&plan, half, &bench.task.settings, &mut source, &mut sink, &mut |_| ());
         assert!(matches!(result, Err(EngineError::Source { .. })), "{result:?}");
         assert_eq!(sink.clip.data.len(), 0);
 
-        let mut source = Memory::source(bench.clip.clone());
-        let mut sink = Broken { inner: Memory::sink(), after };
+        let mut source = MemoryClip::source(bench.clip.clone());
+        let mut sink = Broken { inner: MemoryClip::sink(), after };
         let result = run(&plan, half, &bench.task.settings, &mut source, &mut sink, &mut |_| ());
         assert!(matches!(result, Err(EngineError::Sink { .. })), "{result:?}");
         assert_eq!(sink.inner.clip.data.len(), 0);
@@ -93,11 +98,11 @@ fn a_source_that_ends_or_breaks_and_a_sink_that_fails_are_typed_errors() {
 fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let bench = bench(17);
     let plan = bench.plan(SPILLED);
-    let half = bench.task.half.as_ref();
+    let half = bench.task.network.as_ref();
     let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
     let file = Box::new(SpillFile::over(full, plan.peaks.disk).unwrap());
     let mut session = Session::start_with(&plan, half, &bench.task.settings, file).unwrap();
-    let (mut source, mut sink) = (Memory::source(bench.clip.clone()), Memory::sink());
+    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Compute(ComputeError::Store { .. }))), "{result:?}");
     drop(session);
@@ -105,7 +110,7 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let inner = tempfile::tempfile().unwrap();
     let file = Box::new(SpillFile::over(inner.try_clone().unwrap(), plan.peaks.disk).unwrap());
     let mut session = Session::start_with(&plan, half, &bench.task.settings, file).unwrap();
-    let mut source = Memory::source(bench.clip.clone());
+    let mut source = MemoryClip::source(bench.clip.clone());
     session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();
     let bytes = inner.metadata().unwrap().len();
     for at in (0..bytes).step_by(4096) {
@@ -114,7 +119,7 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Compute(ComputeError::Corrupt { .. }))), "{result:?}");
 
-    let settings = Settings { spill: "/nowhere".into(), ..bench.task.settings.clone() };
+    let settings = Settings { spill: Some("/nowhere".into()), ..bench.task.settings.clone() };
     let result = Session::start(&plan, half, &settings).map(|_| ());
     assert!(matches!(result, Err(EngineError::Spill { .. })), "{result:?}");
 }
@@ -123,7 +128,7 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
 fn a_plan_for_something_else_is_refused() {
     let mut bench = bench(9);
     let plan = bench.plan(WHOLE);
-    let half = bench.task.half.as_ref();
+    let half = bench.task.network.as_ref();
     let refused = |plan: &remaster_plan::Plan, settings: &Settings| {
         let result = Session::start(plan, half, settings).map(|_| ());
         assert!(matches!(result, Err(EngineError::Mismatch { .. })), "{result:?}");
@@ -136,7 +141,7 @@ fn a_plan_for_something_else_is_refused() {
     bench.task.job.start = 2;
     let plan = bench.plan(WHOLE);
     let mut session = bench.task.start(&plan).unwrap();
-    let (mut source, mut sink) = (Memory::source(bench.clip.clone()), Memory::sink());
+    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::State { .. })), "{result:?}");
 }

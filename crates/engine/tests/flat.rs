@@ -6,8 +6,9 @@ use std::process::Command;
 use remaster_compute::{Backend, DType, HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError, Task};
 use remaster_model::Build;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction};
+use remaster_plan::{Candidate, Clip};
 use remaster_weights::{FormulaParams, fill_uniform};
 
 /// Says in a process of its own how many frames to run.
@@ -37,7 +38,12 @@ fn run(frames: usize) {
         let clip = Clip::new(frames, 128, 128).unwrap();
         let build = Build { dtype: DType::F32, collapse: true };
         let backend = Backend::cpu_with(2);
-        let task = Task::new(&VaeConfig::tiny(), &mut FormulaParams, direction, clip, backend, build);
+        let task = Task::new(
+            direction.network(&VaeConfig::tiny(), &mut FormulaParams, build),
+            clip.cells(),
+            backend,
+            build.dtype,
+        );
         let plan = task.exactly(Candidate { slice: 4, ..Candidate::WHOLE }).unwrap();
         let mut sink = Count(0);
         task.run(&plan, &mut Noise, &mut sink, &mut |_| ()).unwrap();

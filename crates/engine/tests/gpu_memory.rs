@@ -9,9 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use common::{WHOLE, build};
 use remaster_compute::gpu::{Choices, Gpu, GpuDevice, GpuSizing};
 use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape, Sizing};
-use remaster_engine::{Memory, Task};
-use remaster_model::vae::{NullVae, VaeConfig};
-use remaster_plan::{Candidate, Clip, Direction};
+use remaster_engine::{MemoryClip, Task};
+use remaster_model::NullVae;
+use remaster_model::vae::Direction;
+use remaster_model::vae::VaeConfig;
+use remaster_plan::{Candidate, Clip};
 use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::FormulaParams;
 
@@ -78,7 +80,8 @@ fn keeps_its_promise(device: GpuDevice, task: &Task, least: u64) {
     let planned = plan.peaks.device;
     assert!(planned >= least, "{planned} bytes are no test");
     for compiled in [false, true] {
-        let (mut source, mut sink) = (Memory::source(HostTensor::zeros(task.input())), Memory::sink());
+        let (mut source, mut sink) =
+            (MemoryClip::source(HostTensor::zeros(task.input())), MemoryClip::sink());
         let before = Counted::now(&watch);
         let mut most = before;
         task.run(&plan, &mut source, &mut sink, &mut |_| most = most.most(Counted::now(&watch))).unwrap();
@@ -105,7 +108,7 @@ fn a_run_of_more_than_300_mib_takes_at_most_a_tenth_more() {
     // Frames that are only moved: a software device would compute on so many for an hour.
     let (clip, which) = (Clip::new(9, 1440, 2560).unwrap(), NullVae::Encoder);
     let (backend, build) = (Backend::Gpu(device), build(DType::F32, true));
-    let task = Task::with(Box::new(which), which.channels(), Direction::Encode, clip, backend, build);
+    let task = Task::new(Box::new(which), clip.cells(), backend, build.dtype);
     keeps_its_promise(device, &task, 300 << 20);
 }
 
@@ -115,7 +118,12 @@ fn a_small_run_takes_at_most_a_tenth_more() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (config, clip) = (VaeConfig::tiny(), Clip::new(5, 40, 48).unwrap());
     let (backend, build) = (Backend::Gpu(device), build(DType::F32, true));
-    let task = Task::new(&config, &mut FormulaParams, Direction::Decode, clip, backend, build);
+    let task = Task::new(
+        Direction::Decode.network(&config, &mut FormulaParams, build),
+        clip.cells(),
+        backend,
+        build.dtype,
+    );
     keeps_its_promise(device, &task, 0);
 }
 

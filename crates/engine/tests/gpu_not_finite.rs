@@ -7,7 +7,8 @@ use common::WHOLE;
 use common::spoiled::{Spoil, bench};
 use remaster_compute::{Backend, DType};
 use remaster_engine::EngineError;
-use remaster_plan::{Candidate, Direction, Mode};
+use remaster_model::vae::Direction;
+use remaster_plan::{Candidate, Mode};
 use remaster_testkit::{NO_GPU, not_run};
 
 #[test]

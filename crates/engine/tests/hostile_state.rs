@@ -5,9 +5,10 @@ mod common;
 
 use common::{Bench, WHOLE, build};
 use remaster_compute::{Backend, DType};
-use remaster_engine::Memory;
+use remaster_engine::MemoryClip;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction};
+use remaster_plan::{Candidate, Clip};
 use remaster_testkit::hostile::{Counting, attack};
 
 #[global_allocator]
@@ -38,7 +39,7 @@ fn no_state_panics_or_takes_memory_that_its_file_does_not_have() {
         build(DType::F32, true),
     );
     let how = Candidate { slice: 4, ..WHOLE };
-    let (mut source, mut sink) = (Memory::source(bench.clip.clone()), Memory::sink());
+    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
     let mut good = Vec::new();
     let mut session = bench.task.start(&bench.plan(how)).unwrap();
     session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();

@@ -7,15 +7,16 @@ use common::spoiled::{Spoil, bench};
 use common::{WHOLE, build};
 use remaster_compute::{Backend, CpuPath, DType};
 use remaster_engine::EngineError;
-use remaster_plan::{Bands, Candidate, Direction, Mode, Rule, Tiling};
+use remaster_model::vae::Direction;
+use remaster_plan::{Bands, Candidate, Mode, Tiers, Tiling};
 
 /// One of each mode.
 fn ways() -> [Candidate; 4] {
     let blend = Mode::Blend(Tiling { tile: [32, 32], overlap: [16, 16] });
-    let shared = Mode::SharedStats(Bands { stage: 2, count: 2, halo: None, reduce: 1 });
+    let shared = Mode::SharedStats(Bands { level: 2, count: 2, halo: None, reduce: 1 });
     [
         WHOLE,
-        Candidate { mode: Mode::Exact { stripes: 3 }, slice: 4, state: Rule::file(0), ..WHOLE },
+        Candidate { mode: Mode::Exact { stripes: 3 }, slice: 4, state: Tiers::file(0), ..WHOLE },
         Candidate { mode: blend, slice: 4, ..WHOLE },
         Candidate { mode: shared, ..WHOLE },
     ]

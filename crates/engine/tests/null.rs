@@ -5,18 +5,16 @@ mod common;
 
 use common::{clip, way};
 use remaster_compute::{Backend, DType, HostTensor};
-use remaster_engine::{Event, Memory, Task};
-use remaster_model::Build;
-use remaster_model::vae::NullVae;
-use remaster_plan::{Candidate, Direction, Mode, Tiling};
+use remaster_engine::{Event, MemoryClip, Task};
+use remaster_model::NullVae;
+use remaster_plan::{Candidate, Mode, Tiling};
 use remaster_testkit::Rng;
 
 fn through(which: NullVae, clip: remaster_plan::Clip, how: Candidate, input: HostTensor) -> HostTensor {
-    let direction = if which == NullVae::Encoder { Direction::Encode } else { Direction::Decode };
-    let build = Build { dtype: DType::F32, collapse: true };
-    let task = Task::with(Box::new(which), which.channels(), direction, clip, Backend::cpu_with(1), build);
+    let mut task = Task::new(Box::new(which), clip.cells(), Backend::cpu_with(1), DType::F32);
+    task.settings.spill = Some(std::env::temp_dir());
     let plan = task.exactly(how).unwrap();
-    let (mut source, mut sink) = (Memory::source(input), Memory::sink());
+    let (mut source, mut sink) = (MemoryClip::source(input), MemoryClip::sink());
     let mut told = Vec::new();
     let summary = task
         .run(&plan, &mut source, &mut sink, &mut |event| {
@@ -24,8 +22,10 @@ fn through(which: NullVae, clip: remaster_plan::Clip, how: Candidate, input: Hos
                 Event::Planned(_) => "planned",
                 Event::Loaded => "loaded",
                 Event::SliceStarted { .. } => "slice",
+                Event::Working { .. } => "working",
                 Event::TileDone { .. } => "tile",
                 Event::SliceDone { .. } => "done",
+                Event::Finishing => "finishing",
                 Event::Warning(_) => "warning",
                 Event::Done(_) => "end",
             });
@@ -54,7 +54,7 @@ fn frames_come_back_as_they_went_however_the_work_is_cut() {
             true => {
                 let tile = 8 * (1 + rng.below(6));
                 let overlap = if tile == 8 || rng.one_in(4) { 0 } else { rng.between(8, tile - 1) };
-                let tiling = Tiling::new([tile; 2], [overlap; 2]).unwrap();
+                let tiling = Tiling::new([tile; 2], [overlap; 2], 8).unwrap();
                 Candidate { mode: Mode::Blend(tiling), ..way(rng) }
             }
             false => way(rng),

@@ -8,10 +8,11 @@ use std::time::Duration;
 use common::{Bench, WHOLE, build, direction};
 use remaster_compute::{Backend, ComputeError, DType, HostTensor, Shape};
 use remaster_engine::{
-    EngineError, Event, Memory, Open, Pace, Recovery, Sink, SinkError, Source, SourceError, Summary,
+    EngineError, Event, MemoryClip, Open, Pace, Recovery, Sink, SinkError, Source, SourceError, Summary,
 };
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Bands, Budget, Candidate, Clip, Direction, Mode, Plan, Rule, Tiling, Wish};
+use remaster_plan::{Bands, Budget, Candidate, Clip, Mode, Plan, Tiers, Tiling, Wish};
 use remaster_testkit::{Faults, Rng};
 
 const PLENTY: Budget = Budget::Apart { vram: 1 << 40, ram: 1 << 40, disk: 1 << 40 };
@@ -28,7 +29,7 @@ fn same(a: &HostTensor, b: &HostTensor) -> bool {
 }
 
 /// Takes every frame once, in order.
-struct Strict(Memory);
+struct Strict(MemoryClip);
 
 impl Sink for Strict {
     fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), SinkError> {
@@ -42,7 +43,7 @@ impl Sink for Strict {
 }
 
 /// Can be read once.
-struct Pipe(Memory);
+struct Pipe(MemoryClip);
 
 impl Source for Pipe {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
@@ -71,7 +72,7 @@ impl Disturbed {
     }
 
     fn run(&mut self, plan: &Plan, recovery: Option<Recovery>, faults: Faults) -> Outcome {
-        let source = &mut Memory::source(self.bench.clip.clone());
+        let source = &mut MemoryClip::source(self.bench.clip.clone());
         self.run_from(source, plan, recovery, faults)
     }
 
@@ -86,17 +87,17 @@ impl Disturbed {
         let settings = &mut self.bench.task.settings;
         settings.open = Open::with(move |backend, cap, cancel| faults.open(backend, cap, cancel));
         settings.recovery = recovery;
-        settings.spill = self.folder.path().into();
-        let mut sink = Strict(Memory::sink());
+        settings.spill = Some(self.folder.path().into());
+        let mut sink = Strict(MemoryClip::sink());
         let (mut plans, mut warnings) = (Vec::new(), Vec::new());
         let result = self.bench.task.run(plan, source, &mut sink, &mut |event| match event {
             Event::Planned(plan) => plans.push(plan.clone()),
-            Event::Warning(text) => warnings.push(text),
+            Event::Warning(text) => warnings.push(text.to_owned()),
             _ => {}
         });
         assert_eq!(std::fs::read_dir(self.folder.path()).unwrap().count(), 0, "a file was left behind");
         let mut loaded = 0;
-        self.bench.task.half.weights(&mut |w| loaded += usize::from(w.is_resident()));
+        self.bench.task.network.weights(&mut |w| loaded += usize::from(w.is_resident()));
         assert_eq!(loaded, 0, "weights were left in their arena");
         Outcome { result, made: sink.0.clip, plans, warnings }
     }
@@ -227,12 +228,12 @@ fn a_device_without_room_is_planned_anew_once() {
 #[test]
 fn tiles_and_bands_stay_as_they_were() {
     let clip = Clip::new(21, 64, 48).unwrap();
-    let tiling = Tiling::new([32, 32], [8, 8]).unwrap();
-    let bands = Bands { stage: 2, count: 3, halo: None, reduce: 2 };
+    let tiling = Tiling::new([32, 32], [8, 8], 8).unwrap();
+    let bands = Bands { level: 2, count: 3, halo: None, reduce: 2 };
     for mode in [Mode::Blend(tiling), Mode::SharedStats(bands)] {
         let build = build(DType::F32, true);
         let bench = Bench::new(&NARROW, Direction::Decode, clip, Backend::cpu_with(2), build);
-        let plan = bench.plan(Candidate { mode, slice: 8, state: Rule::DEVICE, ..WHOLE });
+        let plan = bench.plan(Candidate { mode, slice: 8, state: Tiers::DEVICE, ..WHOLE });
         let mut run = Disturbed::new(bench);
         let whole = run.run(&plan, None, Faults::default());
         whole.result.unwrap();
@@ -260,7 +261,7 @@ fn what_cannot_be_read_twice_or_saved_is_said() {
     let whole = run.run(&plan, None, Faults::default());
     let calls = run.faults.calls();
 
-    let pipe = &mut Pipe(Memory::source(run.bench.clip.clone()));
+    let pipe = &mut Pipe(MemoryClip::source(run.bench.clip.clone()));
     let keep = Recovery { budget: PLENTY, pace: ALWAYS };
     let cut = run.run_from(pipe, &plan, Some(keep), lost(vec![calls / 2]));
     let error = cut.result.unwrap_err();
@@ -276,15 +277,16 @@ fn what_cannot_be_read_twice_or_saved_is_said() {
 
     // No disk can be used: the run goes on and says so once.
     let settings = &mut run.bench.task.settings;
-    (settings.spill, settings.recovery, settings.open) = ("/nowhere".into(), Some(keep), Open::default());
-    let (mut source, mut sink) = (Memory::source(run.bench.clip.clone()), Strict(Memory::sink()));
+    (settings.spill, settings.recovery, settings.open) =
+        (Some("/nowhere".into()), Some(keep), Open::default());
+    let (mut source, mut sink) = (MemoryClip::source(run.bench.clip.clone()), Strict(MemoryClip::sink()));
     let mut warnings = Vec::new();
     let told = &mut |event: Event<'_>| {
         if let Event::Warning(text) = event {
-            warnings.push(text)
+            warnings.push(text.to_owned())
         }
     };
     run.bench.task.run(&plan, &mut source, &mut sink, told).unwrap();
     assert!(same(&sink.0.clip, &whole.made));
-    assert!(warnings.len() == 1 && warnings[0].contains("not saved any more"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].contains("no longer saved"), "{warnings:?}");
 }

@@ -3,7 +3,13 @@
 //! A layer holds weights and nothing else; causal state is a value the caller owns and passes in. There
 //! are no files, no tiles, no devices and no progress here: only the network.
 
+mod network;
+mod null;
 mod params;
+mod state;
 pub mod vae;
 
+pub use network::{Levels, Module, Network, Pass, load, unload};
+pub use null::NullVae;
 pub use params::{Build, Param, Params, Scope, tensors_of};
+pub use state::{State, Tail};

@@ -3,12 +3,13 @@
 
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{Backend, DType, Ops, Shape};
-use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, load};
+use remaster_model::vae::{Decoder, Encoder, VaeConfig};
 use remaster_model::{Build, Scope};
+use remaster_model::{Network, Pass, State, load};
 use remaster_weights::FormulaParams;
 
 /// Counts of the second slice of a clip, and state bytes behind it.
-fn steady(half: &dyn Half, first: Shape, second: Shape) -> (Counts, u64) {
+fn steady(half: &dyn Network, first: Shape, second: Shape) -> (Counts, u64) {
     let mut meter = Meter::endless(Backend::cpu_with(2).sizing());
     load(&mut meter, half).unwrap();
     let mut state = State::new();

@@ -3,13 +3,14 @@
 
 use remaster_compute::meter::Meter;
 use remaster_compute::{Backend, CancelToken, CpuPath, DType, HostTensor, Ops, Shape};
-use remaster_model::vae::{Decoder, Encoder, Half, Pass, State, VaeConfig, load};
+use remaster_model::vae::{Decoder, Encoder, VaeConfig};
 use remaster_model::{Build, Scope};
-use remaster_plan::slices;
+use remaster_model::{Network, Pass, State, load};
+use remaster_plan::slices::Lengths;
 use remaster_testkit::{Rng, dry_run, run_clip};
 use remaster_weights::FormulaParams;
 
-fn half(which: &str, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Half> {
+fn half(which: &str, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Network> {
     let mut params = FormulaParams;
     let mut scope = Scope::root(&mut params, build);
     match which {
@@ -22,7 +23,7 @@ fn noise(seed: u64, shape: Shape) -> HostTensor {
     HostTensor { shape, data: Rng::new(seed).values(shape.len()) }
 }
 
-fn run(half: &dyn Half, backend: Backend, dtype: DType, clip: &HostTensor, lengths: &[usize]) -> Vec<u32> {
+fn run(half: &dyn Network, backend: Backend, dtype: DType, clip: &HostTensor, lengths: &[usize]) -> Vec<u32> {
     let mut ops = backend.open(2 << 30, CancelToken::default()).unwrap();
     load(ops.as_mut(), half).unwrap();
     let out = run_clip(ops.as_mut(), half, dtype, clip, lengths).unwrap();
@@ -44,12 +45,12 @@ fn sliced_equals_unsliced_to_the_bit_in_the_small_network() {
             let whole = run(encoder.as_ref(), backend, dtype, &x, &[t]);
             let back = run(decoder.as_ref(), backend, dtype, &z, &[z.shape.t]);
             for length in [4, 8, 12] {
-                let cut = slices::frames(t, length).unwrap().iter().collect::<Vec<_>>();
+                let cut = Lengths::new(t, length).iter().collect::<Vec<_>>();
                 assert!(
                     run(encoder.as_ref(), backend, dtype, &x, &cut) == whole,
                     "encoder {dtype} {t} by {length}"
                 );
-                let cut = slices::latents(z.shape.t, length).unwrap().iter().collect::<Vec<_>>();
+                let cut = Lengths::new(z.shape.t, length / 4).iter().collect::<Vec<_>>();
                 assert!(
                     run(decoder.as_ref(), backend, dtype, &z, &cut) == back,
                     "decoder {dtype} {t} by {length}"
@@ -108,7 +109,7 @@ fn sliced_equals_unsliced_to_the_bit_in_the_full_network() {
     let encoder = half("encoder", &config, DType::F32);
     let whole = run(encoder.as_ref(), backend, DType::F32, &x, &[13]);
     for length in [4, 8, 12] {
-        let cut = slices::frames(13, length).unwrap().iter().collect::<Vec<_>>();
+        let cut = Lengths::new(13, length).iter().collect::<Vec<_>>();
         assert!(run(encoder.as_ref(), backend, DType::F32, &x, &cut) == whole, "encoder by {length}");
     }
     drop(encoder);
@@ -165,12 +166,12 @@ fn the_arena_peaks_where_the_meter_said_to_the_byte() {
             0 => (
                 "encoder",
                 Shape::new(4 * n + 1, 8 * h, 8 * w, 3),
-                slices::frames(4 * n + 1, length).unwrap().iter().collect::<Vec<_>>(),
+                Lengths::new(4 * n + 1, length).iter().collect::<Vec<_>>(),
             ),
             _ => (
                 "decoder",
                 Shape::new(n + 1, h, w, 16),
-                slices::latents(n + 1, length).unwrap().iter().collect::<Vec<_>>(),
+                Lengths::new(n + 1, length / 4).iter().collect::<Vec<_>>(),
             ),
         };
         let mut meter = Meter::endless(backend.sizing());

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -58,7 +59,7 @@ pub(crate) struct Intake<'a> {
     thread: Option<JoinHandle<Option<Aside>>>,
     last: VecDeque<Arc<Vec<f32>>>,
     /// Frames that came.
-    seen: usize,
+    seen: Arc<AtomicUsize>,
     /// Frames that were given, with those that fill up the end.
     given: usize,
     over: bool,
@@ -75,7 +76,7 @@ impl<'a> Intake<'a> {
             frames: None,
             thread: None,
             last: VecDeque::new(),
-            seen: 0,
+            seen: Arc::default(),
             given: 0,
             over: false,
         };
@@ -90,7 +91,8 @@ impl<'a> Intake<'a> {
         self.thread = Some(std::thread::spawn(move || decode(source, geometry, skip, &to, aside)));
         self.frames = Some(frames);
         self.last.clear();
-        (self.seen, self.given, self.over) = (skip, skip, false);
+        self.seen.store(skip, Relaxed);
+        (self.given, self.over) = (skip, false);
     }
 
     /// Ends the thread. What it gives back is there if it did not come to the end of the clip.
@@ -100,9 +102,10 @@ impl<'a> Intake<'a> {
         self.thread.take().and_then(|thread| thread.join().ok()).flatten()
     }
 
-    /// Frames of the clip so far, without what fills up its end.
-    pub(crate) fn seen(&self) -> usize {
-        self.seen
+    /// Counts the frames of the clip so far, without what fills up its end.
+    pub(crate) fn counter(&self) -> impl Fn() -> usize + use<> {
+        let seen = Arc::clone(&self.seen);
+        move || seen.load(Relaxed)
     }
 
     fn next(&mut self) -> Result<Option<Arc<Vec<f32>>>, PipelineError> {
@@ -110,7 +113,7 @@ impl<'a> Intake<'a> {
             match self.frames.as_ref().and_then(|f| f.recv().ok()) {
                 Some(Ok(frame)) => {
                     let frame = Arc::new(frame);
-                    self.seen += 1;
+                    self.seen.fetch_add(1, Relaxed);
                     self.last.push_back(Arc::clone(&frame));
                     if self.last.len() > LAST {
                         self.last.pop_front();
@@ -125,8 +128,9 @@ impl<'a> Intake<'a> {
         if self.last.is_empty() || self.given % 4 == 1 {
             return Ok(None);
         }
-        let index = mirror_index(self.given, self.seen);
-        let back = self.seen.saturating_sub(index).clamp(1, self.last.len());
+        let seen = self.seen.load(Relaxed);
+        let index = mirror_index(self.given, seen);
+        let back = seen.saturating_sub(index).clamp(1, self.last.len());
         Ok(self.last.get(self.last.len() - back).cloned())
     }
 }
@@ -158,7 +162,7 @@ impl Source for Intake<'_> {
         while self.given < frame {
             let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
             if next.is_none() || self.over {
-                let reason = format!("it had {frame} frames and now has {}", self.seen);
+                let reason = format!("it had {frame} frames and now has {}", self.seen.load(Relaxed));
                 return Err(SourceError(reason.into()));
             }
             self.given += 1;
@@ -266,7 +270,7 @@ mod tests {
         let (mut intake, beside) =
             Intake::start(source.into(), Geometry::new([16, 16], Default::default(), Edges::Black));
         let all = rest(&mut intake);
-        assert_eq!(intake.seen(), frames);
+        assert_eq!(intake.seen.load(Relaxed), frames);
         assert!(intake.back_to(0).is_err());
         drop(intake);
         assert_eq!(beside.iter().count(), frames);
@@ -298,7 +302,7 @@ mod tests {
                 assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
                 intake.back_to(back).unwrap();
                 assert_eq!(rest(&mut intake), whole[back..], "{frames}: {read} read, back to {back}");
-                assert_eq!(intake.seen(), frames);
+                assert_eq!(intake.seen.load(Relaxed), frames);
                 drop(intake);
                 let times: Vec<i64> = beside.iter().map(|b| b.pts).collect();
                 assert_eq!(times, (1..=frames as i64).collect::<Vec<_>>());

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
@@ -82,6 +83,8 @@ pub(crate) struct LatentWriter {
     channels: usize,
     latents: u64,
     values: u64,
+    /// Times of frames that were read.
+    beside: Receiver<Beside>,
 }
 
 fn failed(path: &Path, source: std::io::Error) -> PipelineError {
@@ -94,6 +97,7 @@ impl LatentWriter {
         overwrite: bool,
         about: &About,
         channels: usize,
+        beside: Receiver<Beside>,
     ) -> Result<Self, PipelineError> {
         let unusable = |reason| PipelineError::Latents { path: path.to_owned(), reason };
         about.check().map_err(unusable)?;
@@ -123,11 +127,12 @@ impl LatentWriter {
             channels,
             latents: 0,
             values: 0,
+            beside,
         })
     }
 
     /// When the next frame is shown.
-    pub(crate) fn time(&mut self, pts: i64) -> Result<(), PipelineError> {
+    fn time(&mut self, pts: i64) -> Result<(), PipelineError> {
         let reason = wrong_time(self.frames, self.last, pts);
         if let Some(reason) = reason {
             let what = "the clock of the clip";
@@ -140,7 +145,10 @@ impl LatentWriter {
     }
 
     /// Writes timestamps and the header and puts the file into its place. Returns the frames.
-    pub(crate) fn finish(mut self) -> Result<usize, PipelineError> {
+    pub(crate) fn complete(mut self) -> Result<usize, PipelineError> {
+        while let Ok(Beside { pts, .. }) = self.beside.recv() {
+            self.time(pts)?;
+        }
         let path = self.path.clone();
         let io = |e| failed(&path, e);
         let frames = self.frames;
@@ -185,6 +193,9 @@ impl Sink for LatentWriter {
             written.map_err(|e| SinkError(Box::new(failed(&self.path, e))))?;
             self.latents += 1;
             self.values += latent.len() as u64;
+        }
+        while let Ok(Beside { pts, .. }) = self.beside.try_recv() {
+            self.time(pts).map_err(|e| SinkError(Box::new(e)))?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Latents between the two halves.
+//! Latents between encoder and decoder.
 
 use std::collections::VecDeque;
 
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Sink, SinkError, Source, SourceError};
+use remaster_engine::{Link, Sink, SinkError, Source, SourceError};
 
 /// Latents that the encoder made and the decoder has not taken yet.
 pub(crate) struct Latents {
@@ -16,15 +16,6 @@ impl Latents {
     pub(crate) fn new(channels: usize) -> Self {
         Latents { waiting: VecDeque::new(), channels }
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Forgets them: they will be made again.
-    pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
-    }
 }
 
 /// The mean of moments, latent by latent.
@@ -35,6 +26,16 @@ pub(crate) fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item
         latent.chunks_exact(c.max(1)).flat_map(|cell| cell.iter().take(channels).copied()).collect()
     };
     moments.data.chunks_exact(length.max(1)).map(mean)
+}
+
+impl Link for Latents {
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn clear(&mut self) {
+        self.waiting.clear();
+    }
 }
 
 impl Sink for Latents {

@@ -4,7 +4,7 @@
 //! through the network. All queues are bounded: memory does not depend on the length of a clip.
 //!
 //! * [`roundtrip`]: frames to latents and back;
-//! * [`encode`], [`decode`]: the halves alone, with a [`LatentFile`] in between;
+//! * [`encode`], [`decode`]: one of the two, with a [`LatentFile`] in between;
 //! * [`Origin`]: the file that latents came from, and still belongs to them;
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back.
 
@@ -26,4 +26,5 @@ pub use held::held_bytes;
 pub use intake::{Again, Footage};
 pub use latent_file::LatentFile;
 pub use origin::{Lost, Origin};
-pub use run::{Done, Event, Half, LatentTarget, decode, encode, roundtrip};
+pub use remaster_engine::Event;
+pub use run::{Done, LatentTarget, Planned, decode, encode, roundtrip};

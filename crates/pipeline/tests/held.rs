@@ -9,12 +9,13 @@ use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::Build;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::{Edges, Frame, Layout};
 use remaster_pipeline::{
-    Geometry, Half, LatentFile, LatentTarget, NetworkId, Resize, decode, encode, held_bytes, roundtrip,
+    Geometry, LatentFile, LatentTarget, NetworkId, Planned, Resize, decode, encode, held_bytes, roundtrip,
 };
-use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
+use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_weights::FormulaParams;
 
 /// Counts what all threads hold. Arenas are mapped and not among it.
@@ -118,7 +119,12 @@ fn half(direction: Direction, geometry: &Geometry, frames: usize, slice: usize) 
     let [width, height] = geometry.padded;
     let clip = Clip::new((frames - 1).next_multiple_of(4) + 1, height, width).unwrap();
     let build = Build { dtype: DType::F32, collapse: true };
-    let mut task = Task::new(&NARROW, &mut FormulaParams, direction, clip, Backend::cpu_with(1), build);
+    let mut task = Task::new(
+        direction.network(&NARROW, &mut FormulaParams, build),
+        clip.cells(),
+        Backend::cpu_with(1),
+        build.dtype,
+    );
     task.job.open_ended = direction == Direction::Encode;
     let plenty = Budget::Shared { ram: 1 << 40, disk: 1 << 40 };
     let plan = task.planner().plan(&plenty, &Wish { mode: None, slice: Some(slice) }).unwrap();
@@ -131,7 +137,8 @@ fn encoded(path: &Path, geometry: Geometry, frames: usize, slice: usize, alpha: 
         let network = NetworkId { kind: "vae".into(), name: "narrow".into(), sha256: None };
         let target = LatentTarget { path, overwrite: true, network, origin: None };
         let source = grey(frames, geometry.source, alpha);
-        encode(source.into(), target, geometry, Half { task: &task, plan: &plan }, 16, &mut |_| ()).unwrap();
+        encode(source.into(), target, geometry, Planned { task: &task, plan: &plan }, 16, &mut |_| ())
+            .unwrap();
     })
 }
 
@@ -140,7 +147,7 @@ fn decoded(path: &Path, slice: usize) -> u64 {
     let (task, plan) = half(Direction::Decode, &file.about().geometry, file.frames(), slice);
     measured(|| {
         let file = LatentFile::open(path).unwrap();
-        decode(&file, Box::new(Slow(0)), Half { task: &task, plan: &plan }, true, &mut |_| ()).unwrap();
+        decode(&file, Box::new(Slow(0)), Planned { task: &task, plan: &plan }, true, &mut |_| ()).unwrap();
     })
 }
 
@@ -148,7 +155,7 @@ fn through(geometry: Geometry, frames: usize, slice: usize, alpha: bool) -> u64 
     let [encoder, decoder] =
         [Direction::Encode, Direction::Decode].map(|d| half(d, &geometry, frames, slice));
     measured(|| {
-        let halves = [&encoder, &decoder].map(|(task, plan)| Half { task, plan });
+        let halves = [&encoder, &decoder].map(|(task, plan)| Planned { task, plan });
         let source = grey(frames, geometry.source, alpha);
         roundtrip(source.into(), Box::new(Slow(0)), geometry, halves, true, &mut |_| ()).unwrap();
     })

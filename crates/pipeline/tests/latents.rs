@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
-use remaster_model::Build;
-use remaster_model::vae::NullVae;
+use remaster_model::vae::Direction;
+use remaster_model::{Network, NullVae};
 use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{Geometry, Half, LatentFile, LatentTarget, NetworkId, PipelineError, decode, encode};
-use remaster_plan::{Budget, Clip, Direction, Plan, Wish};
+use remaster_pipeline::{
+    Geometry, LatentFile, LatentTarget, NetworkId, PipelineError, Planned, decode, encode,
+};
+use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::{Counting, attack};
 
@@ -79,9 +81,9 @@ impl FrameSink for Screen {
 }
 
 fn planned(direction: Direction, clip: Clip) -> (Task, Plan) {
-    let half = if direction == Direction::Encode { NullVae::Encoder } else { NullVae::Decoder };
-    let build = Build { dtype: DType::F32, collapse: true };
-    let mut task = Task::with(Box::new(half), half.channels(), direction, clip, Backend::cpu_with(1), build);
+    let network = Box::new(NullVae::from(direction));
+    let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
+    task.settings.spill = Some(std::env::temp_dir());
     task.job.open_ended = direction == Direction::Encode;
     let plenty = Budget::Shared { ram: 1 << 40, disk: 1 << 40 };
     let plan = task.planner().plan(&plenty, &Wish { mode: None, slice: Some(4) }).unwrap();
@@ -94,8 +96,8 @@ fn write(path: &Path, frames: usize, edges: Edges) {
     let (task, plan) = planned(Direction::Encode, Clip::new(5, height, width).unwrap());
     let target = LatentTarget { path, overwrite: true, network: network("identity", None), origin: None };
     let channels = NullVae::Decoder.channels()[0];
-    let half = Half { task: &task, plan: &plan };
-    encode(noise(frames).into(), target, geometry, half, channels, &mut |_| ()).unwrap();
+    let network = Planned { task: &task, plan: &plan };
+    encode(noise(frames).into(), target, geometry, network, channels, &mut |_| ()).unwrap();
 }
 
 fn read(path: &Path) -> Result<Vec<(i64, usize)>, PipelineError> {
@@ -104,7 +106,7 @@ fn read(path: &Path) -> Result<Vec<(i64, usize)>, PipelineError> {
     let (task, plan) = planned(Direction::Decode, Clip::of_latents(shape.t, shape.h, shape.w).unwrap());
     let shown = Shown::default();
     let sink = Box::new(Screen(Arc::clone(&shown)));
-    decode(&file, sink, Half { task: &task, plan: &plan }, false, &mut |_| ())?;
+    decode(&file, sink, Planned { task: &task, plan: &plan }, false, &mut |_| ())?;
     let shown = std::mem::take(&mut *shown.lock().unwrap());
     Ok(shown)
 }

@@ -9,13 +9,14 @@ use remaster_compute::{Backend, DType};
 use remaster_engine::{Open, Pace, Recovery, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::Build;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::{Edges, Frame, Layout};
 use remaster_pipeline::{
-    Event, Footage, Geometry, Half, LatentFile, LatentTarget, NetworkId, PipelineError, decode, encode,
+    Event, Footage, Geometry, LatentFile, LatentTarget, NetworkId, PipelineError, Planned, decode, encode,
     roundtrip,
 };
-use remaster_plan::{Budget, Clip, Direction, Plan, Tiling, Wish, WishedMode};
+use remaster_plan::{Budget, Clip, Plan, Tiling, Wish, WishedMode};
 use remaster_testkit::{Faults, Rng};
 use remaster_weights::FormulaParams;
 
@@ -90,11 +91,12 @@ fn half(direction: Direction, slice: usize, faults: &Faults, folder: &Path) -> (
     let clip = Clip::new(29, height, width).unwrap();
     let build = Build { dtype: DType::F32, collapse: true };
     let backend = Backend::cpu_with(1);
-    let mut task = Task::new(&NARROW, &mut FormulaParams, direction, clip, backend, build);
+    let mut task =
+        Task::new(direction.network(&NARROW, &mut FormulaParams, build), clip.cells(), backend, build.dtype);
     task.job.open_ended = true;
     let pace = Some(Pace { every: Duration::ZERO, times: 0 });
     task.settings.recovery = Some(Recovery { budget: PLENTY, pace });
-    task.settings.spill = folder.into();
+    task.settings.spill = Some(folder.into());
     let faults = faults.clone();
     task.settings.open = Open::with(move |backend, cap, cancel| faults.open(backend, cap, cancel));
     let plan = task.planner().plan(&PLENTY, &Wish { mode: None, slice: Some(slice) }).unwrap();
@@ -129,14 +131,14 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
     let (mut warnings, mut told) = (Vec::new(), [0; 2]);
     let mut events = |event: Event<'_>| match event {
         Event::Warning(text) => warnings.push(text.to_owned()),
-        Event::Advanced { phase, frames, .. } => told[usize::from(phase == "decode")] += frames,
+        Event::SliceDone { network, frames, .. } => told[usize::from(network == "decode")] += frames,
         _ => {}
     };
     let half = |direction, slice| half(direction, slice, faults, folder);
     let result = match way {
         Way::Roundtrip(first, second) => {
             let (encoder, decoder) = (half(Direction::Encode, first), half(Direction::Decode, second));
-            let halves = [&encoder, &decoder].map(|(task, plan)| Half { task, plan });
+            let halves = [&encoder, &decoder].map(|(task, plan)| Planned { task, plan });
             roundtrip(footage, sink, geometry, halves, true, &mut events)
         }
         Way::Encode(path) => {
@@ -144,7 +146,7 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
             let channels = NARROW.latent;
             let network = NetworkId { kind: "vae".into(), name: "narrow".into(), sha256: None };
             let target = LatentTarget { path, overwrite: true, network, origin: None };
-            let half = Half { task: &task, plan: &plan };
+            let half = Planned { task: &task, plan: &plan };
             encode(footage, target, geometry, half, channels, &mut events)
         }
         Way::Decode(path) => {
@@ -152,7 +154,7 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
             decode(
                 &LatentFile::open(path).unwrap(),
                 sink,
-                Half { task: &task, plan: &plan },
+                Planned { task: &task, plan: &plan },
                 true,
                 &mut events,
             )
@@ -247,7 +249,7 @@ fn tiles_are_warned_of_once() {
     let folder = tempfile::tempdir().unwrap();
     let faults = Faults::default();
     let halves = [Direction::Encode, Direction::Decode].map(|d| half(d, 4, &faults, folder.path()));
-    let tiling = Tiling::new([16, 16], [8, 8]).unwrap();
+    let tiling = Tiling::new([16, 16], [8, 8], 8).unwrap();
     let wish = Wish { mode: Some(WishedMode::Blend(tiling)), slice: Some(4) };
     let plans = [0, 1].map(|i: usize| halves[i].0.planner().plan(&PLENTY, &wish).unwrap());
     let mut warnings = 0;
@@ -255,7 +257,7 @@ fn tiles_are_warned_of_once() {
         Noise::boxed().into(),
         Box::new(Screen(Shown::default())),
         Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true),
-        [0, 1].map(|i: usize| Half { task: &halves[i].0, plan: &plans[i] }),
+        [0, 1].map(|i: usize| Planned { task: &halves[i].0, plan: &plans[i] }),
         true,
         &mut |event| warnings += usize::from(matches!(event, Event::Warning(_))),
     )

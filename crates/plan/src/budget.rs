@@ -98,7 +98,8 @@ impl Budget {
 
     /// A part of it.
     pub fn share(&self, part: u64, of: u64) -> Budget {
-        self.each(&Peaks::default(), |n, _| n / of.max(1) * part)
+        let share = |n: u64| u128::from(n) * u128::from(part) / u128::from(of.max(1));
+        self.each(&Peaks::default(), |n, _| share(n).min(u128::from(u64::MAX)) as u64)
     }
 
     /// What is left of it when a run with these peaks has its part.
@@ -114,6 +115,17 @@ impl Budget {
     /// The least of this kind that allows both itself and these peaks.
     pub fn raised(&self, peaks: &Peaks) -> Budget {
         self.each(peaks, u64::max)
+    }
+
+    /// The smaller of two, memory by memory.
+    pub(crate) fn least_of(&self, other: &Budget) -> Budget {
+        let [vram, ram, disk] = other.sizes();
+        match *self {
+            Budget::Shared { ram: r, disk: d } => Budget::Shared { ram: r.min(ram), disk: d.min(disk) },
+            Budget::Apart { vram: v, ram: r, disk: d } => {
+                Budget::Apart { vram: v.min(vram), ram: r.min(ram), disk: d.min(disk) }
+            }
+        }
     }
 
     fn each(&self, peaks: &Peaks, f: impl Fn(u64, u64) -> u64) -> Budget {
@@ -140,6 +152,11 @@ impl Budget {
 }
 
 impl Peaks {
+    /// Whether it takes no more than `other` of anything.
+    pub(crate) fn is_within(&self, other: &Peaks) -> bool {
+        self.device <= other.device && self.host <= other.host && self.disk <= other.disk
+    }
+
     /// Of two runs at the same time.
     pub fn with(&self, other: &Peaks) -> Peaks {
         Peaks {

@@ -1,9 +1,10 @@
-//! Sizes of clips and latents.
+//! Sizes of clips of the video VAE, and what no machine can hold.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::budget::Budget;
+use crate::description::Cells;
 
 /// Frames per latent; the first frame of a clip has a latent of its own.
 pub const TIME: usize = 4;
@@ -27,7 +28,7 @@ pub const MAX_SLICE_PIXELS: usize = 1 << 34;
 /// Frames of a slice at most. More than 16 gain nothing measurable.
 pub const MAX_SLICE: usize = 1 << 16;
 
-/// Stripes of a frame at most. Thinner ones save nothing: the rows around a stripe are then most of it.
+/// Stripes of a frame at most. Thinner ones save nothing: most of a stripe would be rows around it.
 pub const MAX_STRIPES: usize = 256;
 
 /// Tiles of a frame at most. Each has a state with some forty tensors.
@@ -37,7 +38,7 @@ pub const MAX_TILES: usize = 2048;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// Frames that are not 4n + 1.
-    #[error("a clip has {frames} frames, but the network takes 4n + 1; use {below} or {above}")]
+    #[error("the clip has {frames} frames, but the network takes 4n + 1; use {below} or {above}")]
     Frames {
         /// What was given.
         frames: usize,
@@ -58,15 +59,27 @@ pub enum PlanError {
     },
     /// Tiles that cannot be cut.
     #[error(
-        "a tile of {tile} pixels with an overlap of {overlap} cannot be used; a tile is at least 8, an overlap 0 or from 8 to less than the tile"
+        "tiles of {tile} pixels with an overlap of {overlap} do not work; use tiles of at least {cell} pixels and an overlap of 0, or from {cell} to less than the tile"
     )]
     Tile {
         /// Size of the tile.
         tile: usize,
         /// What neighbours share.
         overlap: usize,
+        /// The least of both.
+        cell: usize,
     },
-    /// More of something than any machine can hold.
+    /// A clip without a pixel.
+    #[error("a clip of {frames} x {height} x {width} is empty; every size is at least 1")]
+    Empty {
+        /// Frames.
+        frames: usize,
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+    },
+    /// More than any machine can hold.
     #[error("{what} is {given}, but the most is {most}")]
     TooLarge {
         /// What it is of.
@@ -109,11 +122,21 @@ pub enum PlanError {
     /// One piece of unknown length.
     #[error("a clip of unknown length cannot run in one piece; use --slice 16 or leave it out")]
     OpenEnded,
-    /// A slice that is not a multiple of 4 frames.
-    #[error("a slice of {frames} frames is not a multiple of 4; use {nearest}")]
+    /// A way of cutting that the network does not have.
+    #[error("{network} has no {mode} mode; use --mode exact")]
+    Mode {
+        /// Name of the network.
+        network: String,
+        /// Name of the mode.
+        mode: &'static str,
+    },
+    /// A slice that is not a whole number of steps.
+    #[error("a slice of {frames} frames is not a multiple of {unit}; use {nearest}")]
     Slice {
         /// What was given.
         frames: usize,
+        /// Frames of a step.
+        unit: usize,
         /// A length that fits.
         nearest: usize,
     },
@@ -129,7 +152,7 @@ fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), PlanErro
     if given > most { Err(PlanError::TooLarge { what, given, most }) } else { Ok(()) }
 }
 
-/// Frames, height and width that the network can take.
+/// Frames, height and width that the video VAE can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[usize; 3]", into = "[usize; 3]")]
 pub struct Clip {
@@ -196,9 +219,10 @@ impl Clip {
         self.width
     }
 
-    /// Frames, rows and columns of the latents.
-    pub fn latent(&self) -> (usize, usize, usize) {
-        ((self.frames - 1) / TIME + 1, self.height / SPACE, self.width / SPACE)
+    /// Its latents.
+    pub fn cells(&self) -> Cells {
+        let (rows, columns) = (self.height / SPACE, self.width / SPACE);
+        Cells { steps: (self.frames - 1) / TIME + 1, rows, columns }
     }
 }
 

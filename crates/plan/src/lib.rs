@@ -1,28 +1,30 @@
 //! Pure arithmetic: sizes in, a plan out. No tensors, files, clock or threads.
 //!
 //! ```
-//! use remaster_plan::{Clip, slices};
+//! use remaster_plan::{Cells, Clip, slices::Lengths};
 //!
 //! let clip = Clip::new(17, 480, 864)?;
-//! assert_eq!(clip.latent(), (5, 60, 108));
-//! assert_eq!(slices::frames(17, 8)?.iter().collect::<Vec<_>>(), [9, 8]);
+//! assert_eq!(clip.cells(), Cells { steps: 5, rows: 60, columns: 108 });
+//! assert_eq!(Lengths::new(17, 8).iter().collect::<Vec<_>>(), [9, 8]);
 //! # Ok::<(), remaster_plan::PlanError>(())
 //! ```
 
 mod budget;
 mod choose;
+mod description;
 mod geometry;
-mod pair;
 mod plan;
 pub mod slices;
 pub mod tiles;
+mod together;
 
 pub use budget::{Budget, Lack, Memory, Peaks, bytes};
 pub use choose::{Measured, SLICES, Wish, WishedMode, chains, choose};
+pub use description::{Cells, Description, INPUT, OUTPUT};
 pub use geometry::{
     Clip, MAX_FRAMES, MAX_PIXELS, MAX_SIDE, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
     SPACE, TIME,
 };
-pub use pair::{choose_both, divide};
-pub use plan::{Bands, Candidate, Cost, Direction, Job, Mode, Plan, Rejected, Rule, VERSION, Work};
+pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
 pub use tiles::{Grid, Tile, Tiling};
+pub use together::{choose_together, divide};

@@ -3,57 +3,45 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Lack, Peaks, bytes};
-use crate::geometry::{Clip, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError, SPACE, TIME};
+use crate::description::{Cells, Description};
+use crate::geometry::{
+    MAX_FRAMES, MAX_PIXELS, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
+};
 use crate::tiles::Tiling;
 
 /// Version of the stored form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-/// Which half of the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// Frames to latents.
-    Encode,
-    /// Latents to frames.
-    Decode,
-}
-
-impl Direction {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Direction::Encode => "encode",
-            Direction::Decode => "decode",
-        }
-    }
-}
-
-/// What is to be done.
+/// A network and a clip for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Which half.
-    pub direction: Direction,
-    /// Frames, in pixels also for a decoder.
-    pub clip: Clip,
-    /// Input frames (for a decoder: latents) that went through before: the run goes on from a saved state.
+    /// The network.
+    pub network: Description,
+    /// Size of the clip.
+    pub cells: Cells,
+    /// Input frames that went through before: the run goes on from a saved state.
     #[serde(default)]
     pub start: usize,
-    /// `clip` says only about how many frames there are; the source knows when it is over.
+    /// The number of steps is a guess; the source knows when it is over.
     #[serde(default)]
     pub open_ended: bool,
     /// Storage of weights and activations: `f32`, `bf16` or `f16`.
     pub dtype: String,
-    /// Whether upsamplers are folded.
-    pub collapse: bool,
     /// Which kernels compute: results of one class are the same to the bit, however the work is cut.
     pub numerics: String,
 }
 
+impl Job {
+    /// Frames, rows and columns of the picture.
+    pub fn picture(&self) -> [usize; 3] {
+        self.network.picture(self.cells)
+    }
+}
+
 impl std::fmt::Display for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Clip { frames, height, width } = self.clip;
-        write!(f, "{} of {frames} x {height} x {width} in {}", self.direction.name(), self.dtype)
+        let [frames, height, width] = self.picture();
+        write!(f, "{} of {frames} x {height} x {width} in {}", self.network.name, self.dtype)
     }
 }
 
@@ -68,7 +56,7 @@ pub enum Mode {
         /// Stripes of an op whose operands are not all on the device.
         stripes: usize,
     },
-    /// The large stages in bands of rows, one after the other, with statistics of the whole frame that were
+    /// The large levels in bands of rows, one after the other, with statistics of the whole frame that were
     /// estimated on a smaller one. No seams, but not the bits of `Whole`.
     SharedStats(Bands),
     /// Overlapping tiles, each on its own, blended: seams and drift included.
@@ -78,8 +66,8 @@ pub enum Mode {
 /// How shared-statistics mode cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bands {
-    /// The stage where whole frames end (decoder) or begin (encoder).
-    pub stage: usize,
+    /// The level where whole frames end (of a network that grows) or begin (of one that shrinks).
+    pub level: usize,
     /// How many bands a frame is cut into.
     pub count: usize,
     /// Latent rows of the neighbours that a band computes with and throws away; `None` for as many as reach it.
@@ -100,27 +88,27 @@ impl Mode {
     }
 }
 
-/// Places by size: small tensors stay close, large ones go far. No limit means any size.
+/// Where tensors live by size: small ones stay close, large ones go far. No limit means any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rule {
+pub struct Tiers {
     /// Tensors of up to this many bytes stay on the device.
     pub device: Option<u64>,
     /// Larger ones of up to this many bytes go to host memory, all others to the spill file.
     pub host: Option<u64>,
 }
 
-impl Rule {
+impl Tiers {
     /// Everything on the device.
-    pub const DEVICE: Rule = Rule { device: None, host: None };
+    pub const DEVICE: Tiers = Tiers { device: None, host: None };
 
     /// Tensors of more than `bytes` go to host memory.
-    pub const fn host(bytes: u64) -> Rule {
-        Rule { device: Some(bytes), host: None }
+    pub const fn host(bytes: u64) -> Tiers {
+        Tiers { device: Some(bytes), host: None }
     }
 
     /// Tensors of more than `bytes` go to the spill file.
-    pub const fn file(bytes: u64) -> Rule {
-        Rule { device: Some(bytes), host: Some(bytes) }
+    pub const fn file(bytes: u64) -> Tiers {
+        Tiers { device: Some(bytes), host: Some(bytes) }
     }
 }
 
@@ -132,16 +120,16 @@ pub struct Candidate {
     /// Frames per slice; 0 runs the clip in one piece.
     pub slice: usize,
     /// Where activations live.
-    pub activations: Rule,
+    pub activations: Tiers,
     /// Where the state between slices lives.
-    pub state: Rule,
+    pub state: Tiers,
     /// Weights come and go with the layer that needs them.
     pub stream_weights: bool,
 }
 
 /// What a run does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct WorkTotal {
     /// Multiply-adds of convolutions and linear layers.
     pub macs: u64,
     /// Multiply-adds of attention.
@@ -156,7 +144,7 @@ pub struct Cost {
     /// Memory.
     pub peaks: Peaks,
     /// Work of the whole clip.
-    pub work: Work,
+    pub work: WorkTotal,
     /// Bytes of the largest tensor.
     pub largest: u64,
 }
@@ -182,7 +170,7 @@ pub struct Plan {
     /// Memory it takes; the run stops with an error before it takes more.
     pub peaks: Peaks,
     /// Work of the whole clip.
-    pub work: Work,
+    pub work: WorkTotal,
     /// The last way before this one that did not fit, if any.
     pub better: Option<Rejected>,
 }
@@ -192,24 +180,40 @@ impl Candidate {
     pub const WHOLE: Candidate = Candidate {
         mode: Mode::Whole,
         slice: 0,
-        activations: Rule::DEVICE,
-        state: Rule::DEVICE,
+        activations: Tiers::DEVICE,
+        state: Tiers::DEVICE,
         stream_weights: false,
     };
 
     /// An error for numbers that no machine could hold, before anything is made of them.
     pub fn check(&self, job: &Job) -> Result<(), PlanError> {
-        let Clip { frames, height, width } = job.clip;
+        let [frames, height, width] = job.picture();
+        let unit = job.network.unit();
+        let pixels = height.saturating_mul(width);
+        for (what, given, most) in [
+            ("the number of frames", frames, MAX_FRAMES),
+            ("the number of pixels of a frame", pixels, MAX_PIXELS),
+        ] {
+            if given > most {
+                return Err(PlanError::TooLarge { what, given, most });
+            }
+        }
+        if pixels == 0 || frames == 0 {
+            return Err(PlanError::Empty { frames, height, width });
+        }
         let longest = match self.slice {
             0 => frames,
             n if job.open_ended => n.saturating_add(1),
             n => n.saturating_add(1).min(frames),
         };
-        let most = MAX_SLICE.min(MAX_SLICE_PIXELS / (height * width));
+        let most = MAX_SLICE.min(MAX_SLICE_PIXELS / pixels).max(1);
         if longest > most {
-            return Err(PlanError::LongSlice { frames: longest, most: (most - 1) / TIME * TIME });
+            return Err(PlanError::LongSlice { frames: longest, most: (most - 1) / unit * unit });
         }
         match self.mode {
+            Mode::SharedStats(_) if job.network.levels < 2 => {
+                Err(PlanError::Mode { network: job.network.name.clone(), mode: self.mode.name() })
+            }
             Mode::Exact { stripes } if stripes > MAX_STRIPES => {
                 Err(PlanError::TooLarge { what: "the number of stripes", given: stripes, most: MAX_STRIPES })
             }
@@ -219,7 +223,7 @@ impl Candidate {
                 most: MAX_STRIPES,
             }),
             Mode::Blend(tiling) => {
-                let tiles = tiling.tiles([height / SPACE, width / SPACE]).len();
+                let tiles = tiling.tiles([job.cells.rows, job.cells.columns], job.network.cell()).len();
                 match tiles > MAX_TILES {
                     true => Err(PlanError::Tiles { tile: tiling.tile[0], tiles, most: MAX_TILES }),
                     false => Ok(()),
@@ -236,8 +240,8 @@ impl Candidate {
             Mode::Exact { stripes } => format!("exact in {stripes} stripes"),
             Mode::SharedStats(b) => {
                 format!(
-                    "shared-stats in {} bands from stage {}, estimated at 1/{}",
-                    b.count, b.stage, b.reduce
+                    "shared-stats in {} bands from level {}, estimated at 1/{}",
+                    b.count, b.level, b.reduce
                 )
             }
             Mode::Blend(t) => format!(
@@ -247,7 +251,7 @@ impl Candidate {
         };
         let slice =
             if self.slice == 0 { "one slice".to_owned() } else { format!("slices of {}", self.slice) };
-        let far = |what: &str, rule: Rule| match (rule.device, rule.host) {
+        let far = |what: &str, rule: Tiers| match (rule.device, rule.host) {
             (None, _) => String::new(),
             (Some(n), None) => format!(", {what} over {} in host memory", bytes(n)),
             (Some(n), Some(m)) if m <= n => format!(", {what} over {} in the file", bytes(n)),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::geometry::{PlanError, SPACE};
+use crate::geometry::PlanError;
 
 /// Sizes of tiles in pixels, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -90,27 +90,27 @@ impl Grid {
 }
 
 impl Tiling {
-    /// Checks the sizes.
-    pub fn new(tile: [usize; 2], overlap: [usize; 2]) -> Result<Self, PlanError> {
+    /// Checks the sizes, for cells of `cell` pixels.
+    pub fn new(tile: [usize; 2], overlap: [usize; 2], cell: usize) -> Result<Self, PlanError> {
         for (tile, overlap) in tile.into_iter().zip(overlap) {
             // Less than a cell is no overlap but still a ramp: it would leave black lines.
-            if tile < SPACE || overlap >= tile || (1..SPACE).contains(&overlap) {
-                return Err(PlanError::Tile { tile, overlap });
+            if tile < cell || overlap >= tile || (1..cell).contains(&overlap) {
+                return Err(PlanError::Tile { tile, overlap, cell });
             }
         }
         Ok(Tiling { tile, overlap })
     }
 
-    /// Latent cells of a tile and of the overlap, on one axis.
-    fn cells(&self, axis: usize) -> (usize, usize) {
-        let tile = (self.tile[axis] / SPACE).max(1);
-        (tile, (self.overlap[axis] / SPACE).min(tile - 1))
+    /// Cells of a tile and of the overlap, on one axis.
+    fn cells(&self, axis: usize, cell: usize) -> (usize, usize) {
+        let tile = (self.tile[axis] / cell).max(1);
+        (tile, (self.overlap[axis] / cell).min(tile - 1))
     }
 
-    /// The tiles of a frame of `size` latent cells, row by row. A frame that fits is one tile.
-    pub fn tiles(&self, size: [usize; 2]) -> Grid {
+    /// The tiles of a frame of `size` cells of `cell` pixels, row by row. A frame that fits is one tile.
+    pub fn tiles(&self, size: [usize; 2], cell: usize) -> Grid {
         let axis = |axis: usize| {
-            let (tile, overlap) = self.cells(axis);
+            let (tile, overlap) = self.cells(axis, cell);
             let step = (tile - overlap).max(1);
             // What a short last tile would add is in the one before it.
             let count = size[axis].saturating_sub(overlap).div_ceil(step).max(1);
@@ -119,9 +119,9 @@ impl Tiling {
         Grid { rows: axis(0), columns: axis(1) }
     }
 
-    /// Length of the ramps on one axis: in cells where latents are blended, else in pixels.
-    pub fn ramp(&self, axis: usize, latents: bool) -> usize {
-        if latents { self.cells(axis).1 } else { self.overlap[axis] }
+    /// Length of the ramps on one axis where a cell of `cell` pixels comes out as `made` pixels.
+    pub fn ramp(&self, axis: usize, cell: usize, made: usize) -> usize {
+        if made == cell { self.overlap[axis] } else { self.cells(axis, cell).1 * made }
     }
 }
 
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn tiles_as_the_public_tool_cuts_them() {
-        let tiling = Tiling::new([64, 64], [16, 16]).unwrap();
-        let tiles = tiling.tiles([14, 18]);
+        let tiling = Tiling::new([64, 64], [16, 16], 8).unwrap();
+        let tiles = tiling.tiles([14, 18], 8);
         assert_eq!(tiles.len(), 6);
         assert_eq!(tiles.get(5), Tile { rows: 6..14, columns: 12..18 });
-        let one: Vec<Tile> = tiling.tiles([8, 8]).iter().collect();
+        let one: Vec<Tile> = tiling.tiles([8, 8], 8).iter().collect();
         assert_eq!(one, [Tile { rows: 0..8, columns: 0..8 }]);
         assert_eq!(weights(&(0..4), 4, 2), [1.0; 4]);
         assert_eq!(weights(&(2..6), 8, 2), [0.0, 1.0, 1.0, 0.0]);
-        assert!(Tiling::new([64, 64], [64, 16]).is_err() && Tiling::new([4, 64], [0, 0]).is_err());
-        assert!(Tiling::new([64, 64], [7, 16]).is_err());
+        assert!(Tiling::new([64, 64], [64, 16], 8).is_err() && Tiling::new([4, 64], [0, 0], 8).is_err());
+        assert!(Tiling::new([64, 64], [7, 16], 8).is_err());
     }
 
     /// The slow twin of `Grid`.
     fn one_by_one(tiling: &Tiling, size: [usize; 2]) -> Vec<Tile> {
         let axis = |axis: usize| {
-            let (tile, overlap) = tiling.cells(axis);
+            let (tile, overlap) = tiling.cells(axis, 8);
             let starts = (0..size[axis]).step_by(tile - overlap);
             let ranges = starts.map(move |start| start..(start + tile).min(size[axis]));
             ranges.filter(move |r| r.start == 0 || r.len() > overlap).collect::<Vec<_>>()
@@ -181,9 +181,9 @@ mod tests {
     proptest! {
         #[test]
         fn every_cell_is_in_a_tile(h in 1usize..40, w in 1usize..40, t in 1usize..12, o in 0usize..11) {
-            let tiling = Tiling::new([t * 8, t * 8], [o.min(t - 1) * 8; 2]).unwrap();
+            let tiling = Tiling::new([t * 8, t * 8], [o.min(t - 1) * 8; 2], 8).unwrap();
             let mut seen = vec![false; h * w];
-            let tiles = tiling.tiles([h, w]);
+            let tiles = tiling.tiles([h, w], 8);
             prop_assert_eq!(tiles.iter().collect::<Vec<_>>(), one_by_one(&tiling, [h, w]));
             let mut left = tiles.len();
             for (i, times) in tiles.kinds() {

@@ -1,9 +1,9 @@
-//! A clip through one half of the network, slice by slice, without an engine.
+//! A clip through one network, slice by slice, without an engine.
 
 use std::ops::Range;
 
 use remaster_compute::{ComputeError, DType, HostTensor, Ops, Shape, Tensor};
-use remaster_model::vae::{Half, Pass, State, load};
+use remaster_model::{Network, Pass, State, load};
 
 /// Writes the frames of a slice, whose numbers it gets, into a tensor.
 type Fill<'a> = dyn FnMut(&mut dyn Ops, Range<usize>, &Tensor) -> Result<(), ComputeError> + 'a;
@@ -15,7 +15,7 @@ type Take<'a> = dyn FnMut(&mut dyn Ops, Tensor) -> Result<(), ComputeError> + 'a
 /// tensor, `take` gets each result; a meter needs neither to do anything.
 fn run_slices(
     ops: &mut dyn Ops,
-    half: &dyn Half,
+    network: &dyn Network,
     dtype: DType,
     shape: Shape,
     lengths: &[usize],
@@ -30,7 +30,7 @@ fn run_slices(
         }
         let x = ops.alloc(Shape { t: *length, ..shape }, dtype)?;
         fill(ops, start..start + length, &x)?;
-        let y = half.forward(&mut Pass { ops, state: &mut state }, x)?;
+        let y = network.forward(&mut Pass { ops, state: &mut state }, x)?;
         take(ops, y)?;
         start += length;
     }
@@ -41,19 +41,19 @@ fn run_slices(
 /// real run takes, weights included.
 pub fn dry_run(
     ops: &mut dyn Ops,
-    half: &dyn Half,
+    network: &dyn Network,
     dtype: DType,
     shape: Shape,
     lengths: &[usize],
 ) -> Result<(), ComputeError> {
-    load(ops, half)?;
-    run_slices(ops, half, dtype, shape, lengths, &mut |_, _, _| Ok(()), &mut |_, _| Ok(()))
+    load(ops, network)?;
+    run_slices(ops, network, dtype, shape, lengths, &mut |_, _, _| Ok(()), &mut |_, _| Ok(()))
 }
 
-/// A clip on the host through one half; the result is on the host again.
+/// A clip on the host through one network; the result is on the host again.
 pub fn run_clip(
     ops: &mut dyn Ops,
-    half: &dyn Half,
+    network: &dyn Network,
     dtype: DType,
     clip: &HostTensor,
     lengths: &[usize],
@@ -67,6 +67,6 @@ pub fn run_clip(
         out.data.resize(start + y.shape().len(), 0.0);
         ops.download(y.view(), &mut out.data[start..])
     };
-    run_slices(ops, half, dtype, clip.shape, lengths, &mut fill, &mut take)?;
+    run_slices(ops, network, dtype, clip.shape, lengths, &mut fill, &mut take)?;
     Ok(out)
 }

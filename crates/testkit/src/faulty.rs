@@ -51,7 +51,7 @@ impl Faults {
         backend: &Backend,
         cap: u64,
         cancel: CancelToken,
-    ) -> Result<Box<dyn Ops>, ComputeError> {
+    ) -> Result<Box<dyn Ops + Send>, ComputeError> {
         let mut book = self.book();
         book.opened.push(cap);
         if book.refuse > 0 {
@@ -69,7 +69,7 @@ impl Faults {
 
 /// Once lost, it stays lost.
 struct Faulty {
-    inner: Box<dyn Ops>,
+    inner: Box<dyn Ops + Send>,
     faults: Faults,
     lost: bool,
 }

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use remaster_compute::{AttentionDesc, Backend, CancelToken, HostTensor, Shape};
-use remaster_engine::{Memory, Task};
+use remaster_engine::{MemoryClip, Task};
 use remaster_media::place;
-use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_plan::{Candidate, Cells, Clip};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
@@ -69,22 +69,23 @@ fn measure(args: &BenchScalingArgs, direction: Direction, side: usize) -> Result
     let (backend, build) = (args.device.backend()?, args.device.build());
     let config = VaeConfig::full();
     let clip = Clip::new(FRAMES, side, side).map_err(|source| CliError::Sizes { source })?;
-    let task = Task::new(&config, &mut FormulaParams, direction, clip, backend, build);
+    let network = direction.network(&config, &mut FormulaParams, build);
+    let task = Task::new(network, clip.cells(), backend, build.dtype);
     let plan = task.exactly(Candidate::WHOLE)?;
     let mut input = HostTensor::zeros(task.input());
     fill_uniform("input/bench", 0, &mut input.data);
-    let mut source = Memory::source(input);
+    let mut source = MemoryClip::source(input);
     let mut session = task.start(&plan)?;
-    let (t, h, w) = clip.latent();
+    let Cells { steps, rows, columns } = clip.cells();
     let [.., width] = config.channels;
-    let shape = Shape::new(t, h, w, width);
+    let shape = Shape::new(steps, rows, columns, width);
     let mut seconds = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
         let started = Instant::now();
         session.rewind()?;
         source.seek(0);
         while !session.is_done() {
-            session.advance(&mut source, &mut Memory::sink(), &mut |_| ())?;
+            session.advance(&mut source, &mut MemoryClip::sink(), &mut |_| ())?;
         }
         seconds.0.push(started.elapsed().as_secs_f64());
         seconds.1.push(attention(backend, shape, args)?);

@@ -4,9 +4,9 @@ use std::io::BufRead;
 use std::time::Instant;
 
 use remaster_compute::{Backend, HostTensor};
-use remaster_engine::{Memory, Task};
+use remaster_engine::{MemoryClip, Task};
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Mode, Rule, Tiling};
+use remaster_plan::{Candidate, Mode, SPACE, Tiers, Tiling};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
@@ -51,18 +51,19 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let size = |source| CliError::Sizes { source };
     let clip = remaster_plan::Clip::new(args.frames, args.height, args.width).map_err(size)?;
     let mut params = FormulaParams;
-    let task = Task::new(&VaeConfig::full(), &mut params, args.what.direction(), clip, backend, build);
+    let network = args.what.direction().network(&VaeConfig::full(), &mut params, build);
+    let task = Task::new(network, clip.cells(), backend, build.dtype);
     let mut how = Candidate { slice: args.slice, stream_weights: args.stream_weights, ..Candidate::WHOLE };
     if let Some(stripes) = args.stripes {
         let kept = match args.keep {
             Some(amount) => amount.bytes("--keep")?,
             None => task.planner().cost(&how)?.largest / 2,
         };
-        let (mode, far) = (Mode::Exact { stripes: stripes.into() }, Rule::file(kept));
+        let (mode, far) = (Mode::Exact { stripes: stripes.into() }, Tiers::file(kept));
         how = Candidate { mode, activations: far, state: far, ..how };
     }
     if let Some(tile) = args.tile {
-        how.mode = Mode::Blend(Tiling::new([tile; 2], [tile / 4; 2]).map_err(size)?);
+        how.mode = Mode::Blend(Tiling::new([tile; 2], [tile / 4; 2], SPACE).map_err(size)?);
     }
     let plan = task.exactly(how)?;
     let mut input = HostTensor::zeros(task.input());
@@ -70,12 +71,12 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let started = Instant::now();
     let mut session = task.start(&plan)?;
     let load_seconds = started.elapsed().as_secs_f64();
-    let mut source = Memory::source(input);
+    let mut source = MemoryClip::source(input);
     let mut run = || -> Result<f64, CliError> {
         let started = Instant::now();
         session.rewind()?;
         source.seek(0);
-        let mut sink = Memory::sink();
+        let mut sink = MemoryClip::sink();
         while !session.is_done() {
             session.advance(&mut source, &mut sink, &mut |_| ())?;
         }

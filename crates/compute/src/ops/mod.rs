@@ -62,7 +62,7 @@ pub(crate) use checked_ops;
 /// was cancelled, is known after `wait` or `download`.
 ///
 /// A tensor may be dropped as soon as the ops that use it are enqueued: ops run in order.
-pub trait Ops: Send {
+pub trait Ops {
     /// Short name, as on the command line.
     fn name(&self) -> &'static str;
 

@@ -23,24 +23,11 @@ use crate::weight::Weight;
 
 /// A device and the stores beside it.
 pub struct Staged {
-    device: Box<dyn Ops>,
+    device: Box<dyn Ops + Send>,
     host: Box<dyn Store>,
     file: Box<dyn Store>,
     placement: Placement,
     largest: u64,
-    statistics: Statistics,
-}
-
-/// Where normalisations take their statistics from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Statistics {
-    /// From what is normalised.
-    #[default]
-    Own,
-    /// From what is normalised, and a copy is kept, in the order of the calls.
-    Record(Vec<Vec<f32>>),
-    /// From a record, in the same order.
-    Replay(std::collections::VecDeque<Vec<f32>>),
 }
 
 /// Rows of an operand as the device sees them: where they lie, or a copy.
@@ -73,12 +60,12 @@ impl Target<'_> {
 impl Staged {
     /// Puts stores beside a device.
     pub fn new(
-        device: Box<dyn Ops>,
+        device: Box<dyn Ops + Send>,
         host: Box<dyn Store>,
         file: Box<dyn Store>,
         placement: Placement,
     ) -> Self {
-        Staged { device, host, file, placement, largest: 0, statistics: Statistics::Own }
+        Staged { device, host, file, placement, largest: 0 }
     }
 
     /// The book of host memory.
@@ -89,11 +76,6 @@ impl Staged {
     /// The book of the file.
     pub fn file_arena(&self) -> &Arena {
         self.file.arena()
-    }
-
-    /// Changes where statistics come from, and gives back what was set before.
-    pub fn set_statistics(&mut self, statistics: Statistics) -> Statistics {
-        std::mem::replace(&mut self.statistics, statistics)
     }
 
     /// Bytes of the largest tensor asked for so far.

@@ -1,7 +1,7 @@
 //! Every op, stripe by stripe where an operand does not lie on the device.
 
 use super::stripes::{Share, shares, stripes};
-use super::{Local, Staged, Statistics, Target, extent};
+use super::{Local, Staged, Target, extent};
 use crate::arena::Arena;
 use crate::dtype::{DType, decode, encode};
 use crate::error::{ComputeError, ensure};
@@ -248,25 +248,13 @@ impl Ops for Staged {
 
     fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
         d.check()?;
-        if let Statistics::Replay(record) = &mut self.statistics {
-            let values = record.pop_front().unwrap_or_default();
-            return self.upload(&values, d.output.clone());
-        }
         let sums = self.bring(&d.sums, d.sums.row_range())?;
         let output = self.target(&d.output, d.output.row_range(), false)?;
         let (x, y) = (sums.view(), output.view());
         let CombineDesc { name, count, eps, .. } = *d;
         self.device.combine_sums(&CombineDesc { name, sums: x, count, eps, output: y })?;
         drop(sums);
-        self.settle(output)?;
-        if let Statistics::Record(_) = self.statistics {
-            let mut values = vec![0.0; d.output.shape().len()];
-            self.download(d.output.clone(), &mut values)?;
-            if let Statistics::Record(record) = &mut self.statistics {
-                record.push(values);
-            }
-        }
-        Ok(())
+        self.settle(output)
     }
 
     fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {

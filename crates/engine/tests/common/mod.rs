@@ -4,10 +4,11 @@
 pub(crate) mod spoiled;
 
 use remaster_compute::{Backend, DType, HostTensor, Shape};
-use remaster_engine::{EngineError, Memory, Sink, Source, Summary, Task};
-use remaster_model::Build;
+use remaster_engine::{EngineError, Event, Lane, MemoryClip, Road, Settings, Sink, Source, Summary, Task};
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Candidate, Clip, Direction, Mode, Plan, Rule};
+use remaster_model::{Build, Network};
+use remaster_plan::{Candidate, Clip, Mode, Plan, Tiers};
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, fill_uniform};
 
@@ -25,7 +26,13 @@ impl Bench {
         backend: Backend,
         build: Build,
     ) -> Self {
-        let task = Task::new(config, &mut FormulaParams, direction, clip, backend, build);
+        let mut task = Task::new(
+            direction.network(config, &mut FormulaParams, build),
+            clip.cells(),
+            backend,
+            build.dtype,
+        );
+        task.settings.spill = Some(std::env::temp_dir());
         let mut clip = HostTensor::zeros(task.input());
         fill_uniform("input/engine", 0, &mut clip.data);
         Bench { task, clip }
@@ -36,7 +43,7 @@ impl Bench {
     }
 
     pub(crate) fn run(&self, plan: &Plan) -> Result<(HostTensor, Summary), EngineError> {
-        let (mut source, mut sink) = (Memory::source(self.clip.clone()), Memory::sink());
+        let (mut source, mut sink) = (MemoryClip::source(self.clip.clone()), MemoryClip::sink());
         let summary = self.task.run(plan, &mut source, &mut sink, &mut |_| ())?;
         Ok((sink.clip, summary))
     }
@@ -61,7 +68,7 @@ pub(crate) fn way(rng: &mut Rng) -> Candidate {
             1 => Some(0),
             _ => Some(1u64 << (8 + rng.below(14))),
         };
-        Rule { device: limit(rng), host: limit(rng) }
+        Tiers { device: limit(rng), host: limit(rng) }
     };
     let (activations, state) = (rule(), rule());
     Candidate {
@@ -83,7 +90,7 @@ pub(crate) fn build(dtype: DType, collapse: bool) -> Build {
 
 /// Fails in every way that is asked for.
 pub(crate) struct Broken {
-    pub(crate) inner: Memory,
+    pub(crate) inner: MemoryClip,
     pub(crate) after: usize,
 }
 
@@ -109,4 +116,18 @@ impl Sink for Broken {
     fn abort(&mut self) {
         Sink::abort(&mut self.inner);
     }
+}
+
+/// A clip through one network with settings of one's own.
+pub(crate) fn run(
+    plan: &Plan,
+    network: &dyn Network,
+    settings: &Settings,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Summary, EngineError> {
+    let lane = Lane { network, settings, plan: plan.clone() };
+    let road = Road { source, links: Vec::new(), sink };
+    remaster_engine::run(vec![lane], road, events).map(|summaries| summaries[0])
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use remaster_compute::{Backend, DType, HostTensor, Part, SourceError, WeightSource, WeightSpec};
 use remaster_engine::Task;
 use remaster_model::Params;
+use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
-use remaster_plan::{Clip, Direction};
+use remaster_plan::Clip;
 use remaster_weights::{FormulaParams, fill_uniform};
 
 use super::{Bench, build};
@@ -59,7 +60,12 @@ impl Params for Spoiled {
 pub(crate) fn bench(direction: Direction, dtype: DType, backend: Backend, spoil: Option<Spoil>) -> Bench {
     let clip = Clip::new(9, 48, 32).unwrap();
     let mut params = Spoiled(spoil);
-    let task = Task::new(&VaeConfig::tiny(), &mut params, direction, clip, backend, build(dtype, true));
+    let task = Task::new(
+        direction.network(&VaeConfig::tiny(), &mut params, build(dtype, true)),
+        clip.cells(),
+        backend,
+        build(dtype, true).dtype,
+    );
     let mut clip = HostTensor::zeros(task.input());
     fill_uniform("input/engine", 0, &mut clip.data);
     Bench { task, clip }

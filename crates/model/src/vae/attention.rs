@@ -2,9 +2,10 @@
 
 use remaster_compute::{AttentionDesc, ComputeError, LinearDesc, Ops, Tensor, Weight};
 
+use super::VaeConfig;
 use super::act::Act;
 use super::norm::GroupNorm;
-use super::{Module, VaeConfig};
+use crate::network::Module;
 use crate::params::Scope;
 
 /// One head as wide as the channels, over the pixels of one frame, around a residual.

@@ -2,8 +2,8 @@
 
 use remaster_compute::{ComputeError, ConvDesc, Padding, Prologue, Shape, Shortcut, View, Weight};
 
-use super::Module;
-use super::act::{Act, Pass, Tails};
+use super::act::Act;
+use crate::network::{Module, Pass, Tails};
 use crate::params::Scope;
 
 /// A 3-D convolution that sees no frame later than its own. In front of a clip its first frame is
@@ -17,9 +17,9 @@ pub struct CausalConv3d {
     cout: usize,
 }
 
-/// What surrounds a convolution in one step.
+/// What is computed in one step with a convolution.
 #[derive(Default)]
-pub struct Around<'a> {
+pub struct Fused<'a> {
     /// Normalisation on the way in.
     pub prologue: Option<Prologue<'a>>,
     /// The result is added to it, in its memory.
@@ -31,7 +31,7 @@ pub struct Around<'a> {
 }
 
 impl CausalConv3d {
-    /// 3x3x3, step 1, one zero pixel around each frame.
+    /// 3x3x3, step 1, one zero pixel fused each frame.
     pub fn new(scope: &mut Scope<'_>, name: &str, cin: usize, cout: usize) -> Self {
         Self::with(scope, name, [cin, cout], [3; 3], [1; 3], Padding::all(1))
     }
@@ -54,27 +54,27 @@ impl CausalConv3d {
     }
 
     /// `[t, h, w, cin]` to `[t', h', w', cout]`, where t' = t / stride (one more in front of a clip).
-    pub fn forward(&self, pass: &mut Pass<'_>, x: View<'_>, around: Around<'_>) -> Result<Act, ComputeError> {
+    pub fn forward(&self, pass: &mut Pass<'_>, x: View<'_>, fused: Fused<'_>) -> Result<Act, ComputeError> {
         let tail = self.kernel[0] - self.stride[0];
         let shape = Shape { t: tail, ..x.shape() };
         let Tails { carried, carry } = pass.tails(self.weight.name(), shape, x.dtype())?;
-        let accumulate = around.residual.is_some();
-        let y = match around.residual {
+        let accumulate = fused.residual.is_some();
+        let y = match fused.residual {
             Some(residual) => residual,
             None => {
                 let shape = self.output(x.shape(), carried.is_some());
-                Act::alloc(pass.ops, shape, x.dtype(), around.groups)?
+                Act::alloc(pass.ops, shape, x.dtype(), fused.groups)?
             }
         };
         pass.ops.conv(&ConvDesc {
             input: x,
-            prologue: around.prologue,
+            prologue: fused.prologue,
             carried: carried.as_ref().map(|t| t.view()),
             carry: carry.as_ref().map(|t| t.view()),
             weight: &self.weight,
             padding: self.padding,
             accumulate,
-            shortcut: around.shortcut.map(|(input, conv)| Shortcut { input, weight: &conv.weight }),
+            shortcut: fused.shortcut.map(|(input, conv)| Shortcut { input, weight: &conv.weight }),
             sums: y.sums_out(),
             output: y.view(),
         })?;

@@ -1,28 +1,26 @@
 //! Latents to frames.
 
-use std::ops::Range;
+use remaster_compute::{ComputeError, Tensor, Weight};
 
-use remaster_compute::{ComputeError, Weight};
-
-use super::act::{Act, Pass};
-use super::causal_conv::{Around, CausalConv3d};
-use super::half::Half;
+use super::act::Act;
+use super::causal_conv::{CausalConv3d, Fused};
+use super::head::Head;
 use super::mid::MidBlock;
-use super::norm::GroupNorm;
 use super::resnet::ResnetBlock;
 use super::up::Upsample;
-use super::{Module, VaeConfig};
+use super::{Direction, VaeConfig};
+use crate::network::{Levels, Module, Network, Pass};
 use crate::params::Scope;
 
 /// Resnets, then twice the size.
 /// <https://github.com/ByteDance-Seed/SeedVR/blob/673b563/models/video_vae_v3/modules/attn_video_vae.py#L460>
 pub struct UpBlock {
-    resnets: Vec<ResnetBlock>,
+    pub(super) resnets: Vec<ResnetBlock>,
     up: Option<Upsample>,
 }
 
 impl UpBlock {
-    /// Stage `i` of the decoder. All but the last double the size; the first two double the frames.
+    /// Block `i` of the decoder. All but the last double the size; the first two double the frames.
     pub fn new(config: &VaeConfig, scope: &mut Scope<'_>, i: usize) -> Self {
         let (cin, cout) = (config.channels[(4 - i).min(3)], config.channels[3 - i]);
         let resnet = |r| {
@@ -53,15 +51,15 @@ impl Module for UpBlock {
     }
 }
 
-/// The second half of the network.
+/// Latents `[t, h, w, latent]` to frames `[t', 8h, 8w, 3]`. Values may leave [-1, 1] a little.
 /// <https://github.com/ByteDance-Seed/SeedVR/blob/673b563/models/video_vae_v3/modules/attn_video_vae.py#L880>
 pub struct Decoder {
-    conv_in: CausalConv3d,
-    mid: MidBlock,
-    blocks: Vec<UpBlock>,
-    norm_out: GroupNorm,
-    conv_out: CausalConv3d,
-    groups: usize,
+    pub(super) conv_in: CausalConv3d,
+    pub(super) mid: MidBlock,
+    pub(super) blocks: Vec<UpBlock>,
+    pub(super) head: Head,
+    config: VaeConfig,
+    folded: bool,
 }
 
 impl Decoder {
@@ -74,46 +72,54 @@ impl Decoder {
             blocks: (0..4)
                 .map(|i| UpBlock::new(config, &mut scope.at(format_args!("up_blocks.{i}")), i))
                 .collect(),
-            norm_out: GroupNorm::new(config, scope, "conv_norm_out", first),
-            conv_out: CausalConv3d::new(scope, "conv_out", first, config.colours),
-            groups: config.groups,
+            head: Head::new(config, scope, first, config.colours),
+            config: config.clone(),
+            folded: scope.build().collapse,
         }
+    }
+
+    /// A normalisation follows `conv_in`.
+    pub(super) fn start(&self) -> Fused<'_> {
+        Fused { groups: self.config.groups, ..Fused::default() }
     }
 }
 
-impl Half for Decoder {
-    /// One per block: 1/8, 1/4, 1/2 and full size.
-    fn stages(&self) -> usize {
-        self.blocks.len()
+impl Network for Decoder {
+    fn name(&self) -> &'static str {
+        Direction::Decode.name()
     }
 
-    fn scale(&self, stage: usize) -> usize {
-        1 << stage.min(3)
+    fn variant(&self) -> &'static str {
+        if self.folded { "folded" } else { "plain" }
     }
 
-    fn reach(&self, stages: Range<usize>) -> usize {
-        // Two convolutions a resnet, and the one of the upsampler, which sees two fine pixels: at each
-        // stage's size, in eighths of a cell. The last stage ends with one more.
-        let convs = |stage: usize| 2 * self.blocks[stage].resnets.len() + 1;
-        stages.map(|stage| convs(stage) * (8 >> stage.min(3))).sum::<usize>().div_ceil(8)
+    fn channels(&self) -> [usize; 2] {
+        [self.config.latent, self.config.colours]
     }
 
-    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
-        let mut h = x;
-        for stage in stages {
-            if stage == 0 {
-                let start = Around { groups: self.groups, ..Around::default() };
-                h = self.conv_in.forward(pass, h.view(), start)?;
-                h = self.mid.forward(pass, h)?;
-            }
-            h = self.blocks[stage].forward(pass, h)?;
-            if stage + 1 == self.stages() {
-                let stats = self.norm_out.stats(pass.ops, &h)?;
-                let prologue = Some(self.norm_out.then_silu(&stats));
-                h = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-            }
+    fn scale(&self) -> [usize; 2] {
+        [1, VaeConfig::SPACE_FACTOR]
+    }
+
+    fn step(&self) -> Option<[usize; 2]> {
+        Some([1, VaeConfig::TIME_FACTOR])
+    }
+
+    /// The first slice of a clip has n + 1 latents and 4n + 1 frames, later ones n and 4n.
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        let latents = x.shape().t;
+        let mut x = self.conv_in.forward(pass, x.view(), self.start())?;
+        x = self.mid.forward(pass, x)?;
+        for block in &self.blocks {
+            x = block.forward(pass, x)?;
         }
-        Ok(h)
+        x = self.head.forward(pass, x)?;
+        pass.state.advance(latents);
+        Ok(x.x)
+    }
+
+    fn levels(&self) -> Option<&dyn Levels> {
+        Some(self)
     }
 }
 
@@ -122,7 +128,6 @@ impl Module for Decoder {
         self.conv_in.weights(f);
         self.mid.weights(f);
         self.blocks.iter().for_each(|b| b.weights(f));
-        self.norm_out.weights(f);
-        self.conv_out.weights(f);
+        self.head.weights(f);
     }
 }

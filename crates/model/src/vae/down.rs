@@ -2,9 +2,10 @@
 
 use remaster_compute::{ComputeError, Padding, Weight};
 
-use super::act::{Act, Pass};
-use super::causal_conv::{Around, CausalConv3d};
-use super::{Module, VaeConfig};
+use super::VaeConfig;
+use super::act::Act;
+use super::causal_conv::{CausalConv3d, Fused};
+use crate::network::{Module, Pass};
 use crate::params::Scope;
 
 /// A convolution with step 2. The zero row and column are below and to the right only: a symmetric
@@ -26,7 +27,7 @@ impl Downsample {
 
     /// `[t, h, w, c]` to `[t or t/2, h/2, w/2, c]`.
     pub fn forward(&self, pass: &mut Pass<'_>, x: Act) -> Result<Act, ComputeError> {
-        self.conv.forward(pass, x.view(), Around { groups: self.groups, ..Around::default() })
+        self.conv.forward(pass, x.view(), Fused { groups: self.groups, ..Fused::default() })
     }
 }
 

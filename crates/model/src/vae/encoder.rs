@@ -1,28 +1,26 @@
 //! Frames to latents.
 
-use std::ops::Range;
+use remaster_compute::{ComputeError, Tensor, Weight};
 
-use remaster_compute::{ComputeError, Weight};
-
-use super::act::{Act, Pass};
-use super::causal_conv::{Around, CausalConv3d};
+use super::act::Act;
+use super::causal_conv::{CausalConv3d, Fused};
 use super::down::Downsample;
-use super::half::Half;
+use super::head::Head;
 use super::mid::MidBlock;
-use super::norm::GroupNorm;
 use super::resnet::ResnetBlock;
-use super::{Module, VaeConfig};
+use super::{Direction, VaeConfig};
+use crate::network::{Levels, Module, Network, Pass};
 use crate::params::Scope;
 
 /// Resnets, then half the size.
 /// <https://github.com/ByteDance-Seed/SeedVR/blob/673b563/models/video_vae_v3/modules/attn_video_vae.py#L360>
 pub struct DownBlock {
-    resnets: Vec<ResnetBlock>,
+    pub(super) resnets: Vec<ResnetBlock>,
     down: Option<Downsample>,
 }
 
 impl DownBlock {
-    /// Stage `i` of the encoder. All but the last halve the size; the second and third halve the frames.
+    /// Block `i` of the encoder. All but the last halve the size; the second and third halve the frames.
     pub fn new(config: &VaeConfig, scope: &mut Scope<'_>, i: usize) -> Self {
         let (cin, cout) = (config.channels[i.saturating_sub(1)], config.channels[i]);
         let resnet = |r| {
@@ -53,15 +51,14 @@ impl Module for DownBlock {
     }
 }
 
-/// The first half of the network.
+/// Frames `[t, h, w, 3]` to moments `[t', h/8, w/8, 2 * latent]`.
 /// <https://github.com/ByteDance-Seed/SeedVR/blob/673b563/models/video_vae_v3/modules/attn_video_vae.py#L700>
 pub struct Encoder {
-    conv_in: CausalConv3d,
-    blocks: Vec<DownBlock>,
-    mid: MidBlock,
-    norm_out: GroupNorm,
-    conv_out: CausalConv3d,
-    groups: usize,
+    pub(super) conv_in: CausalConv3d,
+    pub(super) blocks: Vec<DownBlock>,
+    pub(super) mid: MidBlock,
+    pub(super) head: Head,
+    config: VaeConfig,
 }
 
 impl Encoder {
@@ -74,46 +71,49 @@ impl Encoder {
                 .map(|i| DownBlock::new(config, &mut scope.at(format_args!("down_blocks.{i}")), i))
                 .collect(),
             mid: MidBlock::new(config, &mut scope.at("mid_block"), last),
-            norm_out: GroupNorm::new(config, scope, "conv_norm_out", last),
-            conv_out: CausalConv3d::new(scope, "conv_out", last, 2 * config.latent),
-            groups: config.groups,
+            head: Head::new(config, scope, last, 2 * config.latent),
+            config: config.clone(),
         }
+    }
+
+    /// A normalisation follows `conv_in`.
+    pub(super) fn start(&self) -> Fused<'_> {
+        Fused { groups: self.config.groups, ..Fused::default() }
     }
 }
 
-impl Half for Encoder {
-    /// One per block: full, 1/2, 1/4 and 1/8 size.
-    fn stages(&self) -> usize {
-        self.blocks.len()
+impl Network for Encoder {
+    fn name(&self) -> &'static str {
+        Direction::Encode.name()
     }
 
-    fn scale(&self, stage: usize) -> usize {
-        8 >> stage.min(3)
+    fn channels(&self) -> [usize; 2] {
+        [self.config.colours, 2 * self.config.latent]
     }
 
-    fn reach(&self, stages: Range<usize>) -> usize {
-        // Two convolutions a resnet, the step to half the size, and in front of the first one more: at each
-        // stage's size, in eighths of a cell.
-        let convs = |stage: usize| 2 * self.blocks[stage].resnets.len() + 2 + usize::from(stage == 0);
-        stages.map(|stage| convs(stage) << stage.min(3)).sum::<usize>().div_ceil(8)
+    fn scale(&self) -> [usize; 2] {
+        [VaeConfig::SPACE_FACTOR, 1]
     }
 
-    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
-        let mut h = x;
-        for stage in stages {
-            if stage == 0 {
-                let start = Around { groups: self.groups, ..Around::default() };
-                h = self.conv_in.forward(pass, h.view(), start)?;
-            }
-            h = self.blocks[stage].forward(pass, h)?;
-            if stage + 1 == self.stages() {
-                h = self.mid.forward(pass, h)?;
-                let stats = self.norm_out.stats(pass.ops, &h)?;
-                let prologue = Some(self.norm_out.then_silu(&stats));
-                h = self.conv_out.forward(pass, h.view(), Around { prologue, ..Around::default() })?;
-            }
+    fn step(&self) -> Option<[usize; 2]> {
+        Some([VaeConfig::TIME_FACTOR, 1])
+    }
+
+    /// The first slice of a clip has 4n + 1 frames and n + 1 latents, later ones 4n and n.
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        let frames = x.shape().t;
+        let mut x = self.conv_in.forward(pass, x.view(), self.start())?;
+        for block in &self.blocks {
+            x = block.forward(pass, x)?;
         }
-        Ok(h)
+        x = self.mid.forward(pass, x)?;
+        x = self.head.forward(pass, x)?;
+        pass.state.advance(frames);
+        Ok(x.x)
+    }
+
+    fn levels(&self) -> Option<&dyn Levels> {
+        Some(self)
     }
 }
 
@@ -122,7 +122,6 @@ impl Module for Encoder {
         self.conv_in.weights(f);
         self.blocks.iter().for_each(|b| b.weights(f));
         self.mid.weights(f);
-        self.norm_out.weights(f);
-        self.conv_out.weights(f);
+        self.head.weights(f);
     }
 }

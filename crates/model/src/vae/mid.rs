@@ -2,10 +2,11 @@
 
 use remaster_compute::{ComputeError, Weight};
 
-use super::act::{Act, Pass};
+use super::VaeConfig;
+use super::act::Act;
 use super::attention::Attention;
 use super::resnet::ResnetBlock;
-use super::{Module, VaeConfig};
+use crate::network::{Module, Pass};
 use crate::params::Scope;
 
 /// Resnet, attention, resnet.

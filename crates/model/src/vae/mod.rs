@@ -11,40 +11,65 @@ mod decoder;
 mod down;
 mod encoder;
 mod gaussian;
-mod half;
+mod head;
+mod levels;
 mod mid;
 mod norm;
-mod null;
 mod resnet;
-mod state;
 mod up;
 
-pub use act::{Act, Pass};
+pub use act::Act;
 pub use attention::Attention;
-pub use causal_conv::{Around, CausalConv3d};
+pub use causal_conv::{CausalConv3d, Fused};
 pub use config::VaeConfig;
 pub use decoder::{Decoder, UpBlock};
 pub use down::Downsample;
 pub use encoder::{DownBlock, Encoder};
 pub use gaussian::Gaussian;
-pub use half::{Half, load, unload};
+pub use head::Head;
 pub use mid::MidBlock;
 pub use norm::GroupNorm;
-pub use null::NullVae;
 pub use resnet::ResnetBlock;
-pub use state::{State, Tail};
 pub use up::Upsample;
 
 use std::sync::Arc;
 
-use remaster_compute::{DType, Part, SourceError, Weight, WeightSource, WeightSpec};
+use remaster_compute::{DType, Part, SourceError, WeightSource, WeightSpec};
 
-use crate::params::{Param, Params, Scope, tensors_of};
+use crate::network::Network;
+use crate::params::{Build, Param, Params, Scope, tensors_of};
 
-/// A part of the network that has weights.
-pub trait Module {
-    /// Calls `f` with every weight, in the order of use.
-    fn weights(&self, f: &mut dyn FnMut(&Weight));
+/// Which of the two networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Frames to latents.
+    Encode,
+    /// Latents to frames.
+    Decode,
+}
+
+impl Direction {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Encode => "encode",
+            Direction::Decode => "decode",
+        }
+    }
+
+    /// Builds encoder or decoder out of a checkpoint's tensors.
+    pub fn network(
+        self,
+        config: &VaeConfig,
+        params: &mut dyn Params,
+        build: impl Into<Build>,
+    ) -> Box<dyn Network> {
+        let mut scope = Scope::root(params, build);
+        match self {
+            Direction::Encode => Box::new(Encoder::new(config, &mut scope.at("encoder"))),
+            Direction::Decode => Box::new(Decoder::new(config, &mut scope.at("decoder"))),
+        }
+    }
 }
 
 /// Every tensor the network needs, in the order of use: what a checkpoint must hold.

@@ -4,8 +4,9 @@ use remaster_compute::{
     CombineDesc, ComputeError, DType, NormalizeDesc, Ops, Prologue, RowSumsDesc, Shape, Tensor, Weight,
 };
 
+use super::VaeConfig;
 use super::act::Act;
-use super::{Module, VaeConfig};
+use crate::network::Module;
 use crate::params::Scope;
 
 /// Statistics over the channels of a group and all pixels of one frame, never over time.

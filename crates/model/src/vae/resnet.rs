@@ -2,10 +2,11 @@
 
 use remaster_compute::{ComputeError, Weight};
 
-use super::act::{Act, Pass};
-use super::causal_conv::{Around, CausalConv3d};
+use super::VaeConfig;
+use super::act::Act;
+use super::causal_conv::{CausalConv3d, Fused};
 use super::norm::GroupNorm;
-use super::{Module, VaeConfig};
+use crate::network::{Module, Pass};
 use crate::params::Scope;
 
 /// `x + conv2(silu(norm2(conv1(silu(norm1(x))))))`; where the channels change, x goes through a 1x1x1
@@ -38,19 +39,18 @@ impl ResnetBlock {
         let groups = self.groups;
         let stats = self.norm1.stats(pass.ops, &x)?;
         let prologue = Some(self.norm1.then_silu(&stats));
-        let h = self.conv1.forward(pass, x.view(), Around { prologue, groups, ..Around::default() })?;
+        let h = self.conv1.forward(pass, x.view(), Fused { prologue, groups, ..Fused::default() })?;
 
         let stats = self.norm2.stats(pass.ops, &h)?;
         let prologue = Some(self.norm2.then_silu(&stats));
         match &self.shortcut {
             None => {
-                let around = Around { prologue, residual: Some(x), groups, ..Around::default() };
-                self.conv2.forward(pass, h.view(), around)
+                let fused = Fused { prologue, residual: Some(x), groups, ..Fused::default() };
+                self.conv2.forward(pass, h.view(), fused)
             }
             Some(conv) => {
-                let around =
-                    Around { prologue, shortcut: Some((x.view(), conv)), groups, ..Around::default() };
-                self.conv2.forward(pass, h.view(), around)
+                let fused = Fused { prologue, shortcut: Some((x.view(), conv)), groups, ..Fused::default() };
+                self.conv2.forward(pass, h.view(), fused)
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use remaster_compute::{ComputeError, Shape, ShuffleDesc, UpsampleDesc, Weight};
 
-use super::act::{Act, Pass, Tails};
-use super::causal_conv::{Around, CausalConv3d};
-use super::{Module, VaeConfig};
+use super::VaeConfig;
+use super::act::Act;
+use super::causal_conv::{CausalConv3d, Fused};
+use crate::network::{Module, Pass, Tails};
 use crate::params::Scope;
 
 /// A 1x1x1 convolution makes all pixels a pixel becomes, a shuffle puts them in place, a convolution
@@ -42,13 +43,13 @@ impl Upsample {
         let shape = Shape::new(t * scale(self.time) - usize::from(drop_second), 2 * h, 2 * w, c);
         match &self.form {
             Form::Spelled { conv, upscale } => {
-                let many = upscale.forward(pass, x.view(), Around::default())?;
+                let many = upscale.forward(pass, x.view(), Fused::default())?;
                 drop(x);
                 let wide = pass.ops.alloc(shape, many.x.dtype())?;
                 let (input, factors, output) = (many.view(), [scale(self.time), 2, 2], wide.view());
                 pass.ops.shuffle(&ShuffleDesc { input, factors, drop_second, output })?;
                 drop(many);
-                conv.forward(pass, wide.view(), Around { groups: self.groups, ..Around::default() })
+                conv.forward(pass, wide.view(), Fused { groups: self.groups, ..Fused::default() })
             }
             Form::Folded { weight } => {
                 let tail = Shape { t: if self.time { 1 } else { 2 }, ..x.shape() };

@@ -7,7 +7,7 @@ use remaster_compute::Tensor;
 /// The last input frames of one convolution, after its normalisation.
 pub type Tail = Tensor;
 
-/// The state of one clip in one half of the network, owned by the caller. A new clip starts with a new
+/// The state of one clip in one network, owned by the caller. A new clip starts with a new
 /// state; two clips with a state each may take turns on one model.
 #[derive(Clone, Debug, Default)]
 pub struct State {

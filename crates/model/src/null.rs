@@ -1,10 +1,10 @@
 //! A network that computes nothing: pixels of a cell become its channels, and back. It has the geometry of
 //! the real one, so everything around a network can be tested without it, to the bit.
 
-use std::ops::Range;
+use remaster_compute::{ComputeError, Shape, Tensor, Weight};
 
-use super::{Act, Half, Module, Pass};
-use remaster_compute::{ComputeError, Shape, Weight};
+use crate::network::{Module, Network, Pass};
+use crate::vae::Direction;
 
 /// Frames of a latent, and pixels of a cell each way.
 const TIME: usize = 4;
@@ -22,16 +22,6 @@ pub enum NullVae {
     Encoder,
     /// Latents to frames.
     Decoder,
-}
-
-impl NullVae {
-    /// Channels in and out.
-    pub fn channels(self) -> [usize; 2] {
-        match self {
-            NullVae::Encoder => [COLOURS, LATENT],
-            NullVae::Decoder => [LATENT, COLOURS],
-        }
-    }
 }
 
 /// Calls `f` with the place in the frames and the place in the latents of every value. A clip's first
@@ -56,25 +46,42 @@ fn pairs(latents: Shape, continued: bool, mut f: impl FnMut(usize, usize)) {
     }
 }
 
-impl Half for NullVae {
-    fn stages(&self) -> usize {
-        1
-    }
-
-    fn scale(&self, stage: usize) -> usize {
-        if (stage == 0) == (*self == NullVae::Encoder) { SPACE } else { 1 }
-    }
-
-    fn reach(&self, _: Range<usize>) -> usize {
-        0
-    }
-
-    fn run(&self, pass: &mut Pass<'_>, x: Act, stages: Range<usize>) -> Result<Act, ComputeError> {
-        // The one stage does everything; none of them does nothing.
-        if !stages.contains(&0) {
-            return Ok(x);
+impl From<Direction> for NullVae {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Encode => NullVae::Encoder,
+            Direction::Decode => NullVae::Decoder,
         }
-        let (x, continued) = (x.x, pass.state.is_continued());
+    }
+}
+
+impl NullVae {
+    /// Of frames and latents, in the order in which they go through.
+    fn of(self, [frames, latents]: [usize; 2]) -> [usize; 2] {
+        if self == NullVae::Encoder { [frames, latents] } else { [latents, frames] }
+    }
+}
+
+impl Network for NullVae {
+    fn name(&self) -> &'static str {
+        if *self == NullVae::Encoder { Direction::Encode.name() } else { Direction::Decode.name() }
+    }
+
+    fn channels(&self) -> [usize; 2] {
+        self.of([COLOURS, LATENT])
+    }
+
+    fn scale(&self) -> [usize; 2] {
+        self.of([SPACE, 1])
+    }
+
+    fn step(&self) -> Option<[usize; 2]> {
+        Some(self.of([TIME, 1]))
+    }
+
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        let continued = pass.state.is_continued();
+        pass.state.advance(x.shape().t);
         let Shape { t, h, w, .. } = x.shape();
         let shape = match (self, continued) {
             (NullVae::Encoder, true) => Shape::new(t / TIME, h / SPACE, w / SPACE, LATENT),
@@ -86,7 +93,7 @@ impl Half for NullVae {
         };
         let y = pass.ops.alloc(shape, x.dtype())?;
         if pass.ops.only_counts() {
-            return Ok(Act { x: y, sums: None });
+            return Ok(y);
         }
         // Row by row of cells, so that little lies beside the arena.
         let (tall, flat) = if *self == NullVae::Encoder { (x.shape(), shape) } else { (shape, x.shape()) };
@@ -108,7 +115,7 @@ impl Half for NullVae {
                 }
             }
         }
-        Ok(Act { x: y, sums: None })
+        Ok(y)
     }
 }
 

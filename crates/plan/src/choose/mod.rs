@@ -2,8 +2,9 @@
 //! on a meter. That is slow, so few ways are measured.
 
 use crate::budget::{Budget, Memory, Peaks};
-use crate::geometry::{PlanError, TIME};
-use crate::plan::{Bands, Candidate, Cost, Direction, Job, Mode, Plan, Rejected, Rule, VERSION};
+use crate::description::{INPUT, OUTPUT};
+use crate::geometry::PlanError;
+use crate::plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION};
 use crate::tiles::Tiling;
 
 /// What a person may ask for.
@@ -57,7 +58,7 @@ pub(crate) type Meter<'a, E> = dyn FnMut(&Candidate, Option<&Budget>) -> Result<
 /// more elsewhere.
 type Chain = Vec<Candidate>;
 
-/// Every way that is worth trying, the best first. `largest` is the largest tensor of a slice of 4 frames.
+/// Every way that is worth trying, the best first. `largest` is the largest tensor of the shortest slice.
 pub fn chains(job: &Job, budget: &Budget, wish: &Wish, largest: u64) -> Result<Vec<Chain>, PlanError> {
     let lengths = lengths(job, wish)?;
     let list = match wish.mode {
@@ -71,6 +72,9 @@ pub fn chains(job: &Job, budget: &Budget, wish: &Wish, largest: u64) -> Result<V
             let counts = stripes.map_or(STRIPES.to_vec(), |n| vec![n.max(1)]);
             let (near, far) = exact(&lengths, &counts, budget, largest);
             [near, far].concat()
+        }
+        Some(WishedMode::SharedStats) if job.network.levels < 2 => {
+            return Err(PlanError::Mode { network: job.network.name.clone(), mode: "shared-stats" });
         }
         Some(WishedMode::SharedStats) => shared_stats(job, &lengths, budget),
         Some(WishedMode::Blend(tiling)) => {
@@ -89,19 +93,22 @@ pub fn chains(job: &Job, budget: &Budget, wish: &Wish, largest: u64) -> Result<V
 
 /// Frames per slice that are tried, the longest first.
 fn lengths(job: &Job, wish: &Wish) -> Result<Vec<usize>, PlanError> {
+    if job.network.step.is_none() {
+        return Ok(vec![0]);
+    }
+    let [frames, ..] = job.picture();
+    if let Some(n) = wish.slice {
+        job.network.lengths(job.cells, n, 0)?;
+    }
     let lengths = match wish.slice {
-        Some(n) if !n.is_multiple_of(TIME) => {
-            let nearest = n.checked_next_multiple_of(TIME).unwrap_or(n / TIME * TIME);
-            return Err(PlanError::Slice { frames: n, nearest });
-        }
         Some(0) if job.open_ended => return Err(PlanError::OpenEnded),
         Some(n) => vec![n],
         None if job.open_ended => SLICES.to_vec(),
         // A clip of one slice has no state.
-        None if job.clip.frames() <= SLICES[0] + 1 => [0].into_iter().chain(SLICES).collect(),
+        None if frames <= SLICES[0] + 1 => [0].into_iter().chain(SLICES).collect(),
         None => SLICES.to_vec(),
     };
-    let whole_clip = |n: usize| n != 0 && job.clip.frames() - 1 <= n && !job.open_ended;
+    let whole_clip = |n: usize| n != 0 && frames.saturating_sub(1) <= n && !job.open_ended;
     let mut lengths: Vec<usize> = lengths.into_iter().filter(|n| !whole_clip(*n)).collect();
     if lengths.is_empty() {
         lengths.push(0);
@@ -131,18 +138,18 @@ fn whole(slice: usize) -> Candidate {
     Candidate { slice, stream_weights: slice == 0, ..Candidate::WHOLE }
 }
 
-type Home = fn(u64) -> Rule;
+type Home = fn(u64) -> Tiers;
 
 /// Where tensors of more than some bytes can go.
 fn homes(budget: &Budget) -> Vec<Home> {
-    if budget.is_apart() { vec![Rule::host, Rule::file] } else { vec![Rule::file] }
+    if budget.is_apart() { vec![Tiers::host, Tiers::file] } else { vec![Tiers::file] }
 }
 
 /// Stripes, from the fastest: state leaves the device first, which is touched once per slice, then ever more
 /// of the activations; stripes get thinner and weights stream only when that is not enough. First the ways that
 /// need no disk, then the others.
 fn exact(lengths: &[usize], counts: &[usize], budget: &Budget, largest: u64) -> (Vec<Chain>, Vec<Chain>) {
-    let (host, file): (Home, Home) = (Rule::host, Rule::file);
+    let (host, file): (Home, Home) = (Tiers::host, Tiers::file);
     // Activations never live further away than the state.
     let (near, far) = match budget.is_apart() {
         true => (vec![(host, host)], vec![(file, host), (file, file)]),
@@ -158,8 +165,8 @@ fn exact(lengths: &[usize], counts: &[usize], budget: &Budget, largest: u64) -> 
             Candidate {
                 mode: Mode::Exact { stripes },
                 slice,
-                activations: if kept == 1 { Rule::DEVICE } else { activations(limit) },
-                state: if slice == 0 { Rule::DEVICE } else { state(limit.min(largest / 64)) },
+                activations: if kept == 1 { Tiers::DEVICE } else { activations(limit) },
+                state: if slice == 0 { Tiers::DEVICE } else { state(limit.min(largest / 64)) },
                 stream_weights: stream || slice == 0,
             }
         };
@@ -177,19 +184,23 @@ fn exact(lengths: &[usize], counts: &[usize], budget: &Budget, largest: u64) -> 
 /// Bands: as much of the network as fits runs whole. The estimate on the smaller frame is better the larger
 /// that is.
 fn shared_stats(job: &Job, lengths: &[usize], budget: &Budget) -> Vec<Chain> {
-    // The stages of large frames are the last of the decoder and the first of the encoder.
-    let stages = if job.direction == Direction::Decode { [3, 2, 1] } else { [1, 2, 3] };
+    // The levels of large frames are the last of a network that grows and the first of one that shrinks.
+    let grows = job.network.scale[OUTPUT] > job.network.scale[INPUT];
+    let mut levels: Vec<usize> = (1..job.network.levels).collect();
+    if grows {
+        levels.reverse();
+    }
     let slice = lengths.last().copied().unwrap_or(0);
     let mut list = Vec::new();
-    for (reduce, stage, count) in [2, 4, 8]
-        .into_iter()
-        .flat_map(|r| stages.into_iter().flat_map(move |s| [4, 16, 64].map(|n| (r, s, n))))
+    let levels = &levels;
+    for (reduce, level, count) in
+        [2, 4, 8].into_iter().flat_map(|r| levels.iter().flat_map(move |l| [4, 16, 64].map(|n| (r, *l, n))))
     {
         let homes = if slice == 0 { vec![] } else { homes(budget) };
-        let states = [Rule::DEVICE].into_iter().chain(homes.into_iter().map(|home| home(0)));
+        let states = [Tiers::DEVICE].into_iter().chain(homes.into_iter().map(|home| home(0)));
         list.extend(states.map(|state| {
-            let mode = Mode::SharedStats(Bands { stage, count, halo: None, reduce });
-            vec![Candidate { mode, slice, activations: Rule::DEVICE, state, stream_weights: true }]
+            let mode = Mode::SharedStats(Bands { level, count, halo: None, reduce });
+            vec![Candidate { mode, slice, activations: Tiers::DEVICE, state, stream_weights: true }]
         }));
     }
     list
@@ -226,7 +237,8 @@ impl<'a, 'm, E: From<PlanError>> Search<'a, 'm, E> {
     ) -> Result<Self, E> {
         // Numbers that nothing can hold are refused before the meter sees them.
         chains(job, budget, wish, 0)?;
-        let smallest = Candidate { slice: TIME.min(job.clip.frames() - 1), ..whole(0) };
+        let unit = job.network.unit();
+        let smallest = Candidate { slice: if job.picture()[0] > unit { unit } else { 0 }, ..whole(0) };
         let largest = match meter(&smallest, None)? {
             Measured::Takes(cost) => cost.largest,
             Measured::Lacks(_) => u64::MAX,
@@ -379,141 +391,4 @@ pub(crate) fn refusal(job: String, budget: &Budget, least: &[Peaks]) -> PlanErro
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::Clip;
-    use proptest::prelude::*;
-
-    fn job(frames: usize) -> Job {
-        Job {
-            direction: Direction::Decode,
-            clip: Clip::new(frames, 480, 864).unwrap(),
-            start: 0,
-            open_ended: false,
-            dtype: "bf16".into(),
-            collapse: true,
-            numerics: "test".into(),
-        }
-    }
-
-    /// A cost that falls as more is cut off, like the real one.
-    fn cost(c: &Candidate) -> Cost {
-        let largest = 1000;
-        let frames = if c.slice == 0 { 17 } else { c.slice as u64 };
-        let kept = c.activations.device.map_or(largest, |n| n.min(largest));
-        let state = if c.slice == 0 { 0 } else { 2000 };
-        let stripes = if let Mode::Exact { stripes } = c.mode { stripes as u64 } else { 1 };
-        let weights = if c.stream_weights { 50 } else { 500 };
-        let staged = if kept < largest { largest / stripes } else { 0 };
-        let near = c.state.device.is_none();
-        let device = weights + kept * frames / 4 + staged + if near { state } else { 0 };
-        let far = 3 * largest + state;
-        let host = if c.state.host.is_none() && !near { far } else { 0 };
-        let peaks = Peaks { device, host, disk: if c.state.host.is_some() { far } else { 0 } };
-        Cost { peaks, largest, ..Cost::default() }
-    }
-
-    fn meter(c: &Candidate, within: Option<&Budget>) -> Result<Measured, PlanError> {
-        let cost = cost(c);
-        Ok(match within.and_then(|budget| budget.lack(&cost.peaks)) {
-            Some(lack) => Measured::Lacks(lack.memory),
-            None => Measured::Takes(cost),
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn a_plan_fits_its_budget_and_a_refusal_names_one_that_does(
-            vram in 0u64..6000, ram in 0u64..9000, disk in 0u64..9000, n in 0usize..30, apart: bool,
-        ) {
-            let budget = match apart {
-                true => Budget::Apart { vram, ram, disk },
-                false => Budget::Shared { ram, disk },
-            };
-            match choose(job(4 * n + 1), &budget, &Wish::default(), &mut meter) {
-                Ok(plan) => {
-                    prop_assert_eq!(budget.lack(&plan.peaks), None);
-                    prop_assert_eq!(plan.peaks, cost(&plan.how).peaks);
-                    // Ways that need no disk come first.
-                    let dry = match budget {
-                        Budget::Shared { ram, .. } => Budget::Shared { ram, disk: 0 },
-                        Budget::Apart { vram, ram, .. } => Budget::Apart { vram, ram, disk: 0 },
-                    };
-                    let without = choose(job(4 * n + 1), &dry, &Wish::default(), &mut meter);
-                    prop_assert!(without.is_err() || plan.peaks.disk == 0);
-                }
-                Err(PlanError::Budget { needs, allowed, .. }) => {
-                    prop_assert_eq!(allowed, budget);
-                    prop_assert!(!needs.is_empty());
-                    for need in needs {
-                        let plan = choose(job(4 * n + 1), &need, &Wish::default(), &mut meter);
-                        prop_assert!(plan.is_ok(), "{need}: {plan:?}");
-                    }
-                }
-                Err(error) => prop_assert!(false, "{error}"),
-            }
-        }
-
-        #[test]
-        fn halves_that_run_together_fit_together(
-            vram in 0u64..12000, ram in 0u64..18000, disk in 0u64..18000, n in 0usize..30, apart: bool,
-        ) {
-            let budget = match apart {
-                true => Budget::Apart { vram, ram, disk },
-                false => Budget::Shared { ram, disk },
-            };
-            let both = |budget: &Budget| {
-                let jobs = [job(4 * n + 1), job(4 * n + 1)];
-                crate::choose_both(&jobs, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
-            };
-            match both(&budget) {
-                Ok([a, b]) => prop_assert_eq!(budget.lack(&a.peaks.with(&b.peaks)), None),
-                Err(PlanError::Budget { needs, .. }) => {
-                    prop_assert!(!needs.is_empty());
-                    for need in needs {
-                        prop_assert!(both(&need).is_ok(), "{need}");
-                    }
-                }
-                Err(error) => prop_assert!(false, "{error}"),
-            }
-        }
-
-        #[test]
-        fn more_memory_never_gives_a_worse_way(vram in 0u64..6000, more in 0u64..2000) {
-            let wish = Wish::default();
-            let place = |vram| {
-                let budget = Budget::Apart { vram, ram: 9000, disk: 9000 };
-                let plan = choose(job(65), &budget, &wish, &mut meter).ok()?;
-                chains(&job(65), &budget, &wish, 1000).unwrap().concat().iter().position(|c| *c == plan.how)
-            };
-            if let Some(before) = place(vram) {
-                prop_assert!(place(vram + more).unwrap() <= before);
-            }
-        }
-    }
-
-    #[test]
-    fn whole_comes_first_then_exact_and_what_changes_the_result_only_when_asked() {
-        let budget = Budget::Shared { ram: 1, disk: 1 };
-        let all = chains(&job(65), &budget, &Wish::default(), 1000).unwrap().concat();
-        let first_exact = all.iter().position(|c| matches!(c.mode, Mode::Exact { .. })).unwrap();
-        assert!(all[..first_exact].iter().all(|c| c.mode == Mode::Whole));
-        assert!(all[first_exact..].iter().all(|c| matches!(c.mode, Mode::Exact { .. })));
-        let wish = Wish { mode: Some(WishedMode::SharedStats), slice: None };
-        let all = chains(&job(65), &budget, &wish, 1000).unwrap().concat();
-        assert!(all.iter().all(|c| matches!(c.mode, Mode::SharedStats(_))));
-        let tiling = Tiling::new([64, 64], [16, 16]).unwrap();
-        let wish = Wish { mode: Some(WishedMode::Blend(tiling)), slice: Some(8) };
-        let all = chains(&job(65), &budget, &wish, 1000).unwrap().concat();
-        assert!(all.iter().all(|c| c.mode == Mode::Blend(tiling) && c.slice == 8));
-    }
-
-    #[test]
-    fn a_plan_survives_its_stored_form() {
-        let budget = Budget::Apart { vram: 900, ram: 9000, disk: 9000 };
-        let plan = choose(job(65), &budget, &Wish::default(), &mut meter).unwrap();
-        assert!(plan.better.is_some());
-        let text = serde_json::to_string(&plan).unwrap();
-        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
-    }
-}
+mod tests;

@@ -1,0 +1,182 @@
+//! Frames of one slice between source, device and sink.
+
+use std::time::{Duration, Instant};
+
+use remaster_compute::{HostTensor, Ops, Shape, Tensor};
+use remaster_model::Network;
+use remaster_plan::{INPUT, OUTPUT, Tile};
+
+use crate::blend::Canvas;
+use crate::course::{Course, Traffic};
+use crate::error::EngineError;
+use crate::io::{Event, Sink, Source};
+
+/// Frames of one slice on their way.
+pub(crate) struct Live<'a, 'b> {
+    course: &'a Course,
+    network: &'a dyn Network,
+    source: &'a mut dyn Source,
+    sink: &'a mut dyn Sink,
+    events: &'a mut (dyn FnMut(Event<'_>) + 'b),
+    /// Multiply-adds done, and in all.
+    work: [u64; 2],
+    seen: usize,
+    written: usize,
+    made: usize,
+    input: Vec<f32>,
+    /// A tile of the input.
+    part: Vec<f32>,
+    result: Made,
+    waited: Duration,
+}
+
+/// The result of a slice.
+enum Made {
+    Nothing,
+    /// Of a frame that is not cut.
+    Whole(HostTensor),
+    /// Tiles so far.
+    Tiles(Canvas),
+}
+
+impl<'a, 'b> Live<'a, 'b> {
+    /// Behind `seen` input frames; about `work` multiply-adds are ahead.
+    pub(crate) fn new(
+        course: &'a Course,
+        network: &'a dyn Network,
+        work: u64,
+        seen: usize,
+        source: &'a mut dyn Source,
+        sink: &'a mut dyn Sink,
+        events: &'a mut (dyn FnMut(Event<'_>) + 'b),
+    ) -> Self {
+        Live {
+            course,
+            network,
+            source,
+            sink,
+            events,
+            work: [0, work],
+            seen,
+            written: course.network.made(0, seen),
+            made: 0,
+            input: Vec::new(),
+            part: Vec::new(),
+            result: Made::Nothing,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// How long source and sink were waited for.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl Traffic for Live<'_, '_> {
+    fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
+        let shape = Shape { t: frames, ..self.course.input };
+        self.input.resize(shape.len(), 0.0);
+        let failed = |source| EngineError::Source { frame: self.seen, source };
+        let started = Instant::now();
+        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
+        self.waited += started.elapsed();
+        let over = got < frames;
+        if over && !(self.course.open_ended && self.course.network.may_end(self.seen + got)) {
+            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
+        }
+        self.input.truncate(got * shape.len() / frames.max(1));
+        self.made = self.course.network.made(self.seen, got);
+        Ok((got, last || over))
+    }
+
+    fn worked(&mut self, macs: u64) {
+        let [done, of] = &mut self.work;
+        *done = done.saturating_add(macs).min(*of);
+        (self.events)(Event::Working { network: self.network.name(), done: *done, of: *of });
+    }
+
+    fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError> {
+        let Shape { h, w, c, .. } = self.course.input;
+        let shape = x.shape();
+        if (shape.h, shape.w) == (h, w) {
+            return Ok(ops.upload(&self.input, x.view())?);
+        }
+        let scale = self.course.scale()[INPUT];
+        let (top, left) = (tile.rows.start * scale, tile.columns.start * scale);
+        self.part.clear();
+        for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
+            let start = ((t * h + top + y) * w + left) * c;
+            self.part.extend_from_slice(&self.input[start..start + shape.w * c]);
+        }
+        Ok(ops.upload(&self.part, x.view())?)
+    }
+
+    fn take(&mut self, ops: &mut dyn Ops, i: usize, tile: &Tile, y: Tensor) -> Result<(), EngineError> {
+        let mut part = HostTensor::zeros(y.shape());
+        ops.download(y.view(), &mut part.data)?;
+        if part.shape.t != self.made {
+            let (planned, given) = (format!("{} frames", self.made), format!("{}", part.shape));
+            return Err(EngineError::Mismatch { planned, given });
+        }
+        if let Some(t) = first_bad_frame(&part.data, part.shape) {
+            return Err(self.not_finite(ops, t));
+        }
+        let of = self.course.tiles.len();
+        if of == 1 {
+            self.result = Made::Whole(part);
+            return Ok(());
+        }
+        if let Made::Nothing = self.result {
+            let shape = Shape { t: self.made, ..self.course.output };
+            self.result = Made::Tiles(Canvas::new(shape, self.course.scale()[OUTPUT], self.course.ramp));
+        }
+        if let Made::Tiles(canvas) = &mut self.result {
+            canvas.add(tile, &part);
+        }
+        (self.events)(Event::TileDone { network: self.network.name(), tile: i, of });
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut dyn Ops) -> Result<(), EngineError> {
+        let frames = match std::mem::replace(&mut self.result, Made::Nothing) {
+            Made::Whole(frames) => frames,
+            Made::Tiles(canvas) => canvas.finish(),
+            Made::Nothing => return Ok(()),
+        };
+        let started = Instant::now();
+        let written = self.sink.write(self.written, frames);
+        self.waited += started.elapsed();
+        written.map_err(|source| EngineError::Sink { frame: self.written, source })
+    }
+}
+
+impl Live<'_, '_> {
+    /// Who made frame `t` of the result NaN or infinite.
+    fn not_finite(&self, ops: &mut dyn Ops, t: usize) -> EngineError {
+        if let Some(t) = first_bad_frame(&self.input, self.course.input) {
+            return EngineError::BadInput { frame: self.seen + t };
+        }
+        let layer = match ops.first_spoiled() {
+            Ok(Some(layer)) => layer,
+            // No normalisation saw it, so it came behind the last of them.
+            Ok(None) => last_layer(self.network),
+            Err(error) => return error.into(),
+        };
+        let frame = self.course.network.shown(self.written + t);
+        EngineError::NotFinite { frame, layer, dtype: self.course.dtype }
+    }
+}
+
+/// The first frame with a value that is NaN or infinite. Asked of every result: with one test per frame it takes a
+/// thousandth of the time that the network takes.
+fn first_bad_frame(values: &[f32], shape: Shape) -> Option<usize> {
+    let frame = shape.h * shape.w * shape.c;
+    values.chunks(frame.max(1)).position(|f| f.iter().fold(false, |bad, v| bad | !v.is_finite()))
+}
+
+fn last_layer(network: &dyn Network) -> String {
+    let mut last = String::new();
+    network.weights(&mut |w| last = w.name().to_owned());
+    last
+}

@@ -1,0 +1,23 @@
+//! A plan's placement in the terms of the op set, and what a run takes beside it.
+
+use remaster_compute::staged::{Placement, Rule};
+use remaster_plan::{Candidate, Mode, Tiers};
+
+use crate::course::Course;
+use crate::spill::QUEUE;
+
+/// The placement of a plan in the terms of the op set.
+pub(crate) fn placement(how: &Candidate) -> Placement {
+    let rule = |r: Tiers| Rule { device: r.device.unwrap_or(u64::MAX), host: r.host.unwrap_or(u64::MAX) };
+    Placement {
+        activations: rule(how.activations),
+        state: rule(how.state),
+        stream_weights: how.stream_weights,
+        stripes: if let Mode::Exact { stripes } = how.mode { stripes } else { 1 },
+    }
+}
+
+/// Bytes of host memory that a run takes beside its stores.
+pub(crate) fn overhead(course: &Course, disk: u64) -> u64 {
+    course.traffic_bytes().saturating_add(if disk > 0 { QUEUE } else { 0 })
+}

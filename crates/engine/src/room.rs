@@ -1,0 +1,87 @@
+//! Room for the state of a clip.
+
+use remaster_compute::meter::Meter;
+use remaster_compute::staged::{Placement, Staged};
+use remaster_compute::{DType, NullStore, Ops, Shape, Sizing, WeightSpec, Work};
+use remaster_model::{Network, State, load, unload};
+use remaster_plan::Tile;
+
+use crate::course::Course;
+use crate::error::EngineError;
+use crate::measure::{FILE, HOST, Nothing};
+
+/// Sizes that do not matter.
+struct NoSizing;
+
+impl Sizing for NoSizing {
+    fn weight_bytes(&self, _: &WeightSpec) -> u64 {
+        0
+    }
+    fn scratch_bytes(&self, _: &Work) -> u64 {
+        0
+    }
+}
+
+/// Names and shapes of the tails of one state.
+pub(crate) type Tails = Vec<(String, Shape)>;
+
+/// The tails that a slice leaves, per state. Only the network knows them, so it runs on a meter: no weight
+/// may be loaded then.
+pub(crate) fn tails(network: &dyn Network, course: &Course, start: usize) -> Result<Vec<Tails>, EngineError> {
+    if course.lengths(start)?.count() <= 1 && start == 0 {
+        return Ok(vec![Tails::new(); course.states()]);
+    }
+    if course.bands.is_some() {
+        let all: Vec<usize> = vec![0];
+        return tails_of(network, course, &all, course.states());
+    }
+    // Tiles of one size have the same tails.
+    let kinds: Vec<usize> = course.tiles.kinds().map(|(i, _)| i).collect();
+    let known = tails_of(network, course, &kinds, kinds.len())?;
+    let size = |t: &Tile| (t.rows.len(), t.columns.len());
+    let of = |tile: Tile| {
+        let kind = kinds.iter().position(|i| size(&course.tiles.get(*i)) == size(&tile)).unwrap_or(0);
+        known.get(kind).cloned().unwrap_or_default()
+    };
+    Ok(course.tiles.iter().map(of).collect())
+}
+
+/// The tails of some tiles, by number.
+fn tails_of(
+    network: &dyn Network,
+    course: &Course,
+    tiles: &[usize],
+    states: usize,
+) -> Result<Vec<Tails>, EngineError> {
+    let books = |name| Box::new(NullStore::new(name, 0));
+    let meter = Box::new(Meter::endless(Box::new(NoSizing)));
+    let mut meter = Staged::new(meter, books(HOST), books(FILE), Placement::DEVICE);
+    let mut left = vec![State::new(); states];
+    let tiles = tiles.iter().map(|i| (*i, course.tiles.get(*i)));
+    let result = load(&mut meter, network).map_err(EngineError::from);
+    let result = result
+        .and_then(|()| course.tiles_of_slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles));
+    unload(network);
+    result?;
+    let list = |s: &State| s.tails().map(|(name, tail)| (name.to_owned(), tail.shape())).collect();
+    Ok(left.iter().map(list).collect())
+}
+
+/// States with room for their tails. Made before anything else lives on the device, so that what comes and
+/// goes does not lie in between.
+pub(crate) fn reserve(
+    ops: &mut dyn Ops,
+    tails: &[Tails],
+    dtype: DType,
+    seen: usize,
+) -> Result<Vec<State>, EngineError> {
+    let mut states = Vec::new();
+    for tails in tails {
+        let mut room = Vec::new();
+        for (name, shape) in tails {
+            room.push((name.clone(), ops.alloc_kept(*shape, dtype)?));
+        }
+        states.push(State::with(room, seen));
+    }
+    Ok(states)
+}

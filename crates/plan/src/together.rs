@@ -1,0 +1,145 @@
+//! Several networks within one budget.
+//!
+//! Networks of one *turn* are there at the same time: what they take adds up. Turns follow one another, and each
+//! has the whole budget.
+
+use crate::budget::{Budget, Peaks};
+use crate::choose::{Measured, Search, Wish, refusal};
+use crate::geometry::PlanError;
+use crate::plan::{Candidate, Job, Plan};
+
+/// Parts of an even share that each network but the last is offered in turn. The first of two has a third of the
+/// memory, as an encoder has a third of the work of encoder and decoder; more if that is too little.
+const SHARES: [(u64, u64); 3] = [(2, 3), (1, 1), (4, 3)];
+
+/// As the meter of one job, told which one it measures.
+type Meters<'a, E> = dyn FnMut(usize, &Candidate, Option<&Budget>) -> Result<Measured, E> + 'a;
+
+/// Plans for any number of networks within one budget, in the order of the jobs. `turns` has the jobs; `meter` is told
+/// which of them it measures, counted through all turns. Of several turns that do not fit, the one counts that needs
+/// the most.
+pub fn choose_together<E: From<PlanError>>(
+    turns: &[&[Job]],
+    budget: &Budget,
+    wish: &Wish,
+    meter: &mut Meters<'_, E>,
+) -> Result<Vec<Plan>, E> {
+    let (mut plans, mut refused): (Vec<Plan>, Option<PlanError>) = (Vec::new(), None);
+    let mut first = 0;
+    for jobs in turns {
+        let mut meters = |i: usize, how: &Candidate, budget: Option<&Budget>| meter(first + i, how, budget);
+        match (Turn { jobs, wish, meter: &mut meters }).plan(budget)? {
+            Ok(found) => plans.extend(found),
+            Err(error) => {
+                let worse = refused.as_ref().is_none_or(|known| nearest(known) < nearest(&error));
+                refused = if worse { Some(error) } else { refused };
+            }
+        }
+        first += jobs.len();
+    }
+    match refused {
+        Some(error) => Err(error.into()),
+        None => Ok(plans),
+    }
+}
+
+/// Bytes of the first budget that a refusal names.
+fn nearest(error: &PlanError) -> u64 {
+    let PlanError::Budget { needs, .. } = error else { return 0 };
+    needs.first().map_or(u64::MAX, |need| need.sizes().iter().fold(0, |sum, n| sum.saturating_add(*n)))
+}
+
+/// Networks that are there at the same time.
+struct Turn<'a, 'm, E> {
+    jobs: &'a [Job],
+    wish: &'a Wish,
+    meter: &'a mut Meters<'m, E>,
+}
+
+impl<E: From<PlanError>> Turn<'_, '_, E> {
+    /// Each network gets a share and the last what is left; if no share will do, all but one are held to as little as
+    /// they can live with.
+    fn plan(&mut self, budget: &Budget) -> Result<Result<Vec<Plan>, PlanError>, E> {
+        let even = self.jobs.len() as u64;
+        for (part, of) in SHARES {
+            let share = budget.share(part, of * even);
+            if let Some(plans) = self.within(budget, |_, left| left.least_of(&share))? {
+                return Ok(Ok(plans));
+            }
+            if even == 1 {
+                break;
+            }
+        }
+        let part = budget.share(1, even);
+        let mut least = Vec::new();
+        for i in 0..self.jobs.len() {
+            least.push(self.search(i, budget, |search| search.least(&part))?);
+        }
+        let sums = sums(&least);
+        for chosen in sums.iter().filter(|chosen| budget.lack(&total(chosen)).is_none()) {
+            let others = |i: usize, left: &Budget| left.less(&total(&chosen[i + 1..]));
+            if let Some(plans) = self.within(budget, others)? {
+                return Ok(Ok(plans));
+            }
+        }
+        let sums: Vec<Peaks> = sums.iter().map(|chosen| total(chosen)).collect();
+        let names: Vec<String> = self.jobs.iter().map(Job::to_string).collect();
+        Ok(Err(refusal(names.join(" and "), budget, &sums)))
+    }
+
+    /// Plans one network after the other. All but the last get what `share` gives them of what is left.
+    fn within(
+        &mut self,
+        budget: &Budget,
+        share: impl Fn(usize, &Budget) -> Budget,
+    ) -> Result<Option<Vec<Plan>>, E> {
+        let (mut left, mut plans) = (*budget, Vec::new());
+        for i in 0..self.jobs.len() {
+            let own = if i + 1 == self.jobs.len() { left } else { share(i, &left) };
+            let Some(plan) = self.search(i, budget, |search| search.within(&own))? else { return Ok(None) };
+            left = left.less(&plan.peaks);
+            plans.push(plan);
+        }
+        Ok(Some(plans))
+    }
+
+    fn search<T>(
+        &mut self,
+        i: usize,
+        budget: &Budget,
+        f: impl FnOnce(&mut Search<'_, '_, E>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut meter = |how: &Candidate, budget: Option<&Budget>| (self.meter)(i, how, budget);
+        f(&mut Search::new(&self.jobs[i], budget, self.wish, &mut meter)?)
+    }
+}
+
+/// Ways to pick one of the least peaks per network, without those that take more of everything than another.
+fn sums(least: &[Vec<Peaks>]) -> Vec<Vec<Peaks>> {
+    let mut picked = vec![Vec::new()];
+    for choices in least {
+        let more = |before: &Vec<Peaks>, next: &Peaks| [before.as_slice(), &[*next]].concat();
+        let all: Vec<Vec<Peaks>> =
+            picked.iter().flat_map(|before| choices.iter().map(move |next| more(before, next))).collect();
+        picked = Vec::new();
+        for chosen in all {
+            let peaks = total(&chosen);
+            if !picked.iter().any(|known: &Vec<Peaks>| total(known).is_within(&peaks)) {
+                picked.retain(|known| !peaks.is_within(&total(known)));
+                picked.push(chosen);
+            }
+        }
+    }
+    picked
+}
+
+fn total(peaks: &[Peaks]) -> Peaks {
+    peaks.iter().fold(Peaks::default(), |sum, p| sum.with(p))
+}
+
+/// What each network of a turn may use when it is planned anew: what it has, and an even part of what is left.
+pub fn divide(budget: &Budget, plans: &[Plan]) -> Vec<Budget> {
+    let left = plans.iter().fold(*budget, |left, plan| left.less(&plan.peaks));
+    let part = left.share(1, plans.len() as u64);
+    plans.iter().map(|plan| part.plus(&plan.peaks)).collect()
+}
