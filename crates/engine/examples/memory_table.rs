@@ -64,7 +64,7 @@ fn main() -> Result<(), EngineError> {
                         row += &match planner.plan(&budget, &Wish::default()) {
                             Ok(plan) => {
                                 // A plan is a promise: the meter must get through it within its peaks.
-                                task.replay(&plan, device_sizing())?;
+                                task.replay(&plan, &device_sizing)?;
                                 format!(" {} |", cell(&plan))
                             }
                             Err(error) => format!(" refused: {error} |"),

@@ -103,6 +103,29 @@ impl Course {
         self.network.lengths(self.cells, self.slice, seen)
     }
 
+    /// Slices that are run on the meter, each with how often it comes: the clip itself, and where its end is open the
+    /// ways in which it may end. A slice that is cut short runs step by step (`Ahead`), so there are few of them.
+    pub(crate) fn itineraries(&self, seen: usize) -> Result<Vec<Vec<(usize, usize)>>, PlanError> {
+        let mut list = vec![self.lengths(seen)?.runs().collect()];
+        let (true, Some(step)) = (self.open_ended, self.step()) else { return Ok(list) };
+        let (first, one) = (1 + self.slice / self.network.unit() * step, (step, 1));
+        if seen == 0 {
+            list.push(vec![(1, 1)]);
+        }
+        if self.slice > self.network.unit() {
+            match seen {
+                0 => list.extend([vec![(1, 1), one, one], vec![(first, 1), one, one]]),
+                _ => list.push(vec![one, one]),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Input frames of one step of time.
+    pub(crate) fn step(&self) -> Option<usize> {
+        self.network.step.map(|step| step[INPUT])
+    }
+
     /// Input frames of the next slice, and about how many slices are left with it; `None` at the end.
     pub(crate) fn next(&self, seen: usize) -> Option<(usize, usize)> {
         self.network.next(self.input.t, self.slice, seen, self.open_ended)

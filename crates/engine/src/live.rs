@@ -1,5 +1,6 @@
 //! Frames of one slice between source, device and sink.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use remaster_compute::{HostTensor, Ops, Shape, Tensor};
@@ -11,12 +12,40 @@ use crate::course::{Course, Traffic};
 use crate::error::EngineError;
 use crate::io::{Event, Sink, Source};
 
+/// The end of an open-ended clip, read and not yet run. A slice that was cut short is not run in one piece: its tensors
+/// lie in the arena in an order that nobody planned, and may not fit although they are smaller. Slices of one step were
+/// measured.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    frames: VecDeque<Vec<f32>>,
+}
+
+impl Ahead {
+    /// Whether anything waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    fn put(&mut self, values: &[f32], frame: usize) {
+        self.frames.extend(values.chunks_exact(frame.max(1)).map(<[f32]>::to_vec));
+    }
+
+    /// Moves up to `count` frames to `out`, and says how many.
+    fn take(&mut self, count: usize, out: &mut Vec<f32>) -> usize {
+        let count = count.min(self.frames.len());
+        out.clear();
+        self.frames.drain(..count).for_each(|frame| out.extend_from_slice(&frame));
+        count
+    }
+}
+
 /// Frames of one slice on their way.
 pub(crate) struct Live<'a, 'b> {
     course: &'a Course,
     network: &'a dyn Network,
     source: &'a mut dyn Source,
     sink: &'a mut dyn Sink,
+    ahead: &'a mut Ahead,
     events: &'a mut (dyn FnMut(Event<'_>) + 'b),
     /// Multiply-adds done, and in all.
     work: [u64; 2],
@@ -41,6 +70,7 @@ enum Made {
 
 impl<'a, 'b> Live<'a, 'b> {
     /// Behind `seen` input frames; about `work` multiply-adds are ahead.
+    #[expect(clippy::too_many_arguments, reason = "all that a slice touches")]
     pub(crate) fn new(
         course: &'a Course,
         network: &'a dyn Network,
@@ -48,6 +78,7 @@ impl<'a, 'b> Live<'a, 'b> {
         seen: usize,
         source: &'a mut dyn Source,
         sink: &'a mut dyn Sink,
+        ahead: &'a mut Ahead,
         events: &'a mut (dyn FnMut(Event<'_>) + 'b),
     ) -> Self {
         Live {
@@ -55,6 +86,7 @@ impl<'a, 'b> Live<'a, 'b> {
             network,
             source,
             sink,
+            ahead,
             events,
             work: [0, work],
             seen,
@@ -67,6 +99,22 @@ impl<'a, 'b> Live<'a, 'b> {
         }
     }
 
+    /// Reads up to `frames` frames.
+    fn read(&mut self, frames: usize) -> Result<usize, EngineError> {
+        let shape = Shape { t: frames, ..self.course.input };
+        self.input.resize(shape.len(), 0.0);
+        let started = Instant::now();
+        let failed = |source| EngineError::Source { frame: self.seen, source };
+        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
+        self.waited += started.elapsed();
+        let may_end = self.course.open_ended && self.course.network.may_end(self.seen + got);
+        if got < frames && !may_end {
+            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
+        }
+        self.input.truncate(got * shape.len() / frames.max(1));
+        Ok(got)
+    }
+
     /// How long source and sink were waited for.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
@@ -75,19 +123,27 @@ impl<'a, 'b> Live<'a, 'b> {
 
 impl Traffic for Live<'_, '_> {
     fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
-        let shape = Shape { t: frames, ..self.course.input };
-        self.input.resize(shape.len(), 0.0);
-        let failed = |source| EngineError::Source { frame: self.seen, source };
-        let started = Instant::now();
-        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
-        self.waited += started.elapsed();
-        let over = got < frames;
-        if over && !(self.course.open_ended && self.course.network.may_end(self.seen + got)) {
-            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
-        }
-        self.input.truncate(got * shape.len() / frames.max(1));
+        let (frame, step) = (Shape { t: 1, ..self.course.input }.len(), self.course.step());
+        let one = if self.seen == 0 { 1 } else { step.unwrap_or(frames) };
+        let (got, last) = match self.ahead.is_empty() {
+            false => {
+                let got = self.ahead.take(one, &mut self.input);
+                (got, self.ahead.is_empty())
+            }
+            true => {
+                let got = self.read(frames)?;
+                match got < frames {
+                    // A first slice of one frame, or one of one step, is as short as slices get.
+                    true if got > one => {
+                        self.ahead.put(&self.input, frame);
+                        (self.ahead.take(one, &mut self.input), false)
+                    }
+                    over => (got, last || over),
+                }
+            }
+        };
         self.made = self.course.network.made(self.seen, got);
-        Ok((got, last || over))
+        Ok((got, last))
     }
 
     fn worked(&mut self, macs: u64) {

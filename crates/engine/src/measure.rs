@@ -4,7 +4,6 @@ use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::staged::Staged;
 use remaster_compute::{NullStore, Ops, Sizing, Tensor};
 use remaster_model::{Network, load, unload};
-use remaster_plan::slices::Lengths;
 use remaster_plan::{Budget, Candidate, Cost, Job, MAX_PIXELS, Peaks, Tile, WorkTotal};
 
 use crate::course::{Course, Traffic};
@@ -74,27 +73,32 @@ impl Caps {
 pub(crate) fn measure(
     network: &dyn Network,
     course: &Course,
-    sizing: Box<dyn Sizing>,
+    sizing: &dyn Fn() -> Box<dyn Sizing>,
     job: &Job,
     how: &Candidate,
     caps: Caps,
 ) -> Result<Cost, EngineError> {
     how.check(job)?;
-    let stores = (Box::new(NullStore::new(HOST, caps.host)), Box::new(NullStore::new(FILE, caps.disk)));
-    let fixed = sizing.fixed_bytes();
-    let device = Box::new(Meter::new(sizing, caps.device.min(Caps::ENDLESS.device).saturating_sub(fixed)));
-    let mut ops = Staged::new(device, stores.0, stores.1, placement(how));
-    let lengths = course.lengths(job.start)?;
-    let result = dry_run(&mut ops, network, course, &lengths, job.start);
-    unload(network);
-    let work = result?;
-    let disk = ops.file_arena().peak();
-    let peaks = Peaks {
-        device: ops.arena().peak().saturating_add(fixed),
-        host: ops.host_arena().peak().saturating_add(overhead(course, disk)),
-        disk,
-    };
-    Ok(Cost { peaks, work, largest: ops.largest() })
+    let fixed = sizing().fixed_bytes();
+    let mut cost: Option<Cost> = None;
+    for runs in course.itineraries(job.start)? {
+        let stores = (Box::new(NullStore::new(HOST, caps.host)), Box::new(NullStore::new(FILE, caps.disk)));
+        let meter = Meter::new(sizing(), caps.device.min(Caps::ENDLESS.device).saturating_sub(fixed));
+        let mut ops = Staged::new(Box::new(meter), stores.0, stores.1, placement(how));
+        let result = dry_run(&mut ops, network, course, &runs, job.start);
+        unload(network);
+        let work = result?;
+        let disk = ops.file_arena().peak();
+        let peaks = Peaks {
+            device: ops.arena().peak().saturating_add(fixed),
+            host: ops.host_arena().peak().saturating_add(overhead(course, disk)),
+            disk,
+        };
+        // The first is the clip itself.
+        let known = cost.get_or_insert(Cost { peaks, work, largest: ops.largest() });
+        known.peaks = known.peaks.most(&peaks);
+    }
+    Ok(cost.unwrap_or_default())
 }
 
 /// Tiles that are all run on the meter. Of more, one of each size is.
@@ -104,12 +108,11 @@ fn dry_run(
     ops: &mut Staged,
     network: &dyn Network,
     course: &Course,
-    lengths: &Lengths,
+    runs: &[(usize, usize)],
     seen: usize,
 ) -> Result<WorkTotal, EngineError> {
     let mut states = reserve(ops, &tails(network, course, seen)?, course.dtype, seen)?;
     load(ops, network)?;
-    let runs: Vec<(usize, usize)> = lengths.runs().collect();
     // One of each size: its number and state, and how often it comes. The states of the others only take room.
     let kinds: Vec<(usize, usize)> = match course.bands.is_none() && !is_small(course) {
         true => course.tiles.kinds().collect(),

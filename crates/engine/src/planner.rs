@@ -40,7 +40,7 @@ impl<'a> Planner<'a> {
         }
         how.check(&self.job)?;
         let course = Course::new(&self.job, how, self.dtype);
-        let cost = measure(self.network, &course, (self.sizing)(), &self.job, how, Caps::ENDLESS)?;
+        let cost = measure(self.network, &course, &self.sizing, &self.job, how, Caps::ENDLESS)?;
         self.measured.insert(*how, cost);
         Ok(cost)
     }
@@ -57,7 +57,7 @@ impl<'a> Planner<'a> {
         how.check(&self.job)?;
         let course = Course::new(&self.job, how, self.dtype);
         let caps = Caps::within(budget, &course);
-        match measure(self.network, &course, (self.sizing)(), &self.job, how, caps) {
+        match measure(self.network, &course, &self.sizing, &self.job, how, caps) {
             Ok(cost) => {
                 self.measured.insert(*how, cost);
                 Ok(Measured::Takes(cost))

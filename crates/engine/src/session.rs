@@ -14,7 +14,7 @@ use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Recovery;
 use crate::io::{Event, Sink, Source, Summary};
-use crate::live::Live;
+use crate::live::{Ahead, Live};
 use crate::measure::{FILE, HOST};
 use crate::placement::{overhead, placement};
 use crate::room::{Tails, reserve, tails};
@@ -81,6 +81,8 @@ pub struct Session<'a> {
     /// Input frames that went through.
     seen: usize,
     slice: usize,
+    /// The end of an open-ended clip.
+    ahead: Ahead,
     /// The source of an open-ended clip came to its end.
     over: bool,
 }
@@ -137,6 +139,7 @@ impl<'a> Session<'a> {
             states: Vec::new(),
             seen: 0,
             slice: 0,
+            ahead: Ahead::default(),
             over: false,
         };
         session.reserve(plan.job.start)?;
@@ -161,7 +164,11 @@ impl<'a> Session<'a> {
 
     /// Input frames that the next slice takes; 0 at the end.
     pub fn wants(&self) -> usize {
-        if self.is_done() { 0 } else { self.course.next(self.seen).map_or(0, |(frames, _)| frames) }
+        if self.is_done() || !self.ahead.is_empty() {
+            0
+        } else {
+            self.course.next(self.seen).map_or(0, |(frames, _)| frames)
+        }
     }
 
     /// Input frames that went through.
@@ -191,8 +198,9 @@ impl<'a> Session<'a> {
         events(Event::SliceStarted { network: name, slice: self.slice, of, done: self.seen, frames });
         let started = Instant::now();
         let before = self.pictured();
-        let mut live =
-            Live::new(&self.course, self.network, self.work(frames), self.seen, source, sink, events);
+        let work = self.work(frames);
+        let (course, network, ahead) = (&self.course, self.network, &mut self.ahead);
+        let mut live = Live::new(course, network, work, self.seen, source, sink, ahead, events);
         let last = left == 1 && !self.course.open_ended;
         let (frames, last) =
             self.course.slice(&mut self.ops, self.network, &mut self.states, frames, last, &mut live)?;
@@ -257,7 +265,7 @@ impl<'a> Session<'a> {
     /// Back to the start of the clip, or of another one of the same size.
     pub fn rewind(&mut self) -> Result<(), EngineError> {
         self.states.clear();
-        (self.seen, self.slice, self.over) = (0, 0, false);
+        (self.seen, self.slice, self.over, self.ahead) = (0, 0, false, Ahead::default());
         self.reserve(0)
     }
 

@@ -82,7 +82,7 @@ impl Task {
     }
 
     /// Runs a plan on a meter that refuses to pass the plan's peaks.
-    pub fn replay(&self, plan: &Plan, sizing: Box<dyn Sizing>) -> Result<(), EngineError> {
+    pub fn replay(&self, plan: &Plan, sizing: &dyn Fn() -> Box<dyn Sizing>) -> Result<(), EngineError> {
         let course = Course::new(&self.job, &plan.how, self.settings.dtype);
         let caps = Caps::of(&plan.peaks, &course);
         measure(self.network.as_ref(), &course, sizing, &self.job, &plan.how, caps).map(|_| ())

@@ -157,6 +157,15 @@ impl Peaks {
         self.device <= other.device && self.host <= other.host && self.disk <= other.disk
     }
 
+    /// Of two runs one after the other.
+    pub fn most(&self, other: &Peaks) -> Peaks {
+        Peaks {
+            device: self.device.max(other.device),
+            host: self.host.max(other.host),
+            disk: self.disk.max(other.disk),
+        }
+    }
+
     /// Of two runs at the same time.
     pub fn with(&self, other: &Peaks) -> Peaks {
         Peaks {
