@@ -481,7 +481,12 @@ pub(crate) fn count_frames(tools: &Tools, path: &Path) -> Result<usize, MediaErr
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-v", "error", "-nostats"].map(Into::into).into();
     args.extend(opened(path));
-    args.extend(["-map", "0:v:0", "-noautoscale", "-fps_mode", "passthrough"].map(Into::into));
+    // Microseconds keep the times of any frames apart. By default times are rounded to the frame rate, and where sound
+    // begins earlier than the picture two frames may get the same one, which is a complaint.
+    args.extend(
+        ["-map", "0:v:0", "-noautoscale", "-fps_mode", "passthrough", "-enc_time_base", "1:1000000"]
+            .map(Into::into),
+    );
     let (frames, lines) = tools.count(&args)?;
     if !lines.is_empty() {
         return Err(MediaError::Verify { path: path.to_owned(), reason: plain(&lines) });
