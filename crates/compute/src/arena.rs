@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::error::ComputeError;
 
@@ -40,16 +40,20 @@ struct Book {
 #[derive(Clone, Debug)]
 pub struct Buffer(Arc<Block>);
 
+/// Does not keep its arena alive: what a backend left in the weights of a network ends with the backend.
 #[derive(Debug)]
 struct Block {
-    arena: Arena,
+    arena: Weak<Shared>,
+    id: u64,
     offset: u64,
     bytes: u64,
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.arena.book().give_back(self.offset, round_up(self.bytes));
+        if let Some(arena) = self.arena.upgrade() {
+            arena.book().give_back(self.offset, round_up(self.bytes));
+        }
     }
 }
 
@@ -66,7 +70,12 @@ impl Buffer {
 
     /// Whether the piece came from `arena`.
     pub fn is_from(&self, arena: &Arena) -> bool {
-        self.0.arena.0.id == arena.0.id
+        self.0.id == arena.0.id
+    }
+
+    /// Whether the arena of the piece is still there.
+    pub fn is_alive(&self) -> bool {
+        self.0.arena.strong_count() > 0
     }
 
     /// Whether both names mean the same piece.
@@ -87,7 +96,10 @@ impl Arena {
     pub fn alloc(&self, bytes: u64) -> Result<Buffer, ComputeError> {
         let mut book = self.book();
         match book.take(round_up(bytes), self.0.cap) {
-            Some(offset) => Ok(Buffer(Arc::new(Block { arena: self.clone(), offset, bytes }))),
+            Some(offset) => {
+                let arena = Arc::downgrade(&self.0);
+                Ok(Buffer(Arc::new(Block { arena, id: self.0.id, offset, bytes })))
+            }
             None => Err(ComputeError::OutOfMemory {
                 arena: self.0.name,
                 requested: bytes,
@@ -126,8 +138,14 @@ impl Arena {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.book()
+    }
+}
+
+impl Shared {
+    fn book(&self) -> MutexGuard<'_, Book> {
         // No code panics while it holds the book, so a poisoned lock still guards a sound one.
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -91,10 +91,10 @@ impl Ops for Meter {
     }
 
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        if !weight.is_resident() {
+        if !weight.is_resident(&self.arena) {
             let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
             self.scratch(self.sizing.load_scratch_bytes(&weight.spec()))?;
-            weight.set_buffer(Some(buffer));
+            weight.keep(buffer, &self.arena);
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl Ops for Meter {
 
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
-        d.weight.buffer()?;
+        d.weight.buffer(&self.arena)?;
         self.counts.conv_macs += work.macs();
         let shortcut = d.shortcut.as_ref().map(|s| &s.input);
         let sums = d.sums.as_ref().map(|s| &s.output);
@@ -145,7 +145,7 @@ impl Ops for Meter {
 
     fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
-        d.weight.buffer()?;
+        d.weight.buffer(&self.arena)?;
         self.counts.conv_macs += work.macs();
         let sums = d.sums.as_ref().map(|s| &s.output);
         let operands = [Some(&d.input), d.carried.as_ref(), d.carry.as_ref(), sums, Some(&d.output)];
@@ -164,13 +164,13 @@ impl Ops for Meter {
 
     fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
         d.check()?;
-        d.affine.buffer()?;
+        d.affine.buffer(&self.arena)?;
         self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
     }
 
     fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
-        d.weight.buffer()?;
+        d.weight.buffer(&self.arena)?;
         self.counts.linear_macs += work.macs();
         self.op(
             &[Some(&d.input), d.accumulate.then_some(&d.output), Some(&d.output)],

@@ -47,7 +47,7 @@ impl Reference {
 
     /// Main part and bias of a loaded weight.
     fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>), ComputeError> {
-        weight.buffer()?;
+        weight.buffer(self.host.arena())?;
         let dtype = precision(weight.spec());
         let mut main = vec![0.0; weight.spec().main_len()];
         let mut bias = vec![0.0; weight.spec().bias_len()];
@@ -157,8 +157,8 @@ impl Ops for Reference {
 
     /// Takes the place in the arena; the values are read again at each use.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        if !weight.is_resident() {
-            weight.set_buffer(Some(self.arena().alloc(self.weight_bytes(&weight.spec()))?));
+        if !weight.is_resident(self.arena()) {
+            weight.keep(self.arena().alloc(self.weight_bytes(&weight.spec()))?, self.arena());
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::arena::Buffer;
+use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
 use crate::error::{ComputeError, SourceError};
 
@@ -87,7 +87,8 @@ pub trait WeightSource: Send + Sync {
     fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError>;
 }
 
-/// A weight of the network. Clones share one residency.
+/// A weight of the network. Each backend that loads it keeps its own prepared form here, under its arena: a meter,
+/// a CPU and a GPU can hold one weight at the same time. Clones share these.
 #[derive(Clone)]
 pub struct Weight(Arc<Inner>);
 
@@ -97,7 +98,8 @@ struct Inner {
     source: Arc<dyn WeightSource>,
     /// Of an upsampler: its 1x1x1 convolution.
     upscale: Option<Arc<dyn WeightSource>>,
-    resident: Mutex<Option<Buffer>>,
+    /// At most one per arena. What belongs to an arena that is gone counts for nothing.
+    resident: Mutex<Vec<Buffer>>,
 }
 
 impl std::fmt::Debug for Weight {
@@ -109,7 +111,7 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     /// Names a weight; nothing is read until a backend loads it.
     pub fn new(name: impl Into<String>, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Self {
-        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale: None, resident: Mutex::new(None) }))
+        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale: None, resident: Mutex::default() }))
     }
 
     /// An upsampler's weight: the 3x3x3 convolution and the 1x1x1 convolution in front of it.
@@ -120,7 +122,7 @@ impl Weight {
         upscale: Arc<dyn WeightSource>,
     ) -> Self {
         let upscale = Some(upscale);
-        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale, resident: Mutex::new(None) }))
+        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale, resident: Mutex::default() }))
     }
 
     /// Name in the checkpoint, without the last part.
@@ -146,23 +148,36 @@ impl Weight {
         result.map_err(|source| ComputeError::Source { name: self.0.name.clone(), source })
     }
 
-    /// Whether a backend holds it.
-    pub fn is_resident(&self) -> bool {
-        self.slot().is_some()
+    /// Whether the backend of `arena` holds it.
+    pub fn is_resident(&self, arena: &Arena) -> bool {
+        self.resident().iter().any(|b| b.is_from(arena))
     }
 
-    /// The backend's prepared form.
-    pub fn buffer(&self) -> Result<Buffer, ComputeError> {
-        self.slot().clone().ok_or_else(|| ComputeError::NotResident { name: self.0.name.clone() })
+    /// How many backends hold it now.
+    pub fn holders(&self) -> usize {
+        self.resident().iter().filter(|b| b.is_alive()).count()
     }
 
-    /// Sets or clears the backend's prepared form.
-    pub fn set_buffer(&self, buffer: Option<Buffer>) {
-        *self.slot() = buffer;
+    /// The prepared form of the backend of `arena`.
+    pub fn buffer(&self, arena: &Arena) -> Result<Buffer, ComputeError> {
+        let found = self.resident().iter().find(|b| b.is_from(arena)).cloned();
+        found.ok_or_else(|| ComputeError::NotResident { name: self.0.name.clone() })
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Buffer>> {
-        // Nothing panics while the slot is held.
+    /// Keeps the prepared form of one backend, in place of what it had.
+    pub(crate) fn keep(&self, buffer: Buffer, arena: &Arena) {
+        let mut resident = self.resident();
+        resident.retain(|b| b.is_alive() && !b.is_from(arena));
+        resident.push(buffer);
+    }
+
+    /// Gives back the prepared form of one backend.
+    pub(crate) fn forget(&self, arena: &Arena) {
+        self.resident().retain(|b| b.is_alive() && !b.is_from(arena));
+    }
+
+    fn resident(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        // Nothing panics while the list is held.
         self.0.resident.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

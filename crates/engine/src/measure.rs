@@ -3,7 +3,7 @@
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::staged::Staged;
 use remaster_compute::{NullStore, Ops, Sizing, Tensor};
-use remaster_model::{Network, load, unload};
+use remaster_model::{Network, load};
 use remaster_plan::{Budget, Candidate, Cost, Job, MAX_PIXELS, Peaks, Tile, WorkTotal};
 
 use crate::course::{Course, Traffic};
@@ -85,9 +85,7 @@ pub(crate) fn measure(
         let stores = (Box::new(NullStore::new(HOST, caps.host)), Box::new(NullStore::new(FILE, caps.disk)));
         let meter = Meter::new(sizing(), caps.device.min(Caps::ENDLESS.device).saturating_sub(fixed));
         let mut ops = Staged::new(Box::new(meter), stores.0, stores.1, placement(how));
-        let result = dry_run(&mut ops, network, course, &runs, job.start);
-        unload(network);
-        let work = result?;
+        let work = dry_run(&mut ops, network, course, &runs, job.start)?;
         let disk = ops.file_arena().peak();
         let peaks = Peaks {
             device: ops.arena().peak().saturating_add(fixed),

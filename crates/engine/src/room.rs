@@ -3,7 +3,7 @@
 use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Staged};
 use remaster_compute::{DType, NullStore, Ops, Shape, Sizing, WeightSpec, Work};
-use remaster_model::{Network, State, load, unload};
+use remaster_model::{Network, State, load};
 use remaster_plan::Tile;
 
 use crate::course::Course;
@@ -25,8 +25,7 @@ impl Sizing for NoSizing {
 /// Names and shapes of the tails of one state.
 pub(crate) type Tails = Vec<(String, Shape)>;
 
-/// The tails that a slice leaves, per state. Only the network knows them, so it runs on a meter: no weight
-/// may be loaded then.
+/// The tails that a slice leaves, per state. Only the network knows them, so it runs on a meter.
 pub(crate) fn tails(network: &dyn Network, course: &Course, start: usize) -> Result<Vec<Tails>, EngineError> {
     if course.lengths(start)?.count() <= 1 && start == 0 {
         return Ok(vec![Tails::new(); course.states()]);
@@ -58,11 +57,8 @@ fn tails_of(
     let mut meter = Staged::new(meter, books(HOST), books(FILE), Placement::DEVICE);
     let mut left = vec![State::new(); states];
     let tiles = tiles.iter().map(|i| (*i, course.tiles.get(*i)));
-    let result = load(&mut meter, network).map_err(EngineError::from);
-    let result = result
-        .and_then(|()| course.tiles_of_slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles));
-    unload(network);
-    result?;
+    load(&mut meter, network)?;
+    course.tiles_of_slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles)?;
     let list = |s: &State| s.tails().map(|(name, tail)| (name.to_owned(), tail.shape())).collect();
     Ok(left.iter().map(list).collect())
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use remaster_compute::staged::Staged;
 use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, NullStore, Ops, Store};
-use remaster_model::{Network, State, load, unload};
+use remaster_model::{Network, State, load};
 use remaster_plan::{Plan, Tile, VERSION};
 
 use crate::course::Course;
@@ -85,12 +85,6 @@ pub struct Session<'a> {
     ahead: Ahead,
     /// The source of an open-ended clip came to its end.
     over: bool,
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        unload(self.network);
-    }
 }
 
 impl<'a> Session<'a> {

@@ -97,7 +97,7 @@ impl Disturbed {
         });
         assert_eq!(std::fs::read_dir(self.folder.path()).unwrap().count(), 0, "a file was left behind");
         let mut loaded = 0;
-        self.bench.task.network.weights(&mut |w| loaded += usize::from(w.is_resident()));
+        self.bench.task.network.weights(&mut |w| loaded += w.holders());
         assert_eq!(loaded, 0, "weights were left in their arena");
         Outcome { result, made: sink.0.clip, plans, warnings }
     }

@@ -9,7 +9,7 @@ mod params;
 mod state;
 pub mod vae;
 
-pub use network::{Levels, Module, Network, Pass, load, unload};
+pub use network::{Levels, Module, Network, Pass, load};
 pub use null::NullVae;
 pub use params::{Build, Param, Params, Scope, tensors_of};
 pub use state::{State, Tail};

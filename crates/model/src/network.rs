@@ -105,8 +105,3 @@ pub fn load(ops: &mut dyn Ops, module: &(impl Module + ?Sized)) -> Result<(), Co
     });
     result
 }
-
-/// Forgets every loaded weight: for a network that ran on a meter and will now run for real.
-pub fn unload(module: &(impl Module + ?Sized)) {
-    module.weights(&mut |weight| weight.set_buffer(None));
-}

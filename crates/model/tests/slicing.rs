@@ -27,8 +27,6 @@ fn run(half: &dyn Network, backend: Backend, dtype: DType, clip: &HostTensor, le
     let mut ops = backend.open(2 << 30, CancelToken::default()).unwrap();
     load(ops.as_mut(), half).unwrap();
     let out = run_clip(ops.as_mut(), half, dtype, clip, lengths).unwrap();
-    let mut evict = |w: &remaster_compute::Weight| ops.evict(w);
-    half.weights(&mut evict);
     out.data.iter().map(|v| v.to_bits()).collect()
 }
 

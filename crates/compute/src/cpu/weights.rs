@@ -27,7 +27,7 @@ pub(super) fn weight_parts<'a>(
     host: &HostMemory,
     weight: &'a Weight,
 ) -> Result<(&'a [f32], &'a [f32]), ComputeError> {
-    let buffer = weight.buffer()?;
+    let buffer = weight.buffer(host.arena())?;
     let base = host.address("weight", "weight", &buffer)?.cast::<f32>();
     let (main, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     // SAFETY: `load` made the buffer for this spec and filled it; it is not written again while loaded.
@@ -43,7 +43,7 @@ pub(super) fn load(
     path: CpuPath,
     weight: &Weight,
 ) -> Result<(), ComputeError> {
-    if weight.is_resident() {
+    if weight.is_resident(host.arena()) {
         return Ok(());
     }
     let spec = weight.spec();
@@ -60,7 +60,7 @@ pub(super) fn load(
         _ => weight.read(Part::Main, 0, main)?,
     }
     weight.read(Part::Bias, 0, bias)?;
-    weight.set_buffer(Some(buffer));
+    weight.keep(buffer, host.arena());
     Ok(())
 }
 

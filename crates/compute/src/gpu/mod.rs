@@ -226,11 +226,11 @@ impl Ops for Gpu {
 
     /// Laid out in host memory first, which is given back at once.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        if !weight.is_resident() {
+        if !weight.is_resident(&self.arena) {
             let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
             self.stream
                 .write(buffer.offset(), &pack::pack(weight, self.choices.transforms(&weight.spec()))?)?;
-            weight.set_buffer(Some(buffer));
+            weight.keep(buffer, &self.arena);
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ fn set_y(params: &mut Params, p: Place, rows: usize, columns: usize) {
 impl Gpu {
     /// Where a weight that is multiplied lies.
     fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
-        let at = self.address(op, "weight", &weight.buffer()?)?;
+        let at = self.address(op, "weight", &weight.buffer(&self.arena)?)?;
         let transformed = matches!(self.product(op, &weight.spec())?, Product::Winograd(_));
         let Some(layout) = Layout::new(&weight.spec(), transformed) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
@@ -106,7 +106,7 @@ impl Gpu {
         channels: usize,
     ) -> Result<(), ComputeError> {
         let stats = self.place(op, "statistics", &prologue.stats)?;
-        let affine = self.address(op, "scale and shift", &prologue.affine.buffer()?)?;
+        let affine = self.address(op, "scale and shift", &prologue.affine.buffer(&self.arena)?)?;
         let bytes = self.weight_bytes(&prologue.affine.spec());
         params.lies(Operand::T, stats.range).lies(Operand::A, affine..affine + bytes).set(&[
             (P::T_SKIP, stats.skip),

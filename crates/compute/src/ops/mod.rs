@@ -90,7 +90,7 @@ pub trait Ops {
 
     /// Gives back the memory of a weight.
     fn evict(&mut self, weight: &Weight) {
-        weight.set_buffer(None);
+        weight.forget(self.arena());
     }
 
     /// Copies host values, in `[t, h, w, c]` order, into a view, rounding to its format.

@@ -152,7 +152,7 @@ unsafe impl Sync for Packed<'_> {}
 
 impl<'a> Packed<'a> {
     pub(crate) fn of(host: &HostMemory, weight: &'a Weight, path: CpuPath) -> Result<Self, ComputeError> {
-        let buffer = weight.buffer()?;
+        let buffer = weight.buffer(host.arena())?;
         let main = host.address("conv", "weight", &buffer)?;
         let Some(packing) = Packing::new(&weight.spec(), path) else {
             return Err(crate::error::mismatch("conv", "weight", format!("{weight:?}"), "a convolution's"));
@@ -234,7 +234,7 @@ pub(in crate::cpu) fn load(
     if packing.biases == 1 {
         weight.read(Part::Bias, 0, bias)?;
     }
-    weight.set_buffer(Some(buffer));
+    weight.keep(buffer, host.arena());
     Ok(())
 }
 
