@@ -69,6 +69,16 @@ pub enum ComputeError {
         #[source]
         source: SourceError,
     },
+    /// A weight's values do not come.
+    #[error(
+        "weight `{name}` did not come: nothing was read for {seconds} s; check the disk or network it is on"
+    )]
+    Stalled {
+        /// Name of the weight.
+        name: String,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// A store beside the device failed.
     #[error(
         "cannot {action} the spilled data: {reason}; free some disk space or choose another folder for it"

@@ -4,6 +4,8 @@
     reason = "one allocation is handed out in pieces whose borrows the compiler cannot see"
 )]
 
+use std::sync::Arc;
+
 use memmap2::{MmapMut, MmapOptions};
 
 use crate::arena::{Arena, Buffer};
@@ -16,12 +18,12 @@ use crate::tensor::View;
 /// generous cap costs address space only.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
-    _memory: MmapMut,
+    memory: Arc<MmapMut>,
     base: *mut u8,
     arena: Arena,
 }
 
-// SAFETY: the block is owned by this value alone; the raw pointer is only its address.
+// SAFETY: the raw pointer is only the address of the block.
 unsafe impl Send for HostMemory {}
 // SAFETY: shared access hands out `Pixels` and raw pointers, whose use is guarded by their own contracts.
 unsafe impl Sync for HostMemory {}
@@ -37,11 +39,16 @@ impl HostMemory {
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let base = memory.as_mut_ptr();
-        Ok(HostMemory { _memory: memory, base, arena: Arena::new("cpu", cap) })
+        Ok(HostMemory { memory: Arc::new(memory), base, arena: Arena::new("cpu", cap) })
     }
 
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Keeps the memory where it is for as long as the result lives, also when the backend is gone.
+    pub(crate) fn pin(&self) -> Pinned {
+        Pinned(Arc::clone(&self.memory))
     }
 
     /// Address of a buffer of this arena.
@@ -164,6 +171,9 @@ impl HostMemory {
         }))
     }
 }
+
+/// See `HostMemory::pin`.
+pub(crate) struct Pinned(#[expect(dead_code, reason = "held, never looked at")] Arc<MmapMut>);
 
 /// A view of host memory as plain addresses, for use inside one op. Rows are absolute.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,7 @@ mod error;
 pub mod gpu;
 mod host;
 mod host_tensor;
+mod loader;
 pub mod meter;
 mod ops;
 pub mod reference;

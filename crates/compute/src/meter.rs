@@ -1,8 +1,9 @@
 //! A backend that computes nothing. It makes the same requests to an arena as the backend it stands for
 //! and counts what the ops would cost: the cost model is the network itself.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Buffer};
 use crate::error::{ComputeError, ensure};
+use crate::loader::Ahead;
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
     UpsampleDesc, Work, same_shape,
@@ -33,12 +34,14 @@ pub struct Meter {
     sizing: Box<dyn Sizing>,
     arena: Arena,
     counts: Counts,
+    /// Room of weights that would be on their way, and of the scratch beside them.
+    ahead: Ahead<(Buffer, Option<Buffer>)>,
 }
 
 impl Meter {
     /// Stands for the backend `sizing` describes, with an arena of `cap` bytes.
     pub fn new(sizing: Box<dyn Sizing>, cap: u64) -> Self {
-        Meter { sizing, arena: Arena::new("meter", cap), counts: Counts::default() }
+        Meter { sizing, arena: Arena::new("meter", cap), counts: Counts::default(), ahead: Ahead::default() }
     }
 
     /// As `new`, with an arena that never refuses: for finding out how much is needed.
@@ -61,11 +64,14 @@ impl Meter {
         Ok(())
     }
 
-    fn scratch(&self, bytes: u64) -> Result<(), ComputeError> {
-        if bytes > 0 {
-            self.arena.alloc(bytes)?;
-        }
-        Ok(())
+    fn scratch(&self, bytes: u64) -> Result<Option<Buffer>, ComputeError> {
+        (bytes > 0).then(|| self.arena.alloc(bytes)).transpose()
+    }
+
+    /// Room for a weight, and for the scratch that laying it out takes.
+    fn room(&self, spec: &WeightSpec) -> Result<(Buffer, Option<Buffer>), ComputeError> {
+        let buffer = self.arena.alloc(self.weight_bytes(spec))?;
+        Ok((buffer, self.scratch(self.sizing.load_scratch_bytes(spec))?))
     }
 }
 
@@ -92,11 +98,26 @@ impl Ops for Meter {
 
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if !weight.is_resident(&self.arena) {
-            let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-            self.scratch(self.sizing.load_scratch_bytes(&weight.spec()))?;
+            let (buffer, _scratch) = match self.ahead.take(weight) {
+                Some(room) => room,
+                None => self.room(&weight.spec())?,
+            };
             weight.keep(buffer, &self.arena);
         }
         Ok(())
+    }
+
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if !weight.is_resident(&self.arena) && !self.ahead.contains(weight) {
+            let room = self.room(&weight.spec())?;
+            self.ahead.push(weight, room);
+        }
+        Ok(())
+    }
+
+    fn evict(&mut self, weight: &Weight) {
+        self.ahead.take(weight);
+        weight.forget(&self.arena);
     }
 
     fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {

@@ -1,10 +1,11 @@
 //! The slow twin: naive loops in f64 that anybody can check by reading. It rounds to the storage format
 //! at the same points as every other backend: after a prologue, after an op, and the weights once.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::host::HostMemory;
+use crate::loader::Ahead;
 use crate::ops::{
     AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, RowSums, RowSumsDesc,
     ShuffleDesc, Sizing, UpsampleDesc, Work, same_shape,
@@ -16,6 +17,8 @@ use crate::weight::{Part, Weight, WeightSpec};
 /// Computes with naive loops. Copies its operands to vectors first: it is for tests, not for people.
 pub struct Reference {
     host: HostMemory,
+    /// Room of weights that will be loaded soon.
+    ahead: Ahead<Buffer>,
     /// See `Ops::first_spoiled`.
     spoiled: Option<String>,
 }
@@ -36,7 +39,7 @@ impl Sizing for ReferenceSizing {
 impl Reference {
     /// With an arena of `cap` bytes.
     pub fn new(cap: u64) -> Result<Self, ComputeError> {
-        Ok(Reference { host: HostMemory::new(cap)?, spoiled: None })
+        Ok(Reference { host: HostMemory::new(cap)?, ahead: Ahead::default(), spoiled: None })
     }
 
     fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
@@ -158,9 +161,27 @@ impl Ops for Reference {
     /// Takes the place in the arena; the values are read again at each use.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if !weight.is_resident(self.arena()) {
-            weight.keep(self.arena().alloc(self.weight_bytes(&weight.spec()))?, self.arena());
+            let buffer = match self.ahead.take(weight) {
+                Some(buffer) => buffer,
+                None => self.arena().alloc(self.weight_bytes(&weight.spec()))?,
+            };
+            weight.keep(buffer, self.arena());
         }
         Ok(())
+    }
+
+    /// As `load`: there is nothing to read yet.
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if !weight.is_resident(self.arena()) && !self.ahead.contains(weight) {
+            let buffer = self.arena().alloc(self.weight_bytes(&weight.spec()))?;
+            self.ahead.push(weight, buffer);
+        }
+        Ok(())
+    }
+
+    fn evict(&mut self, weight: &Weight) {
+        self.ahead.take(weight);
+        weight.forget(self.arena());
     }
 
     fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {

@@ -125,6 +125,11 @@ impl Weight {
         Weight(Arc::new(Inner { name: name.into(), spec, source, upscale, resident: Mutex::default() }))
     }
 
+    /// Whether both names mean one weight.
+    pub fn same_as(&self, other: &Weight) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Name in the checkpoint, without the last part.
     pub fn name(&self) -> &str {
         &self.0.name

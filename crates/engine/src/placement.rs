@@ -9,11 +9,14 @@ use crate::spill::QUEUE;
 /// The placement of a plan in the terms of the op set.
 pub(crate) fn placement(how: &Candidate) -> Placement {
     let rule = |r: Tiers| Rule { device: r.device.unwrap_or(u64::MAX), host: r.host.unwrap_or(u64::MAX) };
+    let stripes = if let Mode::Exact { stripes } = how.mode { stripes } else { 1 };
     Placement {
         activations: rule(how.activations),
         state: rule(how.state),
         stream_weights: how.stream_weights,
-        stripes: if let Mode::Exact { stripes } = how.mode { stripes } else { 1 },
+        // Stripes are for memory that holds nothing larger: there is no room for a second layer then.
+        read_ahead: how.stream_weights && stripes == 1,
+        stripes,
     }
 }
 

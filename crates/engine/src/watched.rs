@@ -77,6 +77,7 @@ impl Ops for Watched<'_> {
 
     hand_on_mut! {
         load(&mut self, weight: &Weight) -> ();
+        prefetch(&mut self, weight: &Weight) -> ();
         upload(&mut self, from: &[f32], to: View<'_>) -> ();
         download(&mut self, from: View<'_>, to: &mut [f32]) -> ();
         wait(&mut self) -> ();
@@ -96,10 +97,6 @@ impl Ops for Watched<'_> {
         upsample UpsampleDesc
         linear LinearDesc
         attention AttentionDesc
-    }
-
-    fn prefetch(&mut self, weight: &Weight) {
-        self.ops.prefetch(weight);
     }
 
     fn evict(&mut self, weight: &Weight) {

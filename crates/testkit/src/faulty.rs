@@ -1,6 +1,7 @@
-//! A device that fails when it is told to, around one that works.
+//! A device that fails or dawdles when it is told to, around one that works.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use remaster_compute::meter::Counts;
 use remaster_compute::{
@@ -20,6 +21,8 @@ struct Book {
     /// Numbers of the calls with which the device is lost, the next one last.
     lose: Vec<u64>,
     calls: u64,
+    /// What a convolution takes beside its own time.
+    dawdle: Duration,
     opened: Vec<u64>,
 }
 
@@ -33,6 +36,11 @@ impl Faults {
     pub fn lose_at(&self, mut calls: Vec<u64>) {
         calls.sort_unstable_by(|a, b| b.cmp(a));
         self.book().lose = calls;
+    }
+
+    /// Convolutions take this much longer, by sleeping: a load on the machine does not change it.
+    pub fn dawdle(&self, time: Duration) {
+        self.book().dawdle = time;
     }
 
     /// Calls so far.
@@ -111,8 +119,8 @@ impl Ops for Faulty {
         self.call()?.load(weight)
     }
 
-    fn prefetch(&mut self, weight: &Weight) {
-        self.inner.prefetch(weight);
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        self.call()?.prefetch(weight)
     }
 
     fn evict(&mut self, weight: &Weight) {
@@ -136,7 +144,10 @@ impl Ops for Faulty {
     }
 
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
-        self.call()?.conv(desc)
+        self.call()?.conv(desc)?;
+        let time = self.faults.book().dawdle;
+        std::thread::sleep(time);
+        Ok(())
     }
 
     fn upsample(&mut self, desc: &UpsampleDesc<'_>) -> Result<(), ComputeError> {

@@ -26,12 +26,13 @@ use crate::arena::Arena;
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
 use crate::host::HostMemory;
+use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use pool::Pool;
-use weights::weight_parts;
+use weights::{Room, weight_parts};
 
 /// How the backend is set up.
 #[derive(Clone, Debug)]
@@ -49,6 +50,9 @@ pub struct CpuOptions {
 /// Computes with threads on the CPU. Ops run inside the call; a cancelled op leaves its output undefined
 /// and `wait` says so.
 pub struct Cpu {
+    /// Weights on their way, then the threads that bring them: both end before the memory.
+    ahead: Ahead<Coming<Room>>,
+    loader: Loader,
     host: HostMemory,
     pool: Pool,
     path: CpuPath,
@@ -97,6 +101,8 @@ impl Cpu {
     /// Reserves the arena and starts the threads.
     pub fn new(options: CpuOptions) -> Result<Self, ComputeError> {
         Ok(Cpu {
+            ahead: Ahead::default(),
+            loader: Loader::new(options.cancel.clone()),
             host: HostMemory::new(options.cap)?,
             pool: Pool::new(options.threads, options.cancel)?,
             path: options.path,
@@ -119,7 +125,38 @@ impl Ops for Cpu {
     }
 
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        weights::load(&self.host, &self.pool, self.path, weight)
+        if weight.is_resident(self.arena()) {
+            return Ok(());
+        }
+        let room = match self.ahead.take(weight) {
+            Some(coming) => coming.wait()?,
+            None => {
+                let mut room = Room::new(&self.host, &weight.spec(), self.path, self.pool.threads())?;
+                room.fill(&self.pool, self.path, weight)?;
+                room
+            }
+        };
+        weight.keep(room.buffer, self.host.arena());
+        Ok(())
+    }
+
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if weight.is_resident(self.arena()) || self.ahead.contains(weight) {
+            return Ok(());
+        }
+        let mut room = Room::new(&self.host, &weight.spec(), self.path, self.pool.threads())?;
+        let path = self.path;
+        let coming = self.loader.start(weight, move |weight, stop| {
+            room.fill(&Pool::new(1, stop.clone())?, path, weight)?;
+            Ok(room)
+        })?;
+        self.ahead.push(weight, coming);
+        Ok(())
+    }
+
+    fn evict(&mut self, weight: &Weight) {
+        self.ahead.take(weight);
+        weight.forget(self.host.arena());
     }
 
     fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {

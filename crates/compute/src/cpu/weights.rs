@@ -5,9 +5,10 @@
 use super::conv::pack::{self, Packing};
 use super::path::CpuPath;
 use super::pool::Pool;
+use crate::arena::Buffer;
 use crate::dtype::DType;
 use crate::error::ComputeError;
-use crate::host::HostMemory;
+use crate::host::{HostMemory, Pinned};
 use crate::weight::{Part, Weight, WeightSpec};
 
 pub(super) fn bytes(spec: &WeightSpec, path: CpuPath) -> u64 {
@@ -37,31 +38,63 @@ pub(super) fn weight_parts<'a>(
     Ok(all.split_at(main))
 }
 
-pub(super) fn load(
-    host: &HostMemory,
-    pool: &Pool,
-    path: CpuPath,
-    weight: &Weight,
-) -> Result<(), ComputeError> {
-    if weight.is_resident(host.arena()) {
-        return Ok(());
+/// Where a weight is laid out: its place in the arena, and scratch until that is done.
+pub(super) struct Room {
+    pub(super) buffer: Buffer,
+    main: *mut u8,
+    scratch: Option<Scratch>,
+    _memory: Pinned,
+}
+
+struct Scratch {
+    buffer: Buffer,
+    start: *mut f32,
+}
+
+// SAFETY: addresses of pieces that nobody else knows; the memory behind them is pinned.
+unsafe impl Send for Room {}
+
+impl Room {
+    pub(super) fn new(
+        host: &HostMemory,
+        spec: &WeightSpec,
+        path: CpuPath,
+        threads: usize,
+    ) -> Result<Self, ComputeError> {
+        let buffer = host.arena().alloc(bytes(spec, path))?;
+        let main = host.address("load", "weight", &buffer)?;
+        let scratch = match load_scratch_bytes(spec, threads) {
+            0 => None,
+            bytes => {
+                let buffer = host.arena().alloc(bytes)?;
+                let start = host.address("load", "scratch", &buffer)?.cast::<f32>();
+                Some(Scratch { buffer, start })
+            }
+        };
+        Ok(Room { buffer, main, scratch, _memory: host.pin() })
     }
-    let spec = weight.spec();
-    if let Some(packing) = Packing::new(&spec, path) {
-        return pack::load(host, pool, weight, packing);
+
+    /// Reads a weight and lays it out. `pool` has no more threads than the room was made for.
+    pub(super) fn fill(&mut self, pool: &Pool, path: CpuPath, weight: &Weight) -> Result<(), ComputeError> {
+        let spec = weight.spec();
+        if let Some(packing) = Packing::new(&spec, path) {
+            let scratch: &mut [f32] = match &mut self.scratch {
+                // SAFETY: a piece of exactly this size that nobody else knows; bytes of any value are numbers.
+                Some(s) => unsafe { std::slice::from_raw_parts_mut(s.start, s.buffer.bytes() as usize / 4) },
+                None => &mut [],
+            };
+            return pack::fill(self.main, scratch, pool, weight, packing);
+        }
+        let base = self.main.cast::<f32>();
+        // SAFETY: a piece of exactly this many values that nobody else knows.
+        let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
+        let (main, bias) = all.split_at_mut(spec.main_len());
+        match spec {
+            WeightSpec::Linear { cin, cout, dtype } => transpose(weight, dtype, cout, cin, main)?,
+            _ => weight.read(Part::Main, 0, main)?,
+        }
+        weight.read(Part::Bias, 0, bias)
     }
-    let buffer = host.arena().alloc(bytes(&spec, path))?;
-    let base = host.address("load", "weight", &buffer)?.cast::<f32>();
-    // SAFETY: a fresh buffer of exactly this many values that nobody else knows.
-    let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
-    let (main, bias) = all.split_at_mut(spec.main_len());
-    match spec {
-        WeightSpec::Linear { cin, cout, dtype } => transpose(weight, dtype, cout, cin, main)?,
-        _ => weight.read(Part::Main, 0, main)?,
-    }
-    weight.read(Part::Bias, 0, bias)?;
-    weight.keep(buffer, host.arena());
-    Ok(())
 }
 
 /// `[cout, cin]` to `[cin, cout]`.

@@ -30,6 +30,7 @@ use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
 use crate::dtype::{decode, encode};
 use crate::error::{ComputeError, ensure, mismatch};
+use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
@@ -50,6 +51,9 @@ pub struct Gpu {
     arena: Arena,
     stream: Stream,
     choices: Choices,
+    /// Room of weights on their way, and their bytes; then the threads that bring them.
+    ahead: Ahead<(Buffer, Coming<Vec<u8>>)>,
+    loader: Loader,
     /// Kernels of the layers met so far.
     products: HashMap<WeightSpec, Product>,
     /// Normalisations met so far; the kernels know them by their place in this list, from 1 on.
@@ -90,6 +94,8 @@ impl Gpu {
     /// Opens a device with an arena of `cap` bytes.
     pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
         Ok(Gpu {
+            ahead: Ahead::default(),
+            loader: Loader::new(cancel.clone()),
             stream: Stream::new(device, cap, cancel)?,
             arena: Arena::new("gpu", cap),
             choices: device.choices,
@@ -226,13 +232,36 @@ impl Ops for Gpu {
 
     /// Laid out in host memory first, which is given back at once.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        if !weight.is_resident(&self.arena) {
-            let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-            self.stream
-                .write(buffer.offset(), &pack::pack(weight, self.choices.transforms(&weight.spec()))?)?;
-            weight.keep(buffer, &self.arena);
+        if weight.is_resident(&self.arena) {
+            return Ok(());
         }
+        let (buffer, bytes) = match self.ahead.take(weight) {
+            Some((buffer, coming)) => (buffer, coming.wait()?),
+            None => {
+                let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
+                (buffer, pack::pack(weight, self.choices.transforms(&weight.spec()))?)
+            }
+        };
+        self.stream.write(buffer.offset(), &bytes)?;
+        weight.keep(buffer, &self.arena);
         Ok(())
+    }
+
+    /// Laid out in host memory while the device works; `load` sends it, in the order of the stream.
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        if weight.is_resident(&self.arena) || self.ahead.contains(weight) {
+            return Ok(());
+        }
+        let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
+        let transformed = self.choices.transforms(&weight.spec());
+        let coming = self.loader.start(weight, move |weight, _| pack::pack(weight, transformed))?;
+        self.ahead.push(weight, (buffer, coming));
+        Ok(())
+    }
+
+    fn evict(&mut self, weight: &Weight) {
+        self.ahead.take(weight);
+        weight.forget(&self.arena);
     }
 
     fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {

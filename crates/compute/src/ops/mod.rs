@@ -85,8 +85,10 @@ pub trait Ops {
     /// Reads, converts and lays out a weight. Nothing happens if it is loaded already.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError>;
 
-    /// Starts reading a weight that will be loaded soon. Only a hint.
-    fn prefetch(&mut self, _weight: &Weight) {}
+    /// Takes room for a weight that will be loaded soon, and starts to read and lay it out in another thread; `load`
+    /// waits for it. Errors of memory come at once, those of reading from `load`. Nothing happens if the weight is
+    /// loaded or on its way.
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError>;
 
     /// Gives back the memory of a weight.
     fn evict(&mut self, weight: &Weight) {

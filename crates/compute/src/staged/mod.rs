@@ -7,6 +7,7 @@
 
 mod ops;
 mod placement;
+mod streaming;
 mod stripes;
 
 pub use placement::{Place, Placement, Rule};
@@ -20,6 +21,7 @@ use crate::ops::Ops;
 use crate::store::{Extent, Store};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::Weight;
+use streaming::Streaming;
 
 /// A device and the stores beside it.
 pub struct Staged {
@@ -27,6 +29,7 @@ pub struct Staged {
     host: Box<dyn Store>,
     file: Box<dyn Store>,
     placement: Placement,
+    streaming: Streaming,
     largest: u64,
 }
 
@@ -65,7 +68,8 @@ impl Staged {
         file: Box<dyn Store>,
         placement: Placement,
     ) -> Self {
-        Staged { device, host, file, placement, largest: 0 }
+        let streaming = Streaming::new(placement.read_ahead);
+        Staged { device, host, file, placement, streaming, largest: 0 }
     }
 
     /// The book of host memory.
@@ -203,9 +207,9 @@ impl Staged {
         if !self.placement.stream_weights {
             return op(self);
         }
-        let loaded = weights.iter().flatten().try_for_each(|w| self.device.load(w));
+        let loaded = self.streaming.begin(self.device.as_mut(), weights);
         let result = loaded.and_then(|()| op(self));
-        weights.iter().flatten().for_each(|w| self.device.evict(w));
+        self.streaming.end(self.device.as_mut(), weights);
         result
     }
 

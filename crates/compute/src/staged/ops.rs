@@ -122,12 +122,16 @@ impl Ops for Staged {
         self.device.weight_bytes(spec)
     }
 
+    /// Weights that are streamed only take their place in the order of use.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
-        if self.placement.stream_weights { Ok(()) } else { self.device.load(weight) }
+        match self.placement.stream_weights {
+            true => self.streaming.push(self.device.as_mut(), weight),
+            false => self.device.load(weight),
+        }
     }
 
-    fn prefetch(&mut self, weight: &Weight) {
-        self.device.prefetch(weight);
+    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        self.device.prefetch(weight)
     }
 
     fn evict(&mut self, weight: &Weight) {
@@ -205,7 +209,7 @@ impl Ops for Staged {
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
         let weights =
-            [Some(d.weight), d.prologue.as_ref().map(|p| p.affine), d.shortcut.as_ref().map(|s| s.weight)];
+            [d.prologue.as_ref().map(|p| p.affine), Some(d.weight), d.shortcut.as_ref().map(|s| s.weight)];
         let here = self.all_here(&[
             Some(&d.input),
             d.prologue.as_ref().map(|p| &p.stats),

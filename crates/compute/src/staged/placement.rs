@@ -44,12 +44,19 @@ pub struct Placement {
     pub state: Rule,
     /// Load each weight before the op that needs it and give its memory back behind it.
     pub stream_weights: bool,
+    /// Of streamed weights, read those of the next layer while this one computes: that takes room for two layers.
+    pub read_ahead: bool,
     /// Stripes of an op; at least 1.
     pub stripes: usize,
 }
 
 impl Placement {
     /// Everything on the device, weights included.
-    pub const DEVICE: Placement =
-        Placement { activations: Rule::DEVICE, state: Rule::DEVICE, stream_weights: false, stripes: 1 };
+    pub const DEVICE: Placement = Placement {
+        activations: Rule::DEVICE,
+        state: Rule::DEVICE,
+        stream_weights: false,
+        read_ahead: false,
+        stripes: 1,
+    };
 }

@@ -203,26 +203,21 @@ impl Writer {
     }
 }
 
-/// Reads, transforms and lays out the weight of a convolution or an upsampler.
-pub(in crate::cpu) fn load(
-    host: &HostMemory,
+/// Reads, transforms and lays out the weight of a convolution or an upsampler. `main` has room for all of it, and
+/// `room` is its scratch.
+pub(in crate::cpu) fn fill(
+    main: *mut u8,
+    room: &mut [f32],
     pool: &Pool,
     weight: &Weight,
     packing: Packing,
 ) -> Result<(), ComputeError> {
-    let buffer = host.arena().alloc(packing.bytes())?;
-    let scratch = host.arena().alloc(scratch_bytes(&weight.spec(), pool.threads()))?;
-    let main = host.address("load", "weight", &buffer)?;
-    let room = host.address("load", "scratch", &scratch)?.cast::<f32>();
-    // SAFETY: fresh buffers of exactly these sizes that nobody else knows; bytes of any value are numbers.
-    let (bias, room) = unsafe {
+    // SAFETY: the caller's fresh piece of exactly this size that nobody else knows; bytes of any value are numbers.
+    let bias = unsafe {
         std::ptr::write_bytes(main, 0, packing.main_bytes());
-        (
-            std::slice::from_raw_parts_mut(
-                main.add(packing.main_bytes()).cast::<f32>(),
-                packing.biases * packing.cout,
-            ),
-            std::slice::from_raw_parts_mut(room, scratch.bytes() as usize / 4),
+        std::slice::from_raw_parts_mut(
+            main.add(packing.main_bytes()).cast::<f32>(),
+            packing.biases * packing.cout,
         )
     };
     let writer = Writer { packing, main };
@@ -234,7 +229,6 @@ pub(in crate::cpu) fn load(
     if packing.biases == 1 {
         weight.read(Part::Bias, 0, bias)?;
     }
-    weight.keep(buffer, host.arena());
     Ok(())
 }
 

@@ -1,0 +1,100 @@
+//! Weights that come and go: while an op computes, those of the next one are read.
+//!
+//! The order of use is the order in which they were given to `load`; behind the last one the first comes again. The
+//! first layer stays: at the start and end of a pass nothing is on its way then, the arena is the same each time, and
+//! what one pass takes is what every pass takes. In the VAE that is 0.9 MB.
+
+use crate::error::ComputeError;
+use crate::ops::Ops;
+use crate::weight::{Weight, WeightSpec};
+
+#[derive(Default)]
+pub(super) struct Streaming {
+    read_ahead: bool,
+    order: Vec<Weight>,
+    /// Weights of the first layer, which stay.
+    first: usize,
+    /// Place in the order of the weight that should be used next.
+    next: usize,
+    /// Places of those that are on their way.
+    ahead: Vec<usize>,
+}
+
+/// Of a layer's bytes, the part that what is used right behind it may add: its shortcut, the next normalisation.
+const BESIDE: u64 = 8;
+
+impl Streaming {
+    pub(super) fn new(read_ahead: bool) -> Self {
+        Streaming { read_ahead, ..Streaming::default() }
+    }
+
+    /// Adds a weight behind those that are known; one that is used twice in a pass comes twice.
+    pub(super) fn push(&mut self, device: &mut dyn Ops, weight: &Weight) -> Result<(), ComputeError> {
+        if !self.read_ahead {
+            return Ok(());
+        }
+        let place = self.order.len();
+        self.order.push(weight.clone());
+        if self.layer(device, 0) == self.order.len() {
+            device.load(weight)?;
+            self.first = place + 1;
+        }
+        Ok(())
+    }
+
+    /// Loads what an op uses, and starts reading what is used behind it.
+    pub(super) fn begin(
+        &mut self,
+        device: &mut dyn Ops,
+        used: &[Option<&Weight>],
+    ) -> Result<(), ComputeError> {
+        let used = used.iter().flatten();
+        used.clone().try_for_each(|w| device.load(w))?;
+        let count = self.order.len();
+        let steps = |w: &Weight| (0..count).find(|n| self.order[(self.next + n) % count].same_as(w));
+        if let Some(most) = used.clone().filter_map(|w| steps(w)).max() {
+            self.next = (self.next + most + 1) % count;
+        }
+        self.ahead.retain(|i| !used.clone().any(|w| w.same_as(&self.order[*i])));
+        let from = self.next.max(self.first);
+        let wanted = if self.next == 0 { 0..0 } else { from..self.layer(device, from) };
+        // After a step back or a leap what is on its way is not what is needed.
+        for i in self.ahead.iter().filter(|i| !wanted.contains(i)) {
+            device.evict(&self.order[*i]);
+        }
+        self.ahead.retain(|i| wanted.contains(i));
+        for i in wanted {
+            if !self.ahead.contains(&i) {
+                device.prefetch(&self.order[i])?;
+                self.ahead.push(i);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what an op used.
+    pub(super) fn end(&self, device: &mut dyn Ops, used: &[Option<&Weight>]) {
+        let needed =
+            |w: &Weight| (0..self.first).chain(self.ahead.iter().copied()).any(|i| self.order[i].same_as(w));
+        used.iter().flatten().filter(|w| !needed(w)).for_each(|w| device.evict(w));
+    }
+
+    /// End of the layer that starts at a place: up to the next weight that is multiplied, and what follows it as long
+    /// as it is small.
+    fn layer(&self, device: &dyn Ops, start: usize) -> usize {
+        let (mut bytes, mut beside, mut whole) = (0u64, 0u64, false);
+        for (i, weight) in self.order.iter().enumerate().skip(start) {
+            let more = device.weight_bytes(&weight.spec());
+            if !whole {
+                bytes = bytes.saturating_add(more);
+                whole = !matches!(weight.spec(), WeightSpec::Norm { .. });
+            } else {
+                beside = beside.saturating_add(more);
+                if beside.saturating_mul(BESIDE) > bytes {
+                    return i;
+                }
+            }
+        }
+        self.order.len()
+    }
+}
