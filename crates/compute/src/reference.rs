@@ -111,7 +111,7 @@ fn precision(spec: WeightSpec) -> DType {
         WeightSpec::Conv { dtype, .. } | WeightSpec::Linear { dtype, .. } => dtype,
         // Folded first, rounded then: the two factors stay as they are.
         WeightSpec::Upsample { .. } => DType::F32,
-        WeightSpec::Norm { .. } => DType::F32,
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => DType::F32,
     }
 }
 

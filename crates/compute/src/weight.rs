@@ -6,10 +6,12 @@ use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
 use crate::error::{ComputeError, SourceError};
 
-/// What a weight is for. `dtype` is the precision of the multiplied values; biases and norms stay f32.
+/// What a weight is for. `dtype` is the precision of the multiplied values; biases, norms and vectors stay f32. A
+/// convolution or linear layer without bias (see `WeightSource::has_bias`) is stored with zeros: 4 bytes per output
+/// channel, and no kernel needs a second form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightSpec {
-    /// A 3-D convolution with bias; kernel values in the order `[cout, cin, kt, kh, kw]`.
+    /// A 3-D convolution; kernel values in the order `[cout, cin, kt, kh, kw]`.
     Conv {
         /// Input channels.
         cin: usize,
@@ -34,7 +36,7 @@ pub enum WeightSpec {
         /// Precision of the folded weights.
         dtype: DType,
     },
-    /// A linear layer with bias; values in the order `[cout, cin]`.
+    /// A linear layer; values in the order `[cout, cin]`.
     Linear {
         /// Input width.
         cin: usize,
@@ -48,6 +50,11 @@ pub enum WeightSpec {
         /// Channels.
         channels: usize,
     },
+    /// Plain numbers in one tensor: a table of modulations, a scale without shift.
+    Vector {
+        /// How many.
+        len: usize,
+    },
 }
 
 impl WeightSpec {
@@ -58,7 +65,13 @@ impl WeightSpec {
             WeightSpec::Upsample { cout, .. } => cout * cout * 27,
             WeightSpec::Linear { cin, cout, .. } => cin * cout,
             WeightSpec::Norm { channels } => channels,
+            WeightSpec::Vector { len } => len,
         }
+    }
+
+    /// Whether it is multiplied with a matrix, which is where its bytes and the time are.
+    pub(crate) fn is_matrix(&self) -> bool {
+        !matches!(self, WeightSpec::Norm { .. } | WeightSpec::Vector { .. })
     }
 
     /// Number of values of the bias or shift.
@@ -67,14 +80,15 @@ impl WeightSpec {
             WeightSpec::Conv { cout, .. } | WeightSpec::Linear { cout, .. } => cout,
             WeightSpec::Upsample { cout, .. } => cout,
             WeightSpec::Norm { channels } => channels,
+            WeightSpec::Vector { .. } => 0,
         }
     }
 }
 
-/// The two tensors a weight is made of.
+/// The tensors a weight is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Kernel, matrix or scale.
+    /// Kernel, matrix, scale or vector.
     Main,
     /// Bias or shift.
     Bias,
@@ -85,6 +99,19 @@ pub enum Part {
 pub trait WeightSource: Send + Sync {
     /// Fills `out` with the values from flat index `start` on, in the order `WeightSpec` names.
     fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError>;
+
+    /// Whether there is a bias or shift. It is not read if there is none.
+    fn has_bias(&self) -> bool {
+        true
+    }
+}
+
+fn read(source: &dyn WeightSource, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    if part == Part::Bias && !source.has_bias() {
+        out.fill(0.0);
+        return Ok(());
+    }
+    source.read(part, start, out)
 }
 
 /// A weight of the network. Each backend that loads it keeps its own prepared form here, under its arena: a meter,
@@ -143,13 +170,14 @@ impl Weight {
     /// Reads values of one part; see `WeightSource`.
     pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
         let failed = |source| ComputeError::Source { name: self.0.name.clone(), source };
-        self.0.source.read(part, start, out).map_err(failed)
+        read(self.0.source.as_ref(), part, start, out).map_err(failed)
     }
 
     /// Reads values of the 1x1x1 convolution of an upsampler.
     pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
         let missing = || SourceError("it has no 1x1x1 convolution".into());
-        let result = self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| s.read(part, start, out));
+        let result =
+            self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| read(s.as_ref(), part, start, out));
         result.map_err(|source| ComputeError::Source { name: self.0.name.clone(), source })
     }
 

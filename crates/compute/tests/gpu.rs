@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, Tuned, all_variants, tune, with_variant};
+use remaster_compute::meter::Meter;
+use remaster_compute::staged::{Placement, Staged};
 use remaster_compute::{
-    AttentionDesc, Backend, Band, CancelToken, ConvDesc, DType, NormalizeDesc, Ops, Padding, RowSums,
-    RowSumsDesc, Shape, Weight, WeightSpec,
+    AttentionDesc, Backend, Band, CancelToken, ConvDesc, DType, LinearDesc, NormalizeDesc, NullStore, Ops,
+    Padding, RowSums, RowSumsDesc, Shape, Weight, WeightSpec,
 };
 use remaster_testkit::op_cases::{Case, Op, bits, distance, rows_one_by_one, whole};
-use remaster_testkit::{NO_GPU, Noise, Rng, not_run};
+use remaster_testkit::{NO_GPU, Noise, Rng, check_unbiased, not_run};
 
 const ARENA: u64 = 64 << 20;
 
@@ -273,4 +275,69 @@ fn every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_on
     assert_eq!(numerics(direct), numerics(device));
     let winograd = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "winograd").unwrap();
     assert_ne!(numerics(with_variant(device, &winograd)), numerics(device));
+}
+
+#[test]
+fn layers_without_bias_are_layers_whose_bias_is_zero() {
+    let Some(device) = device("layers_without_bias_are_layers_whose_bias_is_zero") else { return };
+    let mut twin = Backend::Reference.open(256 << 20, CancelToken::default()).unwrap();
+    check_unbiased(&mut open(device), twin.as_mut(), 0..12);
+}
+
+/// Weights that are read ahead are laid out by another thread and sent in the order of the stream.
+#[test]
+fn streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said() {
+    let name = "streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said";
+    let Some(device) = device(name) else { return };
+    let shape = Shape::new(1, 5, 6, 8);
+    let layer = |i: u64, spec| {
+        Weight::new(format!("layer.{i}"), spec, Arc::new(Noise { seed: i, scale: 0.2, centre: 0.0 }))
+    };
+    let conv = WeightSpec::Conv { cin: 8, cout: 8, kernel: [1, 3, 3], stride: [1; 3], dtype: DType::F32 };
+    let linear = WeightSpec::Linear { cin: 8, cout: 8, dtype: DType::F32 };
+    let weights: Vec<Weight> = (0..7).map(|i| layer(i, if i % 2 == 0 { conv } else { linear })).collect();
+    let run = |ops: &mut dyn Ops| {
+        weights.iter().for_each(|w| ops.load(w).unwrap());
+        let mut x = ops.alloc(shape, DType::F32).unwrap();
+        ops.upload(&Rng::new(5).values(shape.len()), x.view()).unwrap();
+        for weight in weights.iter().cycle().take(21) {
+            let y = ops.alloc(shape, DType::F32).unwrap();
+            let (input, output) = (x.view(), y.view());
+            match weight.spec() {
+                WeightSpec::Linear { .. } => {
+                    ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output }).unwrap();
+                }
+                _ => ops
+                    .conv(&ConvDesc {
+                        input,
+                        prologue: None,
+                        carried: None,
+                        carry: None,
+                        weight,
+                        padding: Padding::all(1),
+                        accumulate: false,
+                        shortcut: None,
+                        sums: None,
+                        output,
+                    })
+                    .unwrap(),
+            }
+            x = y;
+        }
+        let mut out = vec![0.0; shape.len()];
+        ops.download(x.view(), &mut out).unwrap();
+        out
+    };
+    let staged = |inner: Box<dyn Ops>| {
+        let [host, file] = ["host", "file"].map(|name| Box::new(NullStore::new(name, 0)));
+        let placement = Placement { stream_weights: true, read_ahead: true, ..Placement::DEVICE };
+        Staged::new(inner, host, file, placement)
+    };
+    let expected = run(&mut open(device));
+    let mut meter = staged(Box::new(Meter::endless(Backend::Gpu(device).sizing())));
+    run(&mut meter);
+    let cap = meter.arena().peak();
+    let mut gpu = staged(Box::new(Gpu::new(device, cap, CancelToken::default()).unwrap()));
+    assert!(run(&mut gpu) == expected);
+    assert_eq!(gpu.arena().peak(), cap);
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use remaster_compute::{Backend, CancelToken, CpuPath, Ops};
+use remaster_testkit::check_unbiased;
 use remaster_testkit::op_cases::{Case, Op, bits, distance, rows_one_by_one, whole, wide};
 
 /// The largest weight is one of 512 x 512 channels, transformed.
@@ -85,5 +86,14 @@ fn the_widths_of_the_real_network_agree_and_are_the_same_bits_in_rows() {
             assert_eq!(bits(&ours), bits(&whole(one.as_mut(), &case)), "{path} {case:?}");
             rows_one_by_one(two.as_mut(), &case);
         }
+    }
+}
+
+#[test]
+fn layers_without_bias_are_layers_whose_bias_is_zero() {
+    let (mut twin, mut other) = (open(Backend::Reference), open(Backend::Reference));
+    check_unbiased(twin.as_mut(), other.as_mut(), 0..4);
+    for path in paths() {
+        check_unbiased(open(Backend::Cpu { threads: 2, path }).as_mut(), twin.as_mut(), 0..12);
     }
 }

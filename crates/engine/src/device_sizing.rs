@@ -19,6 +19,7 @@ impl Sizing for DeviceSizing {
                 dense(matrices * cin * cout, dtype, biases * cout)
             }
             WeightSpec::Norm { channels } => 8 * channels as u64,
+            WeightSpec::Vector { len } => 4 * len as u64,
         }
     }
 

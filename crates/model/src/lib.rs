@@ -11,5 +11,5 @@ pub mod vae;
 
 pub use network::{Levels, Module, Network, Pass, load};
 pub use null::NullVae;
-pub use params::{Build, Param, Params, Scope, tensors_of};
+pub use params::{Build, Origin, Param, Params, Scope, Values, Wanted, computed, listed, tensors_of};
 pub use state::{State, Tail};

@@ -1,14 +1,29 @@
 //! The one list of what a network needs: every layer names its tensors here, under the checkpoint's names.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use remaster_compute::{DType, Weight, WeightSource, WeightSpec};
+use remaster_compute::{DType, Part, SourceError, Weight, WeightSource, WeightSpec};
 
-/// Gives the values of a layer's tensors. `prefix` is the name in the checkpoint without `.weight` and
-/// `.bias`. A source for a tensor that does not exist fails when it is read.
+/// The values of one tensor, or of what stands for one.
+pub trait Values: Send + Sync {
+    /// Fills `out` with the values from flat index `start` on.
+    fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError>;
+}
+
+/// Gives the values of tensors by their names in the checkpoint. Values of a tensor that does not exist fail when they
+/// are read.
 pub trait Params {
-    /// The values of the layer `prefix`.
-    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource>;
+    /// The values that are wanted.
+    fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values>;
+
+    /// The values of the layer `prefix`, as `tensors_of` names them.
+    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
+        let mut parts = tensors_of(prefix, spec).into_iter().map(|param| self.values(&param.into()));
+        // Every weight has a main part; one that has none would have no values either.
+        let main = parts.next().unwrap_or_else(|| computed(|_| 0.0));
+        Arc::new(Layer { main, bias: parts.next() })
+    }
 }
 
 /// One tensor of a checkpoint.
@@ -20,18 +35,139 @@ pub struct Param {
     pub shape: Vec<usize>,
 }
 
-/// The two tensors of a layer, in checkpoint order.
-pub fn tensors_of(prefix: &str, spec: WeightSpec) -> [Param; 2] {
-    let main = match spec {
+/// A tensor of a checkpoint, or some of its rows: several weights can share one tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The whole tensor.
+    pub param: Param,
+    /// Rows, along its first axis; all of them if absent.
+    pub rows: Option<Range<usize>>,
+}
+
+impl From<Param> for Wanted {
+    fn from(param: Param) -> Self {
+        Wanted { param, rows: None }
+    }
+}
+
+impl Wanted {
+    /// Flat indices of the values, or why there are none.
+    pub fn span(&self) -> Result<Range<usize>, SourceError> {
+        let Param { name, shape } = &self.param;
+        let row = shape.iter().skip(1).product::<usize>();
+        let all = shape.first().copied().unwrap_or(1);
+        let rows = self.rows.clone().unwrap_or(0..all);
+        if rows.start > rows.end || rows.end > all {
+            return Err(SourceError(format!("tensor `{name}` has {all} rows; {rows:?} were asked for")));
+        }
+        Ok(rows.start * row..rows.end * row)
+    }
+
+    /// One past the last row.
+    fn end(&self) -> usize {
+        let all = self.param.shape.first().copied().unwrap_or(1);
+        self.rows.as_ref().map_or(all, |rows| rows.end)
+    }
+}
+
+/// Every tensor that `build` asks for, once, in the order of use: what a checkpoint must hold. Values that are computed
+/// ask for nothing.
+pub fn listed(build: impl FnOnce(&mut dyn Params)) -> Vec<Param> {
+    #[derive(Default)]
+    struct List(Vec<Wanted>);
+    struct Nothing;
+
+    impl Values for Nothing {
+        fn read(&self, _: usize, _: &mut [f32]) -> Result<(), SourceError> {
+            Err(SourceError("this network was only built to list its tensors".into()))
+        }
+    }
+    impl Params for List {
+        fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values> {
+            match self.0.iter_mut().find(|known| known.param == wanted.param) {
+                Some(known) => known.rows = Some(0..known.end().max(wanted.end())),
+                None => self.0.push(wanted.clone()),
+            }
+            Arc::new(Nothing)
+        }
+    }
+
+    let mut list = List::default();
+    build(&mut list);
+    let whole = |wanted: Wanted| {
+        let end = wanted.end();
+        let mut param = wanted.param;
+        // Rows beyond the end ask for a longer tensor: a checkpoint of the right shape is then of the wrong one.
+        param.shape.iter_mut().take(1).for_each(|all| *all = end.max(*all));
+        param
+    };
+    list.0.into_iter().map(whole).collect()
+}
+
+/// The tensors of a layer, in checkpoint order: `prefix.weight` and `prefix.bias`. A vector is one tensor, and `prefix`
+/// is its whole name.
+pub fn tensors_of(prefix: &str, spec: WeightSpec) -> Vec<Param> {
+    let main = main_shape(spec);
+    if let WeightSpec::Vector { .. } = spec {
+        return vec![Param { name: prefix.to_owned(), shape: main }];
+    }
+    vec![
+        Param { name: format!("{prefix}.weight"), shape: main },
+        Param { name: format!("{prefix}.bias"), shape: vec![spec.bias_len()] },
+    ]
+}
+
+fn main_shape(spec: WeightSpec) -> Vec<usize> {
+    match spec {
         WeightSpec::Conv { cin, cout, kernel: [kt, kh, kw], .. } => vec![cout, cin, kt, kh, kw],
         WeightSpec::Upsample { cout, .. } => vec![cout, cout, 3, 3, 3],
         WeightSpec::Linear { cin, cout, .. } => vec![cout, cin],
         WeightSpec::Norm { channels } => vec![channels],
-    };
-    [
-        Param { name: format!("{prefix}.weight"), shape: main },
-        Param { name: format!("{prefix}.bias"), shape: vec![spec.bias_len()] },
-    ]
+        WeightSpec::Vector { len } => vec![len],
+    }
+}
+
+/// Values that are computed from their flat index.
+pub fn computed(value: impl Fn(usize) -> f32 + Send + Sync + 'static) -> Arc<dyn Values> {
+    struct Computed<F>(F);
+
+    impl<F: Fn(usize) -> f32 + Send + Sync> Values for Computed<F> {
+        fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+            out.iter_mut().enumerate().for_each(|(i, v)| *v = (self.0)(start + i));
+            Ok(())
+        }
+    }
+    Arc::new(Computed(value))
+}
+
+/// A weight made of one or two tensors.
+struct Layer {
+    main: Arc<dyn Values>,
+    bias: Option<Arc<dyn Values>>,
+}
+
+impl WeightSource for Layer {
+    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        match (part, &self.bias) {
+            (Part::Main, _) => self.main.read(start, out),
+            (Part::Bias, Some(bias)) => bias.read(start, out),
+            (Part::Bias, None) => Err(SourceError("it has no bias".into())),
+        }
+    }
+
+    fn has_bias(&self) -> bool {
+        self.bias.is_some()
+    }
+}
+
+/// Where a part of a weight comes from.
+pub enum Origin {
+    /// The tensor of this name inside a scope, in the shape that the weight asks for.
+    Tensor(String),
+    /// Some rows of the tensor of this name inside a scope, which has so many rows.
+    Rows(String, Range<usize>, usize),
+    /// Computed: a checkpoint need not hold it.
+    Computed(Arc<dyn Values>),
 }
 
 /// How a network is built from a checkpoint.
@@ -105,6 +241,32 @@ impl<'a> Scope<'a> {
 
     pub(crate) fn norm(&mut self, name: &str, channels: usize) -> Weight {
         self.weight(name, WeightSpec::Norm { channels })
+    }
+
+    /// A weight called `name` whose parts come from anywhere; `None` for a layer without bias or shift.
+    pub fn made_of(&mut self, name: &str, spec: WeightSpec, main: Origin, bias: Option<Origin>) -> Weight {
+        let main = self.values(main, main_shape(spec));
+        let bias = bias.map(|bias| self.values(bias, vec![spec.bias_len()]));
+        Weight::new(self.path(name), spec, Arc::new(Layer { main, bias }))
+    }
+
+    /// A vector of `len` numbers, the tensor `name`.
+    pub fn vector(&mut self, name: &str, len: usize) -> Weight {
+        self.weight(name, WeightSpec::Vector { len })
+    }
+
+    fn values(&mut self, origin: Origin, shape: Vec<usize>) -> Arc<dyn Values> {
+        let wanted =
+            |scope: &Self, name, shape, rows| Wanted { param: Param { name: scope.path(name), shape }, rows };
+        let wanted = match origin {
+            Origin::Computed(values) => return values,
+            Origin::Tensor(name) => wanted(self, name, shape, None),
+            Origin::Rows(name, rows, all) => {
+                let whole = std::iter::once(all).chain(shape.into_iter().skip(1)).collect();
+                wanted(self, name, whole, Some(rows))
+            }
+        };
+        self.params.values(&wanted)
     }
 
     fn weight(&mut self, name: &str, spec: WeightSpec) -> Weight {

@@ -1,6 +1,7 @@
 //! What the tests share: numbers from a seed, the op suite that every backend must pass, devices that fail, and
 //! files made to do harm.
 
+mod bias_cases;
 mod clip;
 mod faulty;
 pub mod hostile;
@@ -8,6 +9,7 @@ mod not_run;
 pub mod op_cases;
 mod rng;
 
+pub use bias_cases::{check_unbiased, unbiased};
 pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
 #[cfg(unix)]

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use remaster_compute::{Part, SourceError, WeightSource, WeightSpec};
-use remaster_model::{Params, tensors_of};
+use remaster_compute::SourceError;
+use remaster_model::{Param, Params, Values, Wanted};
 use thiserror::Error;
 
 /// Step of the index and of splitmix64: 2^64 divided by the golden ratio.
@@ -112,24 +112,24 @@ pub fn fill_formula(name: &str, shape: &[usize], start: usize, out: &mut [f32]) 
 pub struct FormulaParams;
 
 impl Params for FormulaParams {
-    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
-        let tensors = tensors_of(prefix, spec).map(|param| {
-            let rule = Rule::of(&param.name, &param.shape).map_err(|error| error.to_string());
-            (param.name, rule)
-        });
-        Arc::new(Source(tensors))
+    fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values> {
+        let Param { name, shape } = &wanted.param;
+        let rule = Rule::of(name, shape).map_err(|error| error.to_string());
+        let rule = rule.and_then(|rule| Ok((rule, wanted.span().map_err(|error| error.0)?.start)));
+        Arc::new(Tensor { name: name.clone(), rule })
     }
 }
 
-struct Source([(String, Result<Rule, String>); 2]);
+struct Tensor {
+    name: String,
+    /// The rule and the flat index of the first value, or why there is none.
+    rule: Result<(Rule, usize), String>,
+}
 
-impl WeightSource for Source {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        let (name, rule) = match part {
-            Part::Main => &self.0[0],
-            Part::Bias => &self.0[1],
-        };
-        rule.as_ref().map_err(|why| SourceError(why.clone()))?.fill(name, start, out);
+impl Values for Tensor {
+    fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        let (rule, first) = self.rule.as_ref().map_err(|why| SourceError(why.clone()))?;
+        rule.fill(&self.name, first + start, out);
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! The values of a checkpoint for a network.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use remaster_compute::{Part, SourceError, WeightSource, WeightSpec};
+use remaster_compute::SourceError;
 use remaster_model::vae::{self, VaeConfig};
-use remaster_model::{Param, Params, tensors_of};
+use remaster_model::{Param, Params, Values, Wanted};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::LoadError;
@@ -45,26 +46,31 @@ impl CheckpointParams {
 }
 
 impl Params for CheckpointParams {
-    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
-        let tensors = tensors_of(prefix, spec).map(|param| self.find(&param));
-        Arc::new(Source { checkpoint: Arc::clone(&self.checkpoint), tensors })
+    fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values> {
+        let tensor = self.find(&wanted.param);
+        let tensor = tensor.and_then(|tensor| Ok((tensor, wanted.span().map_err(|error| error.0)?)));
+        Arc::new(Found { checkpoint: Arc::clone(&self.checkpoint), tensor })
     }
 }
 
-struct Source {
+struct Found {
     checkpoint: Arc<Checkpoint>,
-    /// Main part and bias, or why there is none.
-    tensors: [Result<TensorInfo, String>; 2],
+    /// The tensor and which of its values, or why there are none.
+    tensor: Result<(TensorInfo, Range<usize>), String>,
 }
 
-impl WeightSource for Source {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        let tensor = match part {
-            Part::Main => &self.tensors[0],
-            Part::Bias => &self.tensors[1],
-        };
-        let tensor = tensor.as_ref().map_err(|why| SourceError(why.clone()))?;
-        self.checkpoint.read_f32(tensor, start, out).map_err(|error| SourceError(error.to_string()))
+impl Values for Found {
+    fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        let (tensor, span) = self.tensor.as_ref().map_err(|why| SourceError(why.clone()))?;
+        if start.checked_add(out.len()).is_none_or(|end| end > span.len()) {
+            let (name, count) = (tensor.name(), out.len());
+            let reason = format!(
+                "values {span:?} of tensor `{name}` are used; {count} from {start} on were asked for"
+            );
+            return Err(SourceError(reason));
+        }
+        let read = self.checkpoint.read_f32(tensor, span.start + start, out);
+        read.map_err(|error| SourceError(error.to_string()))
     }
 }
 

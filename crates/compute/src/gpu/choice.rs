@@ -62,7 +62,7 @@ fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
         WeightSpec::Conv { cout, dtype, .. }
         | WeightSpec::Upsample { cout, dtype, .. }
         | WeightSpec::Linear { cout, dtype, .. } => Some((cout, dtype)),
-        WeightSpec::Norm { .. } => None,
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
     }
 }
 
@@ -113,6 +113,7 @@ pub fn layer_name(spec: &WeightSpec) -> String {
         }
         WeightSpec::Linear { cin, cout, dtype } => format!("linear {cin} to {cout} {dtype}"),
         WeightSpec::Norm { channels } => format!("norm {channels}"),
+        WeightSpec::Vector { len } => format!("vector {len}"),
     }
 }
 

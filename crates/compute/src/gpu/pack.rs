@@ -26,7 +26,7 @@ pub(super) fn up4(n: usize) -> usize {
 }
 
 impl Layout {
-    /// Of a weight that is multiplied, as it is or transformed; a normalisation has none.
+    /// Of a weight that is multiplied, as it is or transformed; others have none.
     pub(super) fn new(spec: &WeightSpec, transformed: bool) -> Option<Self> {
         let of = |dtype, cin, cout, matrices, biases, lists, list| {
             Some(Layout { dtype, cin, cout, matrices, biases, lists, list })
@@ -42,7 +42,7 @@ impl Layout {
             WeightSpec::Linear { cin, cout, dtype } => of(dtype, cin, cout, 1, 1, 1, 2),
             WeightSpec::Upsample { cin, cout, time: true, dtype } => of(dtype, cin, cout, 112, 80, 20, 9),
             WeightSpec::Upsample { cin, cout, time: false, dtype } => of(dtype, cin, cout, 48, 16, 4, 13),
-            WeightSpec::Norm { .. } => None,
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
         }
     }
 
@@ -70,6 +70,7 @@ pub(super) fn bytes(spec: &WeightSpec, transformed: bool) -> u64 {
     match (spec, Layout::new(spec, transformed)) {
         (_, Some(layout)) => layout.bytes() as u64,
         (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
+        (WeightSpec::Vector { len }, _) => 4 * up4(*len) as u64,
         _ => 0,
     }
 }
@@ -82,7 +83,7 @@ fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
 /// Reads a weight and lays it out.
 pub(super) fn pack(weight: &Weight, transformed: bool) -> Result<Vec<u8>, ComputeError> {
     let spec = weight.spec();
-    let Some(layout) = Layout::new(&spec, transformed) else { return norm(weight) };
+    let Some(layout) = Layout::new(&spec, transformed) else { return plain(weight) };
     let mut packed = Packed { layout, bytes: vec![0; layout.bytes()] };
     match spec {
         WeightSpec::Conv { kernel: [kt, ..], .. } if transformed => winograd(weight, kt, &mut packed)?,
@@ -93,13 +94,13 @@ pub(super) fn pack(weight: &Weight, transformed: bool) -> Result<Vec<u8>, Comput
     Ok(packed.bytes)
 }
 
-/// Scale, then shift.
-fn norm(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
-    let channels = weight.spec().main_len();
-    let mut values = vec![0.0; 2 * up4(channels)];
-    let (scale, shift) = values.split_at_mut(up4(channels));
-    weight.read(Part::Main, 0, &mut scale[..channels])?;
-    weight.read(Part::Bias, 0, &mut shift[..channels])?;
+/// Scale, then shift; or a vector.
+fn plain(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+    let (len, bias) = (weight.spec().main_len(), weight.spec().bias_len());
+    let mut values = vec![0.0; up4(len) + up4(bias)];
+    let (scale, shift) = values.split_at_mut(up4(len));
+    weight.read(Part::Main, 0, &mut scale[..len])?;
+    weight.read(Part::Bias, 0, &mut shift[..bias])?;
     Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect())
 }
 

@@ -54,7 +54,7 @@ fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpe
         }
         WeightSpec::Upsample { time, dtype, .. } => WeightSpec::Upsample { cin, cout, time, dtype },
         WeightSpec::Linear { dtype, .. } => WeightSpec::Linear { cin, cout, dtype },
-        WeightSpec::Norm { .. } => return None,
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => return None,
     })
 }
 
@@ -75,7 +75,7 @@ fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape
         WeightSpec::Linear { cin, cout, dtype } => {
             (dtype, Shape::new(frames, side, side, cin), Shape::new(frames, side, side, cout))
         }
-        WeightSpec::Norm { .. } => {
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {
             return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
         }
     })
@@ -117,7 +117,7 @@ fn layer(
                 let padding = Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 };
                 ops.conv(&ConvDesc::new(input, weight, padding, output))?;
             }
-            WeightSpec::Norm { .. } => {}
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {}
         }
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());

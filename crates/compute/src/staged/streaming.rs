@@ -6,7 +6,7 @@
 
 use crate::error::ComputeError;
 use crate::ops::Ops;
-use crate::weight::{Weight, WeightSpec};
+use crate::weight::Weight;
 
 #[derive(Default)]
 pub(super) struct Streaming {
@@ -87,7 +87,7 @@ impl Streaming {
             let more = device.weight_bytes(&weight.spec());
             if !whole {
                 bytes = bytes.saturating_add(more);
-                whole = !matches!(weight.spec(), WeightSpec::Norm { .. });
+                whole = weight.spec().is_matrix();
             } else {
                 beside = beside.saturating_add(more);
                 if beside.saturating_mul(BESIDE) > bytes {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use remaster_compute::{Backend, DType, HostTensor, Part, SourceError, WeightSource, WeightSpec};
+use remaster_compute::{Backend, DType, HostTensor, SourceError};
 use remaster_engine::Task;
-use remaster_model::Params;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::{Params, Values, Wanted};
 use remaster_plan::Clip;
 use remaster_weights::{FormulaParams, fill_uniform};
 
@@ -26,19 +25,17 @@ impl Spoil {
     }
 }
 
-struct Values {
-    good: Arc<dyn WeightSource>,
+struct Bad {
+    good: Arc<dyn Values>,
     how: Spoil,
 }
 
-impl WeightSource for Values {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        self.good.read(part, start, out)?;
-        if part == Part::Main {
-            out.iter_mut().for_each(|v| *v *= self.how.times);
-            if self.how.nan && start <= 5 && 5 < start + out.len() {
-                out[5 - start] = f32::NAN;
-            }
+impl Values for Bad {
+    fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        self.good.read(start, out)?;
+        out.iter_mut().for_each(|v| *v *= self.how.times);
+        if self.how.nan && start <= 5 && 5 < start + out.len() {
+            out[5 - start] = f32::NAN;
         }
         Ok(())
     }
@@ -47,10 +44,12 @@ impl WeightSource for Values {
 struct Spoiled(Option<Spoil>);
 
 impl Params for Spoiled {
-    fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
-        let good = FormulaParams.source(prefix, spec);
+    fn values(&mut self, wanted: &Wanted) -> Arc<dyn Values> {
+        let good = FormulaParams.values(wanted);
         match &self.0 {
-            Some(how) if how.layer == prefix => Arc::new(Values { good, how: how.clone() }),
+            Some(how) if wanted.param.name == format!("{}.weight", how.layer) => {
+                Arc::new(Bad { good, how: how.clone() })
+            }
             _ => good,
         }
     }

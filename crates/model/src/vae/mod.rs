@@ -32,12 +32,10 @@ pub use norm::GroupNorm;
 pub use resnet::ResnetBlock;
 pub use up::Upsample;
 
-use std::sync::Arc;
-
-use remaster_compute::{DType, Part, SourceError, WeightSource, WeightSpec};
+use remaster_compute::DType;
 
 use crate::network::Network;
-use crate::params::{Build, Param, Params, Scope, tensors_of};
+use crate::params::{Build, Param, Params, Scope, listed};
 
 /// Which of the two networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,24 +72,8 @@ impl Direction {
 
 /// Every tensor the network needs, in the order of use: what a checkpoint must hold.
 pub fn params(config: &VaeConfig) -> Vec<Param> {
-    #[derive(Default)]
-    struct List(Vec<Param>);
-    struct Nothing;
-
-    impl WeightSource for Nothing {
-        fn read(&self, _: Part, _: usize, _: &mut [f32]) -> Result<(), SourceError> {
-            Err(SourceError("this network was only built to list its tensors".into()))
-        }
-    }
-    impl Params for List {
-        fn source(&mut self, prefix: &str, spec: WeightSpec) -> Arc<dyn WeightSource> {
-            self.0.extend(tensors_of(prefix, spec));
-            Arc::new(Nothing)
-        }
-    }
-
-    let mut list = List::default();
-    Encoder::new(config, &mut Scope::root(&mut list, DType::F32).at("encoder"));
-    Decoder::new(config, &mut Scope::root(&mut list, DType::F32).at("decoder"));
-    list.0
+    listed(|params| {
+        Encoder::new(config, &mut Scope::root(params, DType::F32).at("encoder"));
+        Decoder::new(config, &mut Scope::root(params, DType::F32).at("decoder"));
+    })
 }

@@ -51,7 +51,7 @@ impl Packing {
             WeightSpec::Upsample { cin, cout, time, dtype } => {
                 Some(Self::upsample(cin, cout, time, dtype, path))
             }
-            WeightSpec::Linear { .. } | WeightSpec::Norm { .. } => None,
+            WeightSpec::Linear { .. } | WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
         }
     }
 
