@@ -9,7 +9,7 @@ use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params, Values, Wanted};
 
 use crate::checkpoint::Checkpoint;
-use crate::error::LoadError;
+use crate::error::{LoadError, ReadError};
 use crate::header::TensorInfo;
 use crate::identify::{Kind, identify};
 use crate::names::{Names, same_shape};
@@ -62,12 +62,11 @@ struct Found {
 impl Values for Found {
     fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         let (tensor, span) = self.tensor.as_ref().map_err(|why| SourceError(why.clone()))?;
-        if start.checked_add(out.len()).is_none_or(|end| end > span.len()) {
-            let (name, count) = (tensor.name(), out.len());
-            let reason = format!(
-                "values {span:?} of tensor `{name}` are used; {count} from {start} on were asked for"
-            );
-            return Err(SourceError(reason));
+        let (count, elements) = (out.len(), span.len());
+        if start.checked_add(count).is_none_or(|end| end > elements) {
+            // Of a tensor whose other rows belong to another weight, those are not there.
+            let name = tensor.name().to_owned();
+            return Err(SourceError(ReadError::Range { name, start, count, elements }.to_string()));
         }
         let read = self.checkpoint.read_f32(tensor, span.start + start, out);
         read.map_err(|error| SourceError(error.to_string()))
