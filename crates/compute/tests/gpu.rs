@@ -328,7 +328,7 @@ fn streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said() {
         ops.download(x.view(), &mut out).unwrap();
         out
     };
-    let staged = |inner: Box<dyn Ops>| {
+    let staged = |inner: Box<dyn Ops + Send>| {
         let [host, file] = ["host", "file"].map(|name| Box::new(NullStore::new(name, 0)));
         let placement = Placement { stream_weights: true, read_ahead: true, ..Placement::DEVICE };
         Staged::new(inner, host, file, placement)

@@ -95,12 +95,12 @@ fn stores() -> [Box<NullStore>; 2] {
     ["host", "file"].map(|name| Box::new(NullStore::new(name, 0)))
 }
 
-fn streamed(device: Box<dyn Ops>, read_ahead: bool) -> Staged {
+fn streamed(device: Box<dyn Ops + Send>, read_ahead: bool) -> Staged {
     let [host, file] = stores();
     Staged::new(device, host, file, Placement { stream_weights: true, read_ahead, ..Placement::DEVICE })
 }
 
-fn open(threads: usize, cap: u64) -> Box<dyn Ops> {
+fn open(threads: usize, cap: u64) -> Box<dyn Ops + Send> {
     Backend::cpu_with(threads).open(cap, CancelToken::default()).unwrap()
 }
 
@@ -220,7 +220,7 @@ struct Times {
 
 /// Twenty layers whose reader takes as long for a layer as computing it, by sleeping. Others may share the cores, so
 /// both ways take turns, and the fastest pass of each counts; the first time that is good enough ends it.
-fn twenty_layers(open: &dyn Fn() -> Box<dyn Ops>, shape: Shape, turns: usize) -> Times {
+fn twenty_layers(open: &dyn Fn() -> Box<dyn Ops + Send>, shape: Shape, turns: usize) -> Times {
     let chain = Chain::new(20, [3, 3, 3], None);
     let [host, file] = stores();
     let mut plain = Staged::new(open(), host, file, Placement::DEVICE);

@@ -14,7 +14,7 @@ use remaster_engine::{Open, Pace, Recovery};
 use remaster_model::Scope;
 use remaster_model::vae::Direction;
 use remaster_model::vae::{Decoder, VaeConfig};
-use remaster_model::{Module, Network, Pass, State, load};
+use remaster_model::{Network, Pass, State, load};
 use remaster_plan::{Budget, Candidate, Clip};
 use remaster_testkit::{Faults, NO_GPU, Rng, dry_run, not_run};
 use remaster_weights::FormulaParams;

@@ -9,8 +9,9 @@ use remaster_compute::{
     Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, SourceError,
     Store,
 };
-use remaster_model::vae::{Decoder, Encoder, Half, Module, VaeConfig, load};
+use remaster_model::vae::{Decoder, Encoder, VaeConfig};
 use remaster_model::{Build, Params, Scope, Values, Wanted};
+use remaster_model::{Module, Network, load};
 use remaster_testkit::{Rng, dry_run, run_clip};
 use remaster_weights::FormulaParams;
 
@@ -18,7 +19,7 @@ fn decoder() -> Decoder {
     Decoder::new(&VaeConfig::tiny(), &mut Scope::root(&mut FormulaParams, DType::F32).at("decoder"))
 }
 
-fn bits(ops: &mut dyn Ops, half: &dyn Half, clip: &HostTensor) -> Vec<u32> {
+fn bits(ops: &mut dyn Ops, half: &dyn Network, clip: &HostTensor) -> Vec<u32> {
     let out = run_clip(ops, half, DType::F32, clip, &[1, 1]).unwrap();
     out.data.iter().map(|v| v.to_bits()).collect()
 }
@@ -108,7 +109,7 @@ impl Params for Logged {
     }
 }
 
-fn networks(params: &mut dyn Params, build: Build) -> [Box<dyn Half>; 2] {
+fn networks(params: &mut dyn Params, build: Build) -> [Box<dyn Network>; 2] {
     let (config, mut root) = (VaeConfig::tiny(), Scope::root(params, build));
     let encoder = Box::new(Encoder::new(&config, &mut root.at("encoder")));
     [encoder, Box::new(Decoder::new(&config, &mut root.at("decoder")))]
@@ -122,7 +123,7 @@ fn clip(which: usize, t: usize, [h, w]: [usize; 2]) -> HostTensor {
     HostTensor { shape, data: Rng::new(t as u64).values(shape.len()) }
 }
 
-fn streamed(device: Box<dyn Ops>, host: Box<dyn Store>, placement: Placement) -> Staged {
+fn streamed(device: Box<dyn Ops + Send>, host: Box<dyn Store>, placement: Placement) -> Staged {
     Staged::new(device, host, Box::new(NullStore::new("file", 0)), placement)
 }
 
