@@ -12,24 +12,36 @@ use crate::config::ConfigArgs;
 use crate::error::CliError;
 use crate::generate::{CompletionsArgs, ManArgs};
 use crate::help;
-use crate::media::{MediaArgs, ProbeArgs, is_pipe};
+use crate::media::{Programs, SizeArgs, SourceArgs, TargetArgs, is_pipe};
 use crate::memory::{Amount, MemoryArgs};
 use crate::models::{ListArgs, VerifyArgs};
 use crate::output::Output;
+use crate::probe::ProbeArgs;
 use crate::progress::ProgressArgs;
 
-/// Restore and upscale video with the SeedVR2 networks on your own machine.
+/// Run the SeedVR2 video VAE on your own machine
 #[derive(Debug, Parser)]
-#[command(name = "remaster", version, arg_required_else_help = true, after_help = help::AFTER)]
+#[command(
+    name = "remaster",
+    version,
+    arg_required_else_help = true,
+    after_help = help::SHORT,
+    after_long_help = help::LONG
+)]
 pub(crate) struct Cli {
-    /// Print one JSON document instead of text.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print details: which ffmpeg is used, and whether its version was tested.
-    #[arg(short = 'v', long, global = true)]
+    /// Print errors only
+    #[arg(short = 'q', long, global = true, conflicts_with = "verbose", help_heading = GLOBAL)]
+    pub(crate) quiet: bool,
+    /// Print details: the plan, the ffmpeg in use, a full summary
+    #[arg(short = 'v', long, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
-    /// Stop as with Ctrl-C when stdin is closed: for programs that start this one.
-    #[arg(long, global = true, hide_short_help = true)]
+    /// Print the result as one JSON document
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) json: bool,
+    /// Stop when stdin is closed, as with Ctrl-C
+    ///
+    /// For programs that start this one and keep a pipe to its stdin. It works where signals do not.
+    #[arg(long, global = true, hide_short_help = true, help_heading = GLOBAL)]
     pub(crate) cancel_on_stdin_close: bool,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
@@ -38,46 +50,57 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Options of every command.
+pub(crate) const GLOBAL: &str = "Global options";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Look at model files.
-    Models {
-        #[command(subcommand)]
-        command: ModelsCommand,
-    },
-    /// Check this machine: run parts of the network and compare with the original's numbers.
-    Doctor(DoctorArgs),
-    /// List what can compute on this machine, and what each device can do.
-    Devices,
-    /// Find the fastest kernels of a GPU and use them from now on. Results may differ in the last digits.
-    #[cfg(feature = "gpu")]
-    Tune(TuneArgs),
-    /// Time kernels or the network on this machine.
-    Bench {
-        #[command(subcommand)]
-        command: BenchCommand,
-    },
-    /// Say what a run of the video VAE would take: memory, disk, work, and how it would be cut.
-    Plan(PlanArgs),
-    /// Measure how two clips differ: PSNR, SSIM, SSIMULACRA2, delta E, flicker, drift of colour, seams.
-    Compare(CompareArgs),
-    /// Say what is in a video file, and what would be done with it.
-    Probe(ProbeArgs),
-    /// Run the video VAE alone: on video, pictures or tensors.
+    /// Encode video to latents, decode latents, or both
     Vae {
         #[command(subcommand)]
         command: VaeCommand,
     },
-    /// Print a completion script for a shell.
+    /// Estimate memory, disk and time before a run
+    Plan(PlanArgs),
+    /// Show what a video file contains
+    Probe(ProbeArgs),
+    /// Measure the difference between two clips
+    ///
+    /// Reports PSNR, SSIM, SSIMULACRA2, delta E, flicker, colour drift and tile seams.
+    Compare(CompareArgs),
+    /// List, verify and inspect model files
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
+    },
+    /// List the devices that can run the network
+    Devices,
+    /// Check that this machine is ready
+    ///
+    /// Checks the device, its driver, ffmpeg and its encoders, model files, disk and memory, and compares results with
+    /// the original implementation's.
+    Doctor(DoctorArgs),
+    /// Find the fastest kernels for a GPU
+    ///
+    /// Times every kernel for every layer and saves the fastest. Later runs on the GPU use them; results may differ in the
+    /// last digits.
+    #[cfg(feature = "gpu")]
+    Tune(TuneArgs),
+    /// Benchmark kernels or the whole network
+    Bench {
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
+    /// Print a shell completion script
     Completions(CompletionsArgs),
-    /// Print the manual page, or write one for every command.
+    /// Print the manual page
     Man(ManArgs),
 }
 
 impl Command {
     /// Why closing stdin cannot cancel it.
     pub(crate) fn ignores_stdin_close(&self) -> Option<&'static str> {
-        let reads = |paths: &[&PathBuf]| paths.iter().any(|p| is_pipe(p)).then_some("an input from stdin");
+        let reads = |paths: &[&PathBuf]| paths.iter().any(|p| is_pipe(p)).then_some("input from stdin");
         match self {
             Command::Vae {
                 command: VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args),
@@ -85,7 +108,7 @@ impl Command {
             Command::Compare(args) => reads(&[&args.a, &args.b]),
             Command::Probe(_) | Command::Doctor(_) => None,
             Command::Models { command: ModelsCommand::Verify(_) } => None,
-            _ => Some("this command, which Ctrl-C ends at once"),
+            _ => Some("this command"),
         }
     }
 }
@@ -93,27 +116,29 @@ impl Command {
 #[cfg(feature = "gpu")]
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
-    /// Which GPU: a name of `remaster devices`, or auto.
+    /// GPU to tune, as listed by `remaster devices`, or auto
     #[arg(long, default_value = "auto", value_name = "NAME")]
-    pub(crate) device: Backend,
-    /// Formats to tune for.
+    pub(crate) device: DeviceName,
+    /// Number formats to tune for
     #[arg(long = "dtype", value_name = "FORMAT", value_delimiter = ',', default_value = "f16,f32")]
     pub(crate) dtypes: Vec<DType>,
-    /// Rows and columns of the frame that is timed.
+    /// Height and width of the test frame
     #[arg(long, default_value_t = crate::tune::SIDE, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(8..=4096))]
     pub(crate) side: u16,
-    /// Runs of each kernel; the fastest counts.
+    /// Runs per kernel; the fastest counts
     #[arg(long, default_value_t = crate::tune::REPEAT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Convolutions, normalisation and attention against the machine's limits.
+    /// Time convolutions, normalisation and attention against the machine's limits
     Kernels(BenchKernelsArgs),
-    /// One half of the full network on made-up weights and frames.
+    /// Time the full encoder or decoder on generated weights and frames
     Vae(BenchVaeArgs),
-    /// Both halves of the full network over frames of several sizes: time per pixel should not change.
+    /// Time encoder and decoder at several frame sizes
+    ///
+    /// The time per pixel should not depend on the size.
     Scaling(BenchScalingArgs),
 }
 
@@ -121,16 +146,16 @@ pub(crate) enum BenchCommand {
 pub(crate) struct BenchScalingArgs {
     #[command(flatten)]
     pub(crate) device: Device,
-    /// Rows and columns of the frames.
+    /// Heights and widths of the frames
     #[arg(long, value_name = "PIXELS,...", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u16).range(8..=16384))]
     pub(crate) sides: Vec<u16>,
-    /// Runs of each size; the fastest counts.
+    /// Runs per size; the fastest counts
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
-    /// Also draw the result into this file.
+    /// Also plot the result to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Overwrite that file if it exists.
+    /// Overwrite the plot if it exists
     #[arg(short = 'y', long, requires = "svg")]
     pub(crate) yes: bool,
 }
@@ -139,152 +164,188 @@ pub(crate) struct BenchScalingArgs {
 pub(crate) struct BenchKernelsArgs {
     #[command(flatten)]
     pub(crate) device: Device,
-    /// Timed runs of each kernel.
+    /// Timed runs per kernel
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
-    /// Runs before them that do not count.
+    /// Untimed runs before them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) warmup: u16,
-    /// Fail (exit code 6) if a kernel is below its recorded share of its limit.
+    /// Fail (exit code 6) if a kernel is slower than its recorded share of the limit
     #[arg(long)]
     pub(crate) gate: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchVaeArgs {
-    /// encode or decode.
-    #[arg(value_enum)]
-    pub(crate) what: What,
+    /// Which network to run
+    #[arg(value_enum, value_name = "NETWORK")]
+    pub(crate) what: NetworkName,
     #[command(flatten)]
     pub(crate) device: Device,
-    /// Frames of the clip, 4n + 1.
+    /// Frames in the clip, 4n + 1
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) frames: usize,
-    /// Rows of a frame.
+    /// Frame height
     #[arg(long, default_value_t = 256, value_name = "PIXELS")]
     pub(crate) height: usize,
-    /// Columns of a frame.
+    /// Frame width
     #[arg(long, default_value_t = 256, value_name = "PIXELS")]
     pub(crate) width: usize,
-    /// Frames per slice; 0 runs the clip in one piece.
+    /// Frames per slice; 0 runs the whole clip at once
     #[arg(long, default_value_t = 0, value_name = "FRAMES")]
     pub(crate) slice: usize,
-    /// Timed runs.
+    /// Timed runs
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repeat: u16,
-    /// Runs before them that do not count.
+    /// Untimed runs before them
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) warmup: u16,
-    /// Load each weight when it is needed and give its memory back behind it.
+    /// Load each weight when it is needed and free it afterwards
     #[arg(long)]
     pub(crate) stream_weights: bool,
-    /// Run in exact mode in this many stripes, with the largest activations and the state in the spill file.
+    /// Run in exact mode with N stripes, spilling state and large activations to disk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) stripes: Option<u16>,
-    /// Activations of up to this many bytes stay in memory [default: half of the largest].
+    /// Keep activations up to this size in memory [default: half of the largest]
     #[arg(long, value_name = "SIZE", requires = "stripes")]
     pub(crate) keep: Option<Amount>,
-    /// Run in blend mode with tiles of this size, sharing a quarter with their neighbours.
+    /// Run in blend mode with tiles of this size that overlap by a quarter
     #[arg(long, value_name = "PIXELS", conflicts_with = "stripes")]
     pub(crate) tile: Option<usize>,
-    /// Run once for each line on stdin and print the seconds on stderr: for taking turns with a peer.
-    #[arg(long)]
+    /// Run once per line on stdin and print the seconds to stderr
+    #[arg(long, hide = true)]
     pub(crate) step: bool,
 }
 
-/// A half of the network.
+/// One of the two networks of the VAE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum NetworkName {
     Encode,
     Decode,
 }
 
-impl What {
+impl NetworkName {
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            What::Encode => "encode",
-            What::Decode => "decode",
-        }
+        self.direction().name()
     }
 
     pub(crate) fn direction(self) -> Direction {
         match self {
-            What::Encode => Direction::Encode,
-            What::Decode => Direction::Decode,
+            NetworkName::Encode => Direction::Encode,
+            NetworkName::Decode => Direction::Decode,
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// encode or decode.
-    #[arg(value_enum)]
-    pub(crate) what: What,
-    /// Frames of the clip, 4n + 1.
-    #[arg(long, default_value_t = 65, value_name = "N")]
+    /// Video, image or folder of images to plan a round trip for
+    #[arg(required_unless_present = "network", conflicts_with = "network")]
+    pub(crate) input: Option<PathBuf>,
+    /// Plan one network for a clip of the given size instead of a file
+    #[arg(long, value_enum, value_name = "NAME", requires_all = ["height", "width"])]
+    pub(crate) network: Option<NetworkName>,
+    /// Frames in that clip, 4n + 1
+    #[arg(long, default_value_t = 65, value_name = "N", conflicts_with = "input")]
     pub(crate) frames: usize,
-    /// Rows of a frame.
-    #[arg(long, value_name = "PIXELS")]
-    pub(crate) height: usize,
-    /// Columns of a frame.
-    #[arg(long, value_name = "PIXELS")]
-    pub(crate) width: usize,
-    /// Plan for a device with this much memory of its own; --ram is then what the host may give
-    /// [default with a GPU: what is free on it, less a headroom].
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(crate) vram: Option<Amount>,
+    /// Frame height
+    #[arg(long, value_name = "PIXELS", requires = "network")]
+    pub(crate) height: Option<usize>,
+    /// Frame width
+    #[arg(long, value_name = "PIXELS", requires = "network")]
+    pub(crate) width: Option<usize>,
+    /// Model file to plan for [default: the published VAE, which need not be there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: Option<String>,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
+    /// GPU memory limit; plans for a GPU even if this machine has none
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    pub(crate) vram: Option<Amount>,
     #[command(flatten)]
     pub(crate) device: Device,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// What a file is, what is in it, and what is wrong with it.
-    Inspect(InspectArgs),
-    /// Every model file that is found, and what it is by content.
+    /// List installed models
     List(ListArgs),
-    /// Whether model files are whole: by hash against the published ones, or tensor by tensor.
+    /// Check models for corruption
+    ///
+    /// Compares hashes with the published files, or checks tensor by tensor. Changes nothing.
     Verify(VerifyArgs),
+    /// Show what a model file contains
+    Inspect(InspectArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A safetensors file, whatever its name.
+    /// A safetensors file of any name
     pub(crate) file: PathBuf,
-    /// List every tensor.
+    /// List every tensor
     #[arg(long)]
     pub(crate) tensors: bool,
 }
 
+/// A device as typed. It is looked up when it is needed: that opens the GPU driver.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceName(String);
+
+impl std::str::FromStr for DeviceName {
+    type Err = std::convert::Infallible;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Ok(DeviceName(word.to_owned()))
+    }
+}
+
+impl DeviceName {
+    pub(crate) fn find(&self) -> Result<Backend, CliError> {
+        self.0.parse().map_err(|reason| CliError::Device { reason })
+    }
+}
+
 /// What computes, and in which precision.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Device")]
 pub(crate) struct Device {
-    /// cpu, auto (the best GPU, else the cpu), a name of `remaster devices` such as vulkan:0, or reference
-    /// (naive loops, very slow, for checking).
-    #[arg(long = "device", visible_alias = "backend", default_value = "cpu", value_name = "NAME")]
-    backend: Backend,
-    /// Worker threads of the cpu backend [default: one per core].
+    /// cpu, auto (best GPU), or a name from `remaster devices`
+    ///
+    /// `auto` uses the CPU if there is no GPU. `reference` runs naive loops to check results against; it is very slow.
+    #[arg(long = "device", alias = "backend", default_value = "cpu", value_name = "NAME")]
+    name: DeviceName,
+    /// Storage format: f32, bf16 or f16; sums are always f32
+    #[arg(long, default_value = "f32", value_name = "FORMAT")]
+    pub(crate) dtype: DType,
+    /// CPU threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Storage of activations and weights: f32, bf16 or f16. Sums are always f32.
-    #[arg(long, default_value = "f32", value_name = "TYPE")]
-    pub(crate) dtype: DType,
-    /// Kernels of the cpu backend: auto, portable, avx2, avx512 or amx; `,direct` turns Winograd off.
-    #[arg(long, default_value = "auto", value_name = "PATH", env = "REMASTER_CPU_PATH")]
+    /// CPU kernels: auto, portable, avx2, avx512 or amx; `,direct` disables Winograd
+    #[arg(
+        long,
+        default_value = "auto",
+        value_name = "KERNELS",
+        env = "REMASTER_CPU_PATH",
+        hide_env_values = true,
+        help_heading = "Expert",
+        hide_short_help = true
+    )]
     cpu_path: CpuPath,
-    /// Use a GPU's default kernels: do not time them, and ignore what `remaster tune` found.
-    #[arg(long)]
+    /// Use the GPU's default kernels: time none, and ignore `remaster tune`
+    #[arg(long, help_heading = "Expert", hide_short_help = true)]
     no_tune: bool,
-    /// Run each upsampler step by step instead of folded into one convolution.
-    #[arg(long)]
+    /// Run upsamplers step by step instead of folded into one convolution
+    #[arg(long, help_heading = "Expert", hide_short_help = true)]
     no_collapse: bool,
 }
 
 impl Device {
     pub(crate) fn backend(&self) -> Result<Backend, CliError> {
-        match (self.backend, self.threads) {
+        match (self.name.find()?, self.threads) {
             (Backend::Cpu { threads, .. }, n) => {
                 Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.cpu_path })
             }
@@ -316,53 +377,64 @@ impl Device {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) device: Device,
-    /// Run every golden in this folder, or this one golden, instead of the ones inside the binary.
-    #[arg(long, value_name = "DIR|FILE")]
+    /// Compare with the golden file or folder at PATH instead of the built-in ones
+    #[arg(long, value_name = "PATH", help_heading = "Expert", hide_short_help = true)]
     pub(crate) goldens: Option<PathBuf>,
-    /// With a GPU: with each of its kernels in turn.
-    #[arg(long)]
+    /// Check every kernel variant of a GPU
+    #[arg(long, help_heading = "Expert", hide_short_help = true)]
     pub(crate) all_variants: bool,
-    /// Print the table as Markdown.
-    #[arg(long, conflicts_with = "json")]
+    /// Print every comparison as a Markdown table
+    #[arg(long, conflicts_with = "json", help_heading = "Expert", hide_short_help = true)]
     pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) programs: Programs,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaeCommand {
-    /// Frames to latents.
+    /// Encode video, images or tensors to latents
     Encode(VaeArgs),
-    /// Latents to frames.
+    /// Decode latents to video, images or tensors
     Decode(VaeArgs),
-    /// Frames to latents and back; sound, subtitles, chapters and tags of a video come along.
+    /// Encode and decode again
+    ///
+    /// Audio, subtitles, chapters and tags of a video are copied.
     Roundtrip(VaeArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VaeArgs {
-    /// A video file, a picture, a folder of pictures, or - for y4m from stdin. For decode: a file that encode wrote.
-    /// Tensors too: safetensors with `x` [1, 3, T, H, W] in [-1, 1], or `latent` [1, 16, t, h, w].
+    /// Video, image, folder of images, or - for y4m on stdin; latents for decode
+    ///
+    /// Tensors work too: a .safetensors file with `x` [1, 3, T, H, W] in [-1, 1], or `latent` [1, 16, t, h, w].
     pub(crate) input: PathBuf,
-    /// Where the result goes: a video file, a picture (.png, .jpg, .webp, .tif, .exr), a folder for PNGs, or - for
-    /// y4m to stdout; latents and tensors go to .safetensors.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-    /// A checkpoint; identity passes frames through untouched, to see what a file keeps; formula:tiny and
-    /// formula:full are made-up weights for testing and timing.
-    #[arg(long, value_name = "FILE|identity|formula:NAME")]
+    /// Model file; `remaster models list` shows what is installed
+    ///
+    /// `identity` passes frames through unchanged, to see what the file formats keep. `formula:tiny` and `formula:full` are
+    /// generated weights for tests and timing.
+    #[arg(short, long, value_name = "FILE", help_heading = "Input")]
     pub(crate) weights: String,
     #[command(flatten)]
-    pub(crate) media: MediaArgs,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
-    /// Memory of a GPU that may be used: 8G, 80% (of the card's), -1G (what is free less 1G) [default: what
-    /// is free, less a tenth and at least 512M].
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(crate) vram: Option<Amount>,
-    /// Overwrite the output if it exists.
-    #[arg(short = 'y', long)]
+    pub(crate) source: SourceArgs,
+    /// Video, image, folder, or - for y4m on stdout; latents: .safetensors
+    ///
+    /// The ending decides the format; a name without one is a folder. Images can be .png, .jpg, .webp, .tif or .exr; a folder gets PNGs. Tensors are written to .safetensors.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: PathBuf,
+    /// Overwrite the output if it exists
+    #[arg(short = 'y', long, help_heading = "Output")]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    pub(crate) vram: Option<Amount>,
     #[command(flatten)]
     pub(crate) device: Device,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }

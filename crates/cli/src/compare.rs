@@ -13,46 +13,46 @@ use serde::Serialize;
 use crate::destination::check_file;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::{Lazy, MediaArgs, Opened};
+use crate::media::{Lazy, Opened, SourceArgs};
 use crate::memory::{self, Amount};
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// What it should look like: a video, a picture, a folder of pictures, or - for y4m.
+    /// Reference clip: video, image, folder of images, or - for y4m on stdin
     pub(crate) a: PathBuf,
-    /// What is measured against it. A clip of another size is brought to the size of the first.
+    /// Clip to compare with it; resized to the reference if its size differs
     pub(crate) b: PathBuf,
-    /// Frames side by side with their difference, as PNG.
-    #[arg(long, value_name = "FILE")]
-    sheet: Option<PathBuf>,
-    /// Where colours drift from each other, as PNG.
-    #[arg(long, value_name = "FILE")]
-    drift: Option<PathBuf>,
-    /// Every measure over time, as SVG.
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-    /// Look for seams at the borders of tiles of this size [default: anywhere].
-    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..))]
-    tile: Option<u16>,
-    /// Only PSNR, drift and flicker, which take a tenth of the time.
-    #[arg(long)]
-    quick: bool,
-    /// Compare this many frames at most.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    frames: Option<u32>,
-    /// Fail (exit code 6) if the PSNR over all frames is below this, or if frame counts, sizes or frame rates differ.
+    /// Fail (exit code 6) below this PSNR, or if frame counts, sizes or rates differ
     #[arg(long, value_name = "DB", value_parser = decibels)]
     min_psnr: Option<f64>,
-    /// Overwrite pictures that exist.
-    #[arg(short = 'y', long)]
-    yes: bool,
-    /// Memory that may be used, ffmpeg included: 8G, 80% (of the machine's), -1G (what is free less 1G).
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", value_parser = memory::ram)]
-    ram: Amount,
+    /// Compute only PSNR, drift and flicker, in a tenth of the time
+    #[arg(long)]
+    quick: bool,
+    /// Compare at most N frames
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    frames: Option<u32>,
+    /// Look for seams at the borders of tiles of this size [default: anywhere]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..))]
+    tile: Option<u16>,
     #[command(flatten)]
-    media: MediaArgs,
+    source: SourceArgs,
+    /// Write frames side by side with their difference (.png)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    sheet: Option<PathBuf>,
+    /// Write a map of colour drift (.png)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    drift: Option<PathBuf>,
+    /// Plot every metric over time (.svg)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    plot: Option<PathBuf>,
+    /// Overwrite these files if they exist
+    #[arg(short = 'y', long, help_heading = "Output")]
+    yes: bool,
+    /// Memory limit, ffmpeg included: 8G, 80% or -1G (free minus 1G) [default: -512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", hide_default_value = true, value_parser = memory::ram, help_heading = "Memory")]
+    ram: Amount,
     #[command(flatten)]
     progress: ProgressArgs,
 }
@@ -81,7 +81,7 @@ impl CompareArgs {
 
 fn decibels(word: &str) -> Result<f64, String> {
     let number = word.parse().ok().filter(|db| (0.0..=1000.0).contains(db));
-    number.ok_or_else(|| format!("`{word}` is not from 0 to 1000 dB"))
+    number.ok_or_else(|| format!("`{word}` is not a number of dB between 0 and 1000"))
 }
 
 #[derive(Serialize)]
@@ -122,7 +122,7 @@ struct Reader {
 
 impl Reader {
     fn new(opened: Opened, args: &CompareArgs) -> Self {
-        let has_clock = args.media.has_clock(&opened);
+        let has_clock = args.source.has_clock(&opened);
         let frame = Frame::new(0, 0, 3);
         Reader { source: opened.source, has_clock, frame, frames: 0, first: None, last: 0.0 }
     }
@@ -162,34 +162,33 @@ fn mismatches(clips: &[Clip; 2], compared: usize) -> (Vec<&'static str>, Vec<Str
     let (mut kinds, mut words) = (Vec::new(), Vec::new());
     if a.frames != b.frames {
         kinds.push("frames");
-        words.push(format!("a has {} frames, b has {}; {compared} were compared", a.frames, b.frames));
+        words.push(format!("frame counts differ: {} and {}; compared {compared}", a.frames, b.frames));
     }
     if (a.width, a.height) != (b.width, b.height) {
         kinds.push("size");
-        words.push(format!("a is {} x {}, b is {} x {}", a.width, a.height, b.width, b.height));
+        words.push(format!("sizes differ: {} x {} and {} x {}", a.width, a.height, b.width, b.height));
     }
     if let (Some(x), Some(y)) = (a.fps, b.fps) {
         let lasted = |fps: f64| (compared as f64 - 1.0) / fps;
         let apart = (lasted(x) - lasted(y)).abs();
         if apart > ROUNDING && apart > 0.002 * lasted(x).min(lasted(y)) {
             kinds.push("rate");
-            words.push(format!("a has {x:.3} frames per second, b has {y:.3}"));
+            words.push(format!("frame rates differ: {x:.3} and {y:.3} fps"));
         }
     }
     (kinds, words)
 }
 
 pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    args.media.refuse_for_compare()?;
     args.check_outputs()?;
     let cancel = interrupt.watch()?;
     let allowed = memory::allowed(args.ram, true)?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = appetite::threads(cores, allowed);
-    let mut tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
-    let mut progress = Progress::new(args.progress.mode, out.screen());
-    let a = args.media.open(&args.a, allowed, &mut tools)?;
-    let b = args.media.open(&args.b, allowed, &mut tools)?;
+    let mut tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
+    let mut progress = Progress::new(args.progress.mode, out);
+    let a = args.source.open(&args.a, allowed, &mut tools)?;
+    let b = args.source.open(&args.b, allowed, &mut tools)?;
     let needed = needed(args.quick, &a, &b, threads);
     if needed > allowed {
         return Err(CliError::Room { what: "comparing frames of this size", needed });
@@ -199,11 +198,11 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let mut notes = Vec::new();
     let scaled = b.size() != size;
     if scaled {
-        notes.push(format!("b was brought to {} x {}", size[0], size[1]));
+        notes.push(format!("resized the second clip to {} x {}", size[0], size[1]));
     }
     let hdr = [&a, &b].iter().any(|r| r.source.format().colour.is_hdr());
     if hdr {
-        notes.push("delta E and SSIMULACRA2 are for standard range and were left out".into());
+        notes.push("delta E and SSIMULACRA2 do not apply to HDR and were skipped".into());
     }
     let options = Options {
         ssim: !args.quick,
@@ -250,7 +249,7 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let clips = [&a, &b].map(|reader| reader.clip(comparison.frames()));
     let (mismatches, differences) = mismatches(&clips, comparison.frames());
     if shifted > 0.0015 {
-        notes.push(format!("frames are up to {:.1} ms apart in time", shifted * 1e3));
+        notes.push(format!("timestamps differ by up to {:.1} ms", shifted * 1e3));
     }
     drop((a, b));
     let report = comparison.finish();
@@ -274,7 +273,7 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let compared = Compared { a, b, clips, mismatches, notes, report };
     out.result(&compared, || describe(&compared));
     for difference in &differences {
-        out.say(format_args!("warning: {difference}"));
+        out.warn(difference);
     }
     match (args.min_psnr, psnr) {
         (Some(_), _) if !differences.is_empty() => Err(CliError::Unlike { what: differences.join("; ") }),
@@ -308,30 +307,30 @@ fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> 
 fn describe(compared: &Compared) -> String {
     let report = &compared.report;
     let mut text = format!(
-        "{} against {}: {} frames of {} x {}\n",
+        "{} against {}: {} frames, {} x {}\n",
         compared.b, compared.a, report.frames, report.width, report.height
     );
     if report.identical {
-        text += "all frames are the same, to the last bit of every sample\n";
+        text += "all frames are identical\n";
     } else if let Some(psnr) = report.pooled.psnr {
-        text += &format!("PSNR over all frames {psnr:.2} dB\n");
+        text += &format!("PSNR over all frames: {psnr:.2} dB\n");
     }
-    text += &format!("{:24} {:>10} {:>10} {:>12}\n", "", "mean", "worst", "at frame");
+    text += &format!("{:34} {:>10} {:>10} {:>10}\n", "", "mean", "worst", "at frame");
     for metric in Metric::ALL {
         let Some(stat) = report.summary.get(&metric) else { continue };
         let worst = stat.worst(metric);
         text +=
-            &format!("{:24} {:>10.4} {:>10.4} {:>12}\n", metric.title(), stat.mean, worst, stat.worst_frame);
+            &format!("{:34} {:>10.4} {:>10.4} {:>10}\n", metric.title(), stat.mean, worst, stat.worst_frame);
     }
     let [r, g, b] = report.drift.mean;
-    text += &format!("colour drift             r {r:+.2}, g {g:+.2}, b {b:+.2} levels");
+    text += &format!("{:34} r {r:+.2}, g {g:+.2}, b {b:+.2} levels", "colour drift");
     if let Some(largest) = &report.drift.largest {
         let (x, y, levels) = (largest.x, largest.y, largest.levels);
-        text += &format!("; {levels:+.2} in the block at {x}, {y}");
+        text += &format!("; largest {levels:+.2} in the block at {x}, {y}");
     }
     text += "\n";
     if let Some(score) = report.seams.score {
-        text += &format!("seams                    {score:.2} times what is elsewhere\n");
+        text += &format!("{:34} {score:.2} times the difference elsewhere\n", "seams");
     }
     for note in &compared.notes {
         text += &format!("note: {note}\n");

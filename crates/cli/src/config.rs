@@ -10,14 +10,16 @@ use clap::{ArgAction, ArgMatches, Args, Command};
 use thiserror::Error;
 use toml::{Table, Value};
 
+use crate::args::GLOBAL;
+
 /// Where settings come from beside the command line.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Take settings from this file instead of the user's own.
-    #[arg(long, global = true, value_name = "FILE")]
+    /// Use this config file instead of the user's
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL, hide_short_help = true)]
     config: Option<PathBuf>,
-    /// Use the table [preset.NAME] of the config file.
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Apply [preset.NAME] from the config file
+    #[arg(long, global = true, value_name = "NAME", help_heading = GLOBAL)]
     preset: Option<String>,
 }
 
@@ -26,11 +28,11 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is not TOML: {reason}")]
+    #[error("{path} is not valid TOML: {reason}")]
     Toml { path: PathBuf, reason: String },
-    #[error("--preset {name} needs a config file, and {reason}; write one or give it with --config")]
+    #[error("--preset {name} needs a config file, but {reason}; create one or name it with --config")]
     NoFile { name: String, reason: String },
-    #[error("{path} has no [preset.{name}]; it has {known}")]
+    #[error("{path} has no [preset.{name}]; known presets: {known}")]
     NoPreset { path: PathBuf, name: String, known: String },
     #[error("{place}: unknown key `{key}`; {hint}")]
     Unknown { place: String, key: String, hint: String },
@@ -187,7 +189,7 @@ impl File {
                 return Err(ConfigError::Key {
                     place: file.to_string(),
                     key: "preset".into(),
-                    reason: "is chosen with --preset; here it holds tables, like [preset.fast]".into(),
+                    reason: "must hold tables like [preset.fast]; choose one with --preset".into(),
                 });
             }
         };
@@ -228,7 +230,7 @@ impl File {
         for (key, value) in &chosen {
             let place = format!("{file}, [preset.{}]", preset.unwrap_or_default());
             let Some(arg) = long(leaf, key) else {
-                let reason = format!("can do nothing for `remaster {}`; remove it", words.join(" "));
+                let reason = format!("has no effect on `remaster {}`; remove it", words.join(" "));
                 return Err(ConfigError::Key { place, key: key.clone(), reason });
             };
             settings.push(setting(&place, 1, arg, key, value)?);
@@ -241,7 +243,7 @@ impl File {
 fn known(cli: &Command, words: &[String], place: &str, key: &str) -> Result<(), ConfigError> {
     let (place, key) = (place.to_owned(), key.to_owned());
     if NOT_IN_A_FILE.contains(&key.as_str()) {
-        let reason = "can only be given on the command line".into();
+        let reason = "is only allowed on the command line".into();
         return Err(ConfigError::Key { place, key, reason });
     }
     if anywhere(cli, &key) {
@@ -259,7 +261,7 @@ fn known(cli: &Command, words: &[String], place: &str, key: &str) -> Result<(), 
             let leaf = command(cli, words);
             let keys: Vec<&str> = leaf.get_arguments().filter_map(|a| a.get_long()).collect();
             let keys: Vec<&str> = keys.into_iter().filter(|k| !NOT_IN_A_FILE.contains(k)).collect();
-            format!("`remaster {}` knows {}", words.join(" "), keys.join(", "))
+            format!("`remaster {}` accepts {}", words.join(" "), keys.join(", "))
         }
     };
     Err(ConfigError::Unknown { place, key, hint })
@@ -276,7 +278,7 @@ fn setting(place: &str, rank: u8, arg: &clap::Arg, key: &str, value: &Value) -> 
         Value::Integer(n) => Ok(n.to_string()),
         Value::Float(x) => Ok(x.to_string()),
         Value::Boolean(b) => Ok(b.to_string()),
-        _ => Err(wrong("must be a text, a number, true, false, or a list of these")),
+        _ => Err(wrong("must be a string, a number, true, false, or a list of these")),
     };
     let words = match (arg.get_action(), value) {
         (ArgAction::SetTrue, Value::Boolean(true)) => vec![format!("--{key}")],
@@ -420,7 +422,7 @@ mod tests {
         let good: Vec<Vec<u8>> = good.iter().map(|text| text.as_bytes().to_vec()).collect();
         let lines = [
             "remaster vae encode in.png -o out.safetensors --preset fast",
-            "remaster plan decode --height 64 --width 64 --preset fast",
+            "remaster plan --network decode --height 64 --width 64 --preset fast",
             "remaster vae roundtrip in.png -o out.png",
         ];
         let file = tempfile::NamedTempFile::new().unwrap();

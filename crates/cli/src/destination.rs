@@ -66,7 +66,7 @@ pub(crate) fn check_room(path: &Path, raw: u64, size: Size) -> Result<Option<Str
     // Frame counts of containers are off by a few in a hundred.
     if size == Size::Exact && raw / 10 * 9 > free {
         let reason =
-            format!("it takes {}, but the disk of {} has {} left", bytes(raw), folder.display(), bytes(free));
+            format!("it needs {}, but only {} are free in {}", bytes(raw), bytes(free), folder.display());
         return Err(MediaError::Place { path: path.to_owned(), reason }.into());
     }
     let least = match size {
@@ -76,7 +76,7 @@ pub(crate) fn check_room(path: &Path, raw: u64, size: Size) -> Result<Option<Str
         Size::Lossy => (raw / 200).max(NEARLY_NOTHING),
     };
     let short = free < least;
-    Ok(short.then(|| format!("the disk of {} has only {} left", folder.display(), bytes(free))))
+    Ok(short.then(|| format!("only {} free in {}", bytes(free), folder.display())))
 }
 
 /// Bytes of all frames as they are, as far as their number is known.

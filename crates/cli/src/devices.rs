@@ -74,7 +74,7 @@ pub(crate) fn run(out: &Output) -> Result<(), CliError> {
         });
     }
     let report = Report { devices, auto: auto() };
-    out.result(&report, || describe(&report));
+    out.result(&report, || describe(&report, out.is_verbose()));
     Ok(())
 }
 
@@ -186,15 +186,14 @@ fn gpus() -> Vec<Device> {
         let mut notes: Vec<String> =
             info.lacks.iter().map(|l| format!("cannot be used: it has {l}")).collect();
         if info.kind == "software" {
-            notes.push(
-                "a processor that plays a GPU: right numbers, slow; --device auto never takes it".into(),
-            );
+            notes.push("software rendering: correct but slow; `--device auto` never chooses it".into());
         }
         if !info.matrices.is_empty() {
             notes.push(match info.units {
-                None => "its matrix units are not used: the kernels need square ones of 8 or 16, f16 to f32"
-                    .into(),
-                Some(units) => format!("`remaster tune` tries its matrix units of {} for f16", units.size),
+                None => "matrix units not used: the kernels need square ones of 8 or 16, f16 to f32".into(),
+                Some(units) => {
+                    format!("`remaster tune` can use its {0} x {0} matrix units for f16", units.size)
+                }
             });
         }
         Device {
@@ -221,48 +220,61 @@ fn gpus() -> Vec<Device> {
     gpu::devices().into_iter().map(of).collect()
 }
 
-fn describe(report: &Report) -> String {
+/// GPUs that can be used, and those that cannot with the reason, in a line each.
+pub(crate) fn gpu_names() -> (Vec<String>, Vec<String>) {
+    let (mut usable, mut others) = (Vec::new(), Vec::new());
+    for d in gpus() {
+        let software = if d.kind == "software" { "; software: correct but slow" } else { "" };
+        let text = format!("{} {}, {}{software}", d.device, d.name, d.driver);
+        match d.usable {
+            true => usable.push(text),
+            false => others.push(format!("{text} {}", d.notes.join("; "))),
+        }
+    }
+    (usable, others)
+}
+
+fn describe(report: &Report, verbose: bool) -> String {
     let mut text = String::new();
     for d in &report.devices {
         text += &format!("{:10} {} ({})\n", d.device, d.name, d.kind);
-        let mut line = |what: &str, value: String| text += &format!("           {what}: {value}\n");
+        let mut line = |what: &str, value: &str| text += &format!("           {what}: {value}\n");
         if !d.driver.is_empty() {
-            line("driver", d.driver.clone());
+            line("driver", &d.driver);
         }
-        if let Some(l) = &d.limits {
-            line("memory", d.memory.as_ref().map_or("the driver does not say; give --vram".into(), memory));
-            line(
-                "kernels",
-                format!(
-                    "tensors of up to {} in {} windows of {}; {} groups a dispatch, {} KiB a group",
-                    bytes(l.max_tensor_bytes),
-                    l.max_bindings,
-                    bytes(l.max_binding_bytes),
-                    l.max_workgroups,
-                    l.workgroup_memory_bytes / 1024,
-                ),
+        if d.limits.is_some() {
+            let unknown = || "not reported by the driver; set --vram".into();
+            line("memory", &d.memory.as_ref().map_or_else(unknown, memory));
+        }
+        if let Some(l) = d.limits.as_ref().filter(|_| verbose) {
+            let limits = format!(
+                "tensors up to {}, {} bindings of {}; {} workgroups per dispatch, {} KiB each",
+                bytes(l.max_tensor_bytes),
+                l.max_bindings,
+                bytes(l.max_binding_bytes),
+                l.max_workgroups,
+                l.workgroup_memory_bytes / 1024,
             );
+            line("kernels", &limits);
             if !l.matrix_units.is_empty() {
-                line("matrix units", l.matrix_units.join(", "));
+                line("matrix units", &l.matrix_units.join(", "));
             }
         }
-        for note in &d.notes {
-            line("note", note.clone());
-        }
+        d.notes.iter().for_each(|note| line("note", note));
     }
-    text + &format!("--device auto is {}\n", report.auto)
+    text + &format!("`--device auto` chooses {}\n", report.auto)
 }
 
 /// The memory of a GPU in words.
 fn memory(m: &Memory) -> String {
     let told = match (m.free_bytes, m.shared) {
-        (Some(free), _) => format!("{} free of {}", bytes(free), bytes(m.bytes)),
-        (None, false) => format!("{} (size of the card, not what is free)", bytes(m.bytes)),
-        (None, true) => format!("{} (what the driver names, not what is free)", bytes(m.bytes)),
+        (Some(free), _) => format!("{} of {} free", bytes(free), bytes(m.bytes)),
+        (None, false) => format!("{} (total; free memory not reported)", bytes(m.bytes)),
+        (None, true) => format!("{} (as reported; free memory not reported)", bytes(m.bytes)),
     };
     match m.shared {
-        true => format!("{told}; shared with the host, so --ram counts"),
-        false => format!("{told}; without --vram a run takes up to {}", bytes(m.allowed())),
+        true => format!("{told}; shared with the host, limited by --ram"),
+        false => format!("{told}; runs use up to {} (change with --vram)", bytes(m.allowed())),
     }
 }
 
@@ -280,8 +292,8 @@ mod tests {
         assert_eq!(of(8 * GIB, Some(GIB / 4)).allowed(), 0);
         assert_eq!(of(8 * GIB, None).allowed(), 6 * GIB);
         assert_eq!(of(2 * GIB, None).allowed(), GIB);
-        assert!(memory(&of(8 * GIB, None)).contains("size of the card, not what is free"));
-        assert!(memory(&of(8 * GIB, Some(4 * GIB))).contains("takes up to 3.50 GiB"));
+        assert!(memory(&of(8 * GIB, None)).contains("total; free memory not reported"));
+        assert!(memory(&of(8 * GIB, Some(4 * GIB))).contains("use up to 3.50 GiB"));
     }
 
     #[derive(clap::Parser)]

@@ -1,6 +1,9 @@
-//! `remaster doctor`: this machine against the original's numbers.
+//! `remaster doctor`: whether this machine is ready, and computes what the original computes.
+
+mod health;
 
 use std::path::Path;
+use std::time::Instant;
 
 #[cfg(feature = "gpu")]
 use remaster_compute::Backend;
@@ -14,16 +17,21 @@ use crate::args::DoctorArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::progress::{Progress, ProgressMode};
+
+use health::Check;
 
 #[derive(Serialize)]
 struct Report {
     backend: &'static str,
     dtype: &'static str,
     tolerance: f64,
+    /// Of the comparisons.
     passed: bool,
     /// Of the stages in f32, which are held to the tolerance.
     #[serde(skip)]
     largest: f64,
+    checks: Vec<Check>,
     stages: Vec<Stage>,
 }
 
@@ -34,32 +42,69 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let settings = Settings { backend, build: args.device.build(), cancel: interrupt.watch()? };
+    let cancel = interrupt.watch()?;
+    let checks = health::checks(&backend, args.programs.find(&cancel));
+    let settings = Settings { backend, build: args.device.build(), cancel };
+    let variants = variants(&settings, args.all_variants)?;
+    let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
+    progress.phase("check", Some(variants.len() * goldens.len()));
     let (mut stages, mut largest) = (Vec::new(), 0.0);
-    for (variant, settings) in variants(&settings, args.all_variants)? {
+    for (variant, settings) in variants {
         for golden in &goldens {
-            out.say(format_args!("running {}{variant}", golden.name));
+            out.detail(format_args!("running {}{variant}", golden.name));
+            let started = Instant::now();
             let mut judged = run_golden(golden, &settings)?;
             judged.iter_mut().for_each(|s| s.stage += &variant);
             if settings.build.dtype == DType::F32 {
                 largest = judged.iter().map(|s| s.max_abs).fold(largest, f64::max);
             }
             stages.extend(judged);
+            progress.advance("check", 1, started.elapsed());
         }
     }
+    drop(progress);
     let failed = stages.iter().filter(|s| !s.passed).count();
-    let report = Report {
+    let mut report = Report {
         backend: settings.backend.name(),
         dtype: settings.build.dtype.name(),
         tolerance: TOLERANCE,
         passed: failed == 0,
         largest,
+        checks,
         stages,
     };
-    out.result(&report, || if args.markdown { markdown(&report) } else { table(&report) });
+    report.checks.push(numbers(&report, failed));
+    out.result(&report, || match (args.markdown, out.is_verbose()) {
+        (true, _) => markdown(&report),
+        (false, true) => table(&report) + &summary(&report),
+        (false, false) => summary(&report),
+    });
     match failed {
         0 => Ok(()),
         _ => Err(CliError::Unhealthy { failed, total: report.stages.len() }),
+    }
+}
+
+/// The comparisons in one line.
+fn numbers(report: &Report, failed: usize) -> Check {
+    let (dtype, total) = (report.dtype, report.stages.len());
+    if failed > 0 {
+        let text = format!("{failed} of {total} comparisons in {dtype} exceed the tolerance");
+        return Check::problem("numbers", text, "list them with -v");
+    }
+    let mut text = format!("{total} comparisons with the original in {dtype}");
+    if report.largest > 0.0 {
+        text += &format!(", largest error {:.2e} (limit {:.0e})", report.largest, report.tolerance);
+    }
+    Check::ok("numbers", text)
+}
+
+fn summary(report: &Report) -> String {
+    let lines: String = report.checks.iter().map(Check::line).collect();
+    match report.checks.iter().filter(|c| !c.ok).count() {
+        0 => lines + "ready\n",
+        1 => lines + "1 problem\n",
+        n => lines + &format!("{n} problems\n"),
     }
 }
 
@@ -115,13 +160,7 @@ fn table(report: &Report) -> String {
         let verdict = if s.passed { "pass" } else { "FAIL" };
         text += &format!("{verdict}  {:9.2e}  {:>8}  {name}\n", s.max_abs, psnr(s));
     }
-    let verdict = if report.passed { "healthy" } else { "UNHEALTHY" };
-    text +=
-        &format!("{verdict}: {} on {}, {} comparisons", report.dtype, report.backend, report.stages.len());
-    if report.largest > 0.0 {
-        text += &format!(", largest error {:.2e} (allowed {:.0e} in f32)", report.largest, report.tolerance);
-    }
-    text + "\n"
+    text
 }
 
 fn markdown(report: &Report) -> String {

@@ -21,19 +21,21 @@ pub(crate) const INTERNAL: u8 = 101;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    #[error("unknown weights `{word}`; use a file, formula:tiny or formula:full, or identity for video")]
-    Weights { word: String },
-    #[error("--threads is for the cpu backend; leave it out with {backend}")]
-    Threads { backend: &'static str },
-    #[error("{path} does not say what to write; use a name that ends in {allowed}")]
-    Ending { path: PathBuf, allowed: String },
-    #[error("{path} is an input; choose another name for the output")]
-    SameFile { path: PathBuf },
-    #[error("two outputs would be {path}; choose another name for one of them")]
-    Twice { path: PathBuf },
     #[error(
-        "--json prints to stdout, but -o - writes the frames there; use --progress json for a summary on stderr"
+        "unknown weights `{word}`; use a model file, formula:tiny or formula:full, or identity for video"
     )]
+    Weights { word: String },
+    #[error("{reason}")]
+    Device { reason: String },
+    #[error("--threads applies to the CPU only; remove it or use --device cpu (now: {backend})")]
+    Threads { backend: &'static str },
+    #[error("unsupported file ending: {path}; use a name that ends in {allowed}")]
+    Ending { path: PathBuf, allowed: String },
+    #[error("{path} is an input; choose another output")]
+    SameFile { path: PathBuf },
+    #[error("{path} is named twice as an output; choose another name for one of them")]
+    Twice { path: PathBuf },
+    #[error("--json and -o - both write to stdout; use --progress json for a summary on stderr")]
     JsonPipe,
     #[error("cannot write the result to stdout")]
     Stdout {
@@ -52,7 +54,7 @@ pub(crate) enum CliError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} has no tensor {expected}; it has {found}")]
+    #[error("{path} has no tensor {expected}; found {found}")]
     Tensor { path: PathBuf, expected: String, found: String },
     #[error("{path}: {source}")]
     Size {
@@ -60,7 +62,7 @@ pub(crate) enum CliError {
         #[source]
         source: PlanError,
     },
-    #[error("no golden in {path}; a golden is a .safetensors file of testdata")]
+    #[error("no golden files in {path}; use a folder like testdata with tiny_*.safetensors files")]
     NoGolden { path: PathBuf },
     #[error("cannot use {path}")]
     Input {
@@ -74,35 +76,39 @@ pub(crate) enum CliError {
         #[source]
         source: CheckpointError,
     },
-    #[error("this system does not say how much memory there is or is free; give {what} in bytes, like 8G")]
+    #[error("cannot determine how much memory is available; set {what} to a size like 8G")]
     UnknownMemory { what: &'static str },
     #[error(
-        "--ram {} is more than the {} that this machine or its limits allow; use less, or 80%",
+        "--ram {} exceeds the {} available on this machine or within its limits; use less, or 80%",
         as_flag(*given),
         as_flag(*total)
     )]
     MoreThanThereIs { given: u64, total: u64 },
-    #[error("{job} does not fit; {advice}")]
+    #[error("{job} does not fit into the memory allowed; {advice}")]
     Budget {
         job: String,
         advice: String,
         /// Bytes of `--ram` that the first advice names.
         ram: u64,
     },
-    #[error("{what} needs {} of memory; use --ram {} or more, or fewer pixels", as_flag(*needed), as_flag(*needed))]
+    #[error("{what} needs {} of memory; use --ram {} or more, or smaller frames", as_flag(*needed), as_flag(*needed))]
     Room { what: &'static str, needed: u64 },
-    #[error("--stripes is for exact mode; leave it out or use --mode exact")]
+    #[error("--stripes needs --mode exact")]
     Stripes,
-    #[error("the {backend} backend has no memory of its own; use --ram instead of --vram")]
+    #[error("a pipe cannot be planned for; use `plan --network encode --frames N --height N --width N`")]
+    PlanPipe,
+    #[error("{flag} needs --mode blend")]
+    Tiles { flag: &'static str },
+    #[error("--vram needs a GPU, but the device is {backend}; use --ram")]
     Vram { backend: &'static str },
-    #[error("only the cpu backend and GPUs are timed; use --device cpu or a name of `remaster devices`")]
+    #[error("this device cannot be used here; choose one listed by `remaster devices`")]
     BenchBackend,
     #[error("{source}")]
     Sizes {
         #[source]
         source: PlanError,
     },
-    #[error("{kernel} runs at {ratio:.2} of its limit, below the floor of {floor:.2}")]
+    #[error("{kernel} reaches {ratio:.2} of its limit, less than the required {floor:.2}")]
     Floor { kernel: String, ratio: f64, floor: f64 },
     #[error(transparent)]
     Output(#[from] TensorFileError),
@@ -117,36 +123,34 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     #[error(
-        "sound and other streams of {path} come from {origin}, which {why}; name the file with --streams FILE, or write the video alone with --audio none"
+        "cannot copy audio for {path}: its source {origin} {why}; name the file with --streams FILE, or use --audio none"
     )]
     Lost { path: PathBuf, origin: String, why: &'static str },
-    #[error("the clips do not match: {what}")]
+    #[error("the clips differ: {what}")]
     Unlike { what: String },
-    #[error("the PSNR is {psnr:.2} dB, below {least:.2}")]
+    #[error("PSNR is {psnr:.2} dB, below the required {least:.2} dB")]
     TooFar { psnr: f64, least: f64 },
-    #[error(
-        "{path} holds the light of a scene, not colours of a screen; add --exr to put it through the sRGB curve"
-    )]
+    #[error("{path} is OpenEXR with linear values; add --exr to convert them to sRGB and back")]
     Exr { path: PathBuf },
-    #[error("{flag} has no effect on {what}; leave it out")]
+    #[error("{flag} has no effect on {what}; remove it")]
     NoEffect { flag: &'static str, what: &'static str },
     #[error(transparent)]
     Doctor(#[from] DoctorError),
     #[error(
-        "{failed} of {total} comparisons are over the tolerance; this machine or build computes wrong numbers"
+        "{failed} of {total} comparisons exceed the tolerance: this build computes wrong numbers on this device; update its driver or use --device cpu, and report it"
     )]
     Unhealthy { failed: usize, total: usize },
-    #[error("{path} is not usable: {reason}")]
+    #[error("{path} cannot be used: {reason}")]
     Unusable { path: PathBuf, reason: String },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("--model-dir says where to look when no files are given; leave out one of them")]
+    #[error("--model-dir and file names exclude each other; use one of them")]
     FilesAndFolder,
-    #[error("no model files to verify; `remaster models list` says where they are looked for")]
+    #[error("no model files found; `remaster models list` shows where they are expected")]
     NoModels,
-    #[error("{failed} of {total} files are damaged or unverified; nothing was changed")]
+    #[error("{failed} of {total} files are damaged or could not be verified; nothing was changed")]
     NotVerified { failed: usize, total: usize },
-    #[error("cannot watch for Ctrl-C")]
+    #[error("cannot install the Ctrl-C handler")]
     Handler {
         #[source]
         source: ctrlc::Error,
@@ -189,6 +193,9 @@ impl CliError {
             )
             | CliError::Weights { .. }
             | CliError::Threads { .. }
+            | CliError::Device { .. }
+            | CliError::Tiles { .. }
+            | CliError::PlanPipe
             | CliError::Ending { .. }
             | CliError::BenchBackend
             | CliError::Sizes { .. }

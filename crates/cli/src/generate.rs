@@ -13,14 +13,14 @@ use crate::output::Output;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell that is to complete.
+    /// Shell to complete for
     #[arg(conflicts_with = "json")]
     shell: Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write a page for every command into this folder instead of the first one to stdout.
+    /// Write a page for every command to this folder
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,26 +1,30 @@
-//! What `remaster --help` says beside the list of commands.
+//! Text around the generated help.
 
-/// Below the commands.
-pub(crate) const AFTER: &str = "\
+/// Below `remaster -h`.
+pub(crate) const SHORT: &str =
+    "Use `remaster --help` for examples and exit codes, `remaster COMMAND -h` for options.";
+
+/// Below `remaster --help`.
+pub(crate) const LONG: &str = "\
 Examples:
-  remaster doctor                              Does this machine compute the right numbers?
-  remaster models list                         Which model files are there, and what are they?
-  remaster models verify                       Are they whole?
-  remaster plan decode --height 1088 --width 1920 --ram 4G
-                                               What would it take?
+  remaster doctor                     Check that this machine is ready
+  remaster models list                List installed models
+  remaster models verify              Check them for corruption
+  remaster plan in.mp4                Estimate memory, disk and time
   remaster vae roundtrip photo.png -o back.png --weights ema_vae_fp16.safetensors
-                                               Through the network and back
-  remaster completions bash > ~/.local/share/bash-completion/completions/remaster
+                                      Encode an image and decode it again
+  remaster compare photo.png back.png
+                                      Measure the difference
 
 Exit codes:
-  0    done
-  2    wrong usage: a flag, a value, the config file
+  0    success
+  2    invalid usage: an option, a value or the config file
   3    a file, a folder or ffmpeg cannot be used
-  4    it would not fit in the memory or disk that is allowed
+  4    not enough memory or disk space allowed
   5    the device failed
   6    a check failed: wrong numbers, a damaged or unknown model file
   101  internal error: a bug, please report it
-  130  interrupted: nothing half done is left
+  130  interrupted; no partial files are left
 
-Results go to stdout (with --json as one document), words for people to stderr.
-Settings can be kept in a config file with presets; see docs/cli.md.";
+Results go to stdout (one document with --json), messages to stderr.
+Settings can be stored in a config file with presets; see docs/cli.md.";

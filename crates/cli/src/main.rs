@@ -11,6 +11,7 @@ mod doctor;
 mod error;
 mod generate;
 mod help;
+mod hush;
 mod interrupt;
 mod machine;
 mod media;
@@ -19,8 +20,12 @@ mod models;
 mod network;
 mod output;
 mod plan;
+mod plan_command;
 mod plot;
+mod probe;
 mod progress;
+mod rates;
+mod report;
 mod spill;
 mod tensors;
 #[cfg(feature = "gpu")]
@@ -41,6 +46,7 @@ use interrupt::Interrupt;
 use output::Output;
 
 fn main() -> ExitCode {
+    hush::drivers();
     let typed: Vec<_> = std::env::args_os().collect();
     // They could not be parsed yet, so `--json` is looked for by hand.
     let json = typed.iter().any(|a| a == "--json");
@@ -62,7 +68,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
         Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
     out.set_json(cli.json);
-    out.set_verbose(cli.verbose);
+    out.set_level(cli.verbose, cli.quiet);
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
         #[expect(clippy::panic, reason = "shows in tests how a panic ends; no part of a release")]
@@ -87,19 +93,19 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
 
 fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     match command {
-        Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
         Command::Models { command: ModelsCommand::List(args) } => models::list(&args, out),
         Command::Models { command: ModelsCommand::Verify(args) } => models::verify(&args, out, interrupt),
+        Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
         Command::Doctor(args) => doctor::run(&args, out, interrupt),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
         Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, out),
-        Command::Plan(args) => plan::run(&args, out),
+        Command::Plan(args) => plan_command::run(&args, out, interrupt),
         #[cfg(feature = "gpu")]
         Command::Tune(args) => tune::run(&args, out),
         Command::Devices => devices::run(out),
         Command::Compare(args) => compare::run(&args, out, interrupt),
-        Command::Probe(args) => media::probe(&args, out, interrupt),
+        Command::Probe(args) => probe::run(&args, out, interrupt),
         Command::Vae { command } => vae::run(&command, out, interrupt),
         Command::Completions(args) => {
             generate::completions(&args, out);

@@ -23,7 +23,7 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let wrong = || format!("`{word}` is not a valid size; write 8G, 512M, 80% or -1G (free less 1G)");
+        let wrong = || format!("`{word}` is not a valid size; write 8G, 512M, 80% or -1G (free minus 1G)");
         if let Some(percent) = word.strip_suffix('%') {
             let percent: f64 = percent.parse().map_err(|_| wrong())?;
             return if percent > 0.0 && percent <= 100.0 {
@@ -60,7 +60,7 @@ pub(crate) fn ram(word: &str) -> Result<Amount, String> {
     match word.parse()? {
         Amount::Bytes(n) if n < 1 << 20 => {
             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
-            Err(format!("`{word}` is {n} bytes, and a run takes at least 1M; did you mean {digits}G?"))
+            Err(format!("`{word}` means {n} bytes, but a run needs at least 1M; did you mean {digits}G?"))
         }
         amount => Ok(amount),
     }
@@ -90,35 +90,61 @@ impl Amount {
 
 /// How much memory may be used, and how the work may be cut.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Memory")]
 pub(crate) struct MemoryArgs {
-    /// Memory for everything the run does, ffmpeg included: 8G, 80% (of the machine's), -1G (what is free less 1G).
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", value_parser = ram)]
+    /// Memory limit, ffmpeg included: 8G, 80% or -1G (free minus 1G) [default: -512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-512M", hide_default_value = true, value_parser = ram)]
     pub(crate) ram: Amount,
-    /// Maximum disk space for temporary data: 100G, or -1G (what is free less 1G).
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "-1G")]
+    /// Disk limit for temporary data: 100G or -1G (free minus 1G) [default: -1G]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        allow_hyphen_values = true,
+        default_value = "-1G",
+        hide_default_value = true
+    )]
     disk: Amount,
-    /// Folder for temporary data [default: the first on a disk of the system's temporary folder, that of the output, and
-    /// the user's cache].
+    /// Folder for temporary data [default: the system's]
+    ///
+    /// The default is the first of the system's temporary folder, the output's folder and the user's cache that is on a
+    /// disk. A folder in memory is used only if it is named here.
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
-    /// auto (whole or exact, whatever fits), whole, exact (stripes: slower, less memory, the same result), shared-stats
-    /// (bands, nearly the same result) or blend (tiles with seams).
-    #[arg(long, value_name = "MODE", default_value = "auto")]
+    /// How to fit into memory: auto, whole, exact, shared-stats or blend
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Expert",
+        hide_short_help = true,
+        long_help = "How to fit into memory:\n\
+                     - auto: whole if it fits, else exact\n\
+                     - whole: whole frames\n\
+                     - exact: stripes; slower, less memory, the same result\n\
+                     - shared-stats: bands; nearly the same result\n\
+                     - blend: blended tiles; may show seams"
+    )]
     mode: ModeWord,
-    /// Stripes of exact mode [default: as few as fit].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Stripes in exact mode [default: as few as fit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Expert", hide_short_help = true)]
     stripes: Option<u16>,
-    /// Rows and columns of a tile of blend mode, in pixels of the frame.
-    #[arg(long, value_name = "PIXELS", default_value_t = 1024)]
-    tile: usize,
-    /// What neighbouring tiles share.
-    #[arg(long, value_name = "PIXELS", default_value_t = 128)]
-    overlap: usize,
-    /// Frames per slice, a multiple of 4; 0 runs the clip in one piece. Changes memory, never the result
-    /// [default: what fits].
-    #[arg(long, value_name = "FRAMES")]
+    /// Tile size in blend mode [default: 1024]
+    #[arg(long, value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
+    tile: Option<usize>,
+    /// Overlap of neighbouring tiles in blend mode [default: 128]
+    #[arg(long, value_name = "PIXELS", help_heading = "Expert", hide_short_help = true)]
+    overlap: Option<usize>,
+    /// Frames per slice, a multiple of 4; 0 runs the whole clip at once [default: as fits]
+    ///
+    /// Changes the memory use, never the result.
+    #[arg(long, value_name = "FRAMES", help_heading = "Expert", hide_short_help = true)]
     slice: Option<usize>,
 }
+
+/// Tiles of blend mode, in pixels.
+const TILE: usize = 1024;
+const OVERLAP: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ModeWord {
@@ -142,6 +168,12 @@ pub(crate) fn process(gpu: bool) -> u64 {
 
 impl MemoryArgs {
     pub(crate) fn wish(&self) -> Result<Wish, CliError> {
+        if self.mode != ModeWord::Blend {
+            let flags = [("--tile", self.tile), ("--overlap", self.overlap)];
+            if let Some((flag, _)) = flags.into_iter().find(|(_, given)| given.is_some()) {
+                return Err(CliError::Tiles { flag });
+            }
+        }
         let mode = match (self.mode, self.stripes) {
             (ModeWord::Auto, None) => None,
             (ModeWord::Whole, None) => Some(WishedMode::Whole),
@@ -150,7 +182,8 @@ impl MemoryArgs {
             }
             (ModeWord::SharedStats, None) => Some(WishedMode::SharedStats),
             (ModeWord::Blend, None) => {
-                let tiling = Tiling::new([self.tile; 2], [self.overlap; 2], SPACE);
+                let (tile, overlap) = (self.tile.unwrap_or(TILE), self.overlap.unwrap_or(OVERLAP));
+                let tiling = Tiling::new([tile; 2], [overlap; 2], SPACE);
                 Some(WishedMode::Blend(tiling.map_err(|source| CliError::Sizes { source })?))
             }
             (ModeWord::Whole | ModeWord::SharedStats | ModeWord::Blend, Some(_)) => {

@@ -14,7 +14,7 @@ use crate::args::InspectArgs;
 use crate::error::CliError;
 use crate::output::Output;
 
-pub(crate) use list::{ListArgs, run as list};
+pub(crate) use list::{ListArgs, installed, run as list};
 pub(crate) use verify::{VerifyArgs, run as verify};
 
 #[derive(Serialize)]

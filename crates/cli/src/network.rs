@@ -16,6 +16,7 @@ use crate::args::VaeArgs;
 use crate::devices;
 use crate::error::CliError;
 use crate::output::Output;
+use crate::rates::Key;
 use crate::spill::Spill;
 
 /// Weights and device of a run.
@@ -45,6 +46,14 @@ impl Weights {
                 Weights::Of(config, RefCell::new(Box::new(params)))
             }
         })
+    }
+}
+
+/// The shape of the network that a person named.
+pub(crate) fn config(word: &str) -> Result<VaeConfig, CliError> {
+    match Weights::open(word)? {
+        Weights::Of(config, _) => Ok(config),
+        Weights::Identity => Err(CliError::Weights { word: word.to_owned() }),
     }
 }
 
@@ -86,6 +95,14 @@ impl<'a> Network<'a> {
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
         Ok(NetworkId { kind: "vae".into(), name: name.unwrap_or_else(|| word.clone()), sha256 })
+    }
+
+    /// What the speed of this network depends on; nothing where frames only pass through.
+    pub(crate) fn rate_key(&self) -> Option<Key> {
+        match &self.weights {
+            Weights::Identity => None,
+            Weights::Of(config, _) => Some(Key::of(&self.backend, self.args.device.dtype, config)),
+        }
     }
 
     /// Channels of a latent.

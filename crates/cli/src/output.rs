@@ -21,6 +21,7 @@ const BUG: &str = "internal error, please report it at https://github.com/remast
 pub(crate) struct Output {
     json: AtomicBool,
     verbose: AtomicBool,
+    quiet: AtomicBool,
     answered: Arc<AtomicBool>,
     /// Why the result did not get where it should.
     lost: Mutex<Option<io::Error>>,
@@ -34,6 +35,7 @@ impl Output {
         Output {
             json: json.into(),
             verbose: AtomicBool::default(),
+            quiet: AtomicBool::default(),
             answered: Arc::default(),
             lost: Mutex::default(),
             screen: Screen::new(io::stderr()),
@@ -46,16 +48,33 @@ impl Output {
         self.json.store(json, Ordering::SeqCst);
     }
 
-    /// Says whether details were asked for.
-    pub(crate) fn set_verbose(&self, verbose: bool) {
+    /// Says whether details were asked for, or nothing but errors.
+    pub(crate) fn set_level(&self, verbose: bool, quiet: bool) {
         self.verbose.store(verbose, Ordering::SeqCst);
+        self.quiet.store(quiet, Ordering::SeqCst);
+        self.screen.lock().quiet = quiet;
+    }
+
+    /// Whether details were asked for.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose.load(Ordering::SeqCst)
+    }
+
+    /// Whether only errors were asked for.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::SeqCst)
     }
 
     /// A line for people who asked for details.
     pub(crate) fn detail(&self, line: impl Display) {
-        if self.verbose.load(Ordering::SeqCst) {
+        if self.is_verbose() {
             self.say(line);
         }
+    }
+
+    /// Something that may not be what a person wants.
+    pub(crate) fn warn(&self, line: impl Display) {
+        self.screen.line("warning", line);
     }
 
     fn json(&self) -> bool {
@@ -97,7 +116,16 @@ impl Output {
             printable(&text()).into_owned()
         };
         self.answered.store(true, Ordering::SeqCst);
-        self.note(stdout(text.trim_end()));
+        if !text.is_empty() {
+            self.note(stdout(text.trim_end()));
+        }
+    }
+
+    /// The end of a run whose result is a file: a JSON document, or `text` unless only errors were asked for.
+    pub(crate) fn conclude(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
+        if self.json() || !self.is_quiet() {
+            self.result(value, text);
+        }
     }
 
     /// A result that is a file for another program, byte by byte.
@@ -172,11 +200,13 @@ struct Lines {
     /// The bar as it was drawn last, and how many columns it takes.
     bar: Option<(String, usize)>,
     json: bool,
+    /// Only errors are shown, and JSON lines, which somebody asked for.
+    quiet: bool,
 }
 
 impl Screen {
     pub(crate) fn new(to: impl Write + Send + 'static) -> Self {
-        Screen(Arc::new(Mutex::new(Lines { to: Box::new(to), bar: None, json: false })))
+        Screen(Arc::new(Mutex::new(Lines { to: Box::new(to), bar: None, json: false, quiet: false })))
     }
 
     /// From now on every line is a JSON object with a field `event`.
@@ -231,6 +261,9 @@ impl Screen {
 
 impl Lines {
     fn say(&mut self, kind: &'static str, text: impl Display) {
+        if self.quiet && !self.json && kind != "error" {
+            return;
+        }
         let text = match (self.json, kind) {
             (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
             (false, "message") => printable(&text.to_string()).into_owned(),
@@ -367,6 +400,20 @@ mod tests {
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", "decode"]);
         screen.clear();
         assert_eq!(paper.shown(), ["hello", "warning: mind the gap", ""]);
+    }
+
+    #[test]
+    fn a_quiet_screen_shows_errors_and_json_lines_only() {
+        let paper = Paper::default();
+        let screen = Screen::new(paper.clone());
+        screen.lock().quiet = true;
+        screen.line("message", "hello");
+        screen.line("warning", "mind the gap");
+        screen.line("error", "broken");
+        assert_eq!(paper.shown(), ["error: broken", ""]);
+        screen.json_lines();
+        screen.line("message", "hello");
+        assert!(paper.shown()[1].contains("hello"));
     }
 
     #[test]

@@ -1,30 +1,16 @@
-//! `remaster plan`: what a run would take, before it is started. And what all runs need of it: budgets, plans within
-//! them, and words for both.
+//! What all runs need of a plan: budgets, plans within them, and words for both.
 
 use remaster_compute::Backend;
-use remaster_engine::{EngineError, Task, device_sizing, free_space};
+use remaster_engine::{EngineError, free_space};
 use remaster_media::appetite;
-use remaster_model::vae::{Direction, VaeConfig};
-use remaster_picture::Edges;
 use remaster_pipeline::{Geometry, held_bytes};
 use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
-use remaster_weights::FormulaParams;
 use serde::Serialize;
 
-use crate::args::PlanArgs;
 use crate::devices;
 use crate::error::CliError;
 use crate::machine;
 use crate::memory::{Amount, Held, MemoryArgs, Room, as_flag};
-use crate::output::Output;
-
-/// A plan with everything that `--ram` counts.
-#[derive(Serialize)]
-struct Planned<'a> {
-    #[serde(flatten)]
-    plan: &'a Plan,
-    total: Total,
-}
 
 /// What `--ram` counts.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -66,42 +52,6 @@ impl Total {
             bytes(process)
         )
     }
-}
-
-pub(crate) fn run(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
-    let clip =
-        Clip::new(args.frames, args.height, args.width).map_err(|source| CliError::Sizes { source })?;
-    let (backend, build) = (args.device.backend()?, args.device.build());
-    // Sizes follow from the shape of the network alone, so no weights are needed.
-    let network = args.what.direction().network(&VaeConfig::full(), &mut FormulaParams, build);
-    let task = Task::new(network, clip.cells(), backend, build.dtype);
-    // A card that this machine need not have.
-    let imagined = args.vram.is_some() && !devices::has_memory(&backend);
-    let mut planner = if imagined { task.planner_for(device_sizing) } else { task.planner() };
-    let size = [args.width, args.height];
-    let geometry = Geometry { source: size, shown: size, padded: size, edges: Edges::Black, alpha: false };
-    let search = Search {
-        backend,
-        memory: &args.memory,
-        vram: args.vram,
-        room: Room { real: false, output: None },
-        children: children(args.what.direction(), args.width * args.height, &args.memory)?,
-    };
-    let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
-    let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
-    out.result(&Planned { plan: &plan, total }, || {
-        format!("{}{}\n", describe(&plan, budget.is_apart()), total.describe())
-    });
-    Ok(())
-}
-
-/// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
-fn children(direction: Direction, pixels: usize, memory: &MemoryArgs) -> Result<u64, CliError> {
-    let (size, threads) = (appetite::Size::plain(pixels), threads(memory, false)?);
-    Ok(match direction {
-        Direction::Encode => appetite::decoder("h264", size, threads),
-        Direction::Decode => appetite::encoder("libx264", size, threads),
-    })
 }
 
 /// Threads of ffmpeg in a run with this memory.
@@ -161,11 +111,11 @@ impl Search<'_> {
     }
 
     /// For tensors: `frames` bytes of them are held.
-    pub(crate) fn once(
+    pub(crate) fn once<T>(
         &self,
         frames: u64,
-        plan: impl FnOnce(&Budget, &Wish) -> Result<Plan, EngineError>,
-    ) -> Result<(Plan, Budget, Held), CliError> {
+        plan: impl FnOnce(&Budget, &Wish) -> Result<T, EngineError>,
+    ) -> Result<(T, Budget, Held), CliError> {
         let held = devices::held(&self.backend, frames, self.children);
         let budget = self.allowance()?.beside(held.total())?;
         let found = plan(&budget, &self.memory.wish()?).map_err(|error| self.refusal(error, &held))?;
@@ -215,7 +165,7 @@ fn advice(allowed: &Budget, needs: &[Budget], held: u64, has: &Has) -> String {
         raise("--ram", ram, r, held);
         raise("--disk", disk, d, 0);
         if has.disk.is_some_and(|free| d > disk && d > free) {
-            flags.push("--spill in a folder with that much room".into());
+            flags.push("--spill in a folder with enough space".into());
         }
         flags.join(" and ")
     };
@@ -232,7 +182,7 @@ fn advice(allowed: &Budget, needs: &[Budget], held: u64, has: &Has) -> String {
         (true, _) => "use smaller frames".into(),
         (_, true) => format!("it needs at least {}", words.join(", or ")),
         (_, false) => format!(
-            "it needs at least {}, which this machine does not have; use smaller frames",
+            "it needs at least {}, more than this machine has; use smaller frames",
             words.join(", or ")
         ),
     }
@@ -250,11 +200,11 @@ pub(crate) fn describe(plan: &Plan, apart: bool) -> String {
         }
         false => line("network", bytes(peaks.device.saturating_add(peaks.host))),
     }
-    line("spill file", bytes(peaks.disk));
+    line("disk", bytes(peaks.disk));
     line("work", format!("{:.2} TFLOP", 2.0 * work.macs.saturating_add(work.attention_macs) as f64 / 1e12));
     line("transfers", bytes(work.transferred));
     if let Some(better) = plan.better {
-        line("not", format!("{}: {}", better.candidate.describe(), better.lack));
+        line("not chosen", format!("{}: {}", better.candidate.describe(), better.lack));
     }
     text
 }
@@ -277,7 +227,7 @@ mod tests {
         assert_eq!(told, "it needs at least --ram 300M and --disk 2000M, or --ram 431M");
         let told = advice(&shared(100, 0), &needs[1..], 0, &Has { ram: None, disk: Some(MIB) });
         assert!(
-            told.contains("--spill in a folder with that much room") && told.contains("smaller frames"),
+            told.contains("--spill in a folder with enough space") && told.contains("smaller frames"),
             "{told}"
         );
         let apart = Budget::Apart { vram: MIB, ram: 0, disk: 0 };

@@ -2,22 +2,24 @@
 //! the plan. Rates and times are measured, never assumed; before something was measured there is no ETA.
 //!
 //! ```text
-//! let mut progress = Progress::new(args.progress.mode, out.screen());
+//! let mut progress = Progress::new(args.progress.mode, out);
 //! progress.about(About { .. });
 //! progress.plan(planned_bytes, &[("encode", macs_per_frame), ("decode", macs_per_frame)]);
 //! progress.phase("encode", Some(65));
 //! progress.phase("decode", Some(65));
 //! progress.enter("encode");
+//! progress.working("encode", macs_done, macs_of_the_slice);
 //! progress.advance("encode", 4, busy);          // and so on, in turns with "decode"
 //! let summary = progress.finish();
 //! ```
 
+mod display;
 mod summary;
 mod tally;
 mod view;
 
 use std::io::IsTerminal;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,54 +27,35 @@ use clap::{Args, ValueEnum};
 use remaster_engine::Event;
 use serde_json::json;
 
-use crate::memory;
-use crate::output::Screen;
+use crate::args::GLOBAL;
+use crate::output::{Output, Screen};
 
-pub(crate) use summary::{About, PhaseSummary, Summary};
+use display::{How, Shared, State};
+pub(crate) use summary::{About, Summary};
 use tally::{Tally, Total};
-use view::{Style, View};
+use view::Style;
+pub(crate) use view::clock;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressMode {
-    /// A bar on a terminal, plain lines elsewhere.
+    /// A bar on a terminal, nothing elsewhere
     #[default]
     Auto,
-    /// A line now and then.
+    /// A line every 5 %, at least every 30 s
     Plain,
-    /// JSON lines, described in docs/json.md.
+    /// JSON lines, see docs/json.md
     Json,
-    /// Nothing.
+    /// No progress
     None,
 }
 
 /// For commands that take long: `#[command(flatten)]`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ProgressArgs {
-    /// How progress is shown on stderr: auto is a bar on a terminal and plain lines elsewhere; json is one
-    /// object per line.
-    #[arg(id = "progress", long, value_enum, default_value = "auto", value_name = "HOW")]
+    /// Progress on stderr: auto (bar), plain, json or none
+    #[arg(id = "progress", long, value_enum, default_value = "auto", value_name = "KIND", help_heading = GLOBAL, hide_possible_values = true)]
     pub(crate) mode: ProgressMode,
-}
-
-/// At most ten redraws of the bar in a second.
-const BAR_PAUSE: Duration = Duration::from_millis(100);
-/// Readers of JSON lines want fewer.
-const JSON_PAUSE: Duration = Duration::from_millis(500);
-/// A plain line after this much of the whole, but not sooner than after `PLAIN_PAUSE`.
-const PLAIN_STEP: f64 = 0.05;
-const PLAIN_PAUSE: Duration = Duration::from_secs(2);
-/// A plain line after this long whatever was done, to show that it is alive.
-const PLAIN_SILENCE: Duration = Duration::from_secs(30);
-/// How often memory is looked at, and the bar's clock moves, while nothing advances.
-const TICK: Duration = Duration::from_millis(250);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Bar,
-    Plain,
-    Json,
-    Nothing,
 }
 
 /// The display. Dropped without [`Progress::finish`] it takes its bar away and says no more.
@@ -81,45 +64,22 @@ pub(crate) struct Progress {
     ticker: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    how: How,
-    screen: Screen,
-    style: Style,
-    started: Instant,
-    state: Mutex<State>,
-    /// Wakes the ticker for its end.
-    over: Condvar,
-}
-
-struct State {
-    tally: Tally,
-    about: About,
-    unit: &'static str,
-    planned: Option<u64>,
-    /// Bytes held now, and at most so far.
-    memory: Option<(u64, u64)>,
-    /// Whoever runs a device says what it holds; the process itself is then not looked at.
-    told: bool,
-    /// When and at which share something was shown last.
-    shown: Option<(Instant, f64)>,
-    over: bool,
-}
-
 impl Progress {
     /// Counts frames.
-    pub(crate) fn new(mode: ProgressMode, to: Screen) -> Self {
-        Self::counting("frames", mode, to)
+    pub(crate) fn new(mode: ProgressMode, out: &Output) -> Self {
+        Self::counting("frames", mode, out)
     }
 
     /// Counts something else, like `MiB`.
-    pub(crate) fn counting(unit: &'static str, mode: ProgressMode, to: Screen) -> Self {
+    pub(crate) fn counting(unit: &'static str, mode: ProgressMode, out: &Output) -> Self {
         let env = |name| std::env::var(name).unwrap_or_default();
         let dumb = env("TERM") == "dumb";
         let how = match mode {
-            ProgressMode::Auto if std::io::stderr().is_terminal() && !dumb => How::Bar,
-            ProgressMode::Auto | ProgressMode::Plain => How::Plain,
             ProgressMode::Json => How::Json,
-            ProgressMode::None => How::Nothing,
+            _ if out.is_quiet() => How::Nothing,
+            ProgressMode::Auto if std::io::stderr().is_terminal() && !dumb => How::Bar,
+            ProgressMode::Plain => How::Plain,
+            ProgressMode::Auto | ProgressMode::None => How::Nothing,
         };
         let locale = [env("LC_ALL"), env("LC_CTYPE"), env("LANG")].into_iter().find(|v| !v.is_empty());
         let utf8 = locale.is_some_and(|l| l.to_ascii_uppercase().replace('-', "").contains("UTF8"));
@@ -130,7 +90,7 @@ impl Progress {
             colour: modern && env("NO_COLOR").is_empty(),
             blocks: utf8 || (cfg!(windows) && modern),
         };
-        Self::with(unit, how, style, to)
+        Self::with(unit, how, style, out.screen())
     }
 
     fn with(unit: &'static str, how: How, style: Style, screen: Screen) -> Self {
@@ -189,7 +149,6 @@ impl Progress {
     }
 
     /// As [`Progress::phase`], for a total that may be wrong. It is shown with a `~`.
-    #[allow(dead_code, reason = "for containers that only guess their number of frames")]
     pub(crate) fn phase_about(&mut self, name: &'static str, total_frames: usize) {
         self.declare(name, Total::About(total_frames));
     }
@@ -223,7 +182,7 @@ impl Progress {
     }
 
     /// Bytes that a device holds now, and at most so far. Where nobody says, the process is looked at.
-    #[allow(dead_code, reason = "for devices with memory of their own")]
+    #[cfg(test)]
     pub(crate) fn memory(&mut self, current: u64, peak: u64) {
         let mut state = self.shared.lock();
         if !state.told {
@@ -234,6 +193,21 @@ impl Progress {
         state.note(current, peak);
     }
 
+    /// Frames that a slice of a phase is expected to have.
+    pub(crate) fn slice(&mut self, phase: &'static str, frames: usize) {
+        self.shared.lock().tally.slice(phase, frames);
+    }
+
+    /// How much of the slice at work is done, in any unit: multiply-adds, tiles.
+    pub(crate) fn working(&mut self, phase: &'static str, done: u64, of: u64) {
+        if of > 0 {
+            let mut state = self.shared.lock();
+            state.look();
+            state.tally.within(self.shared.started.elapsed(), phase, done as f64 / of as f64);
+            self.shared.show(&mut state);
+        }
+    }
+
     /// Something a person should know, above the bar.
     pub(crate) fn warn(&mut self, text: impl std::fmt::Display) {
         self.shared.screen.line("warning", text);
@@ -242,18 +216,18 @@ impl Progress {
     /// What the engine says.
     pub(crate) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::SliceStarted { network, .. } => self.enter(network),
+            Event::SliceStarted { network, .. } => {
+                self.enter(network);
+                self.working(network, 0, 1);
+            }
+            Event::Working { network, done, of } => self.working(network, *done, *of),
             Event::SliceDone { network, frames, busy, .. } => {
                 self.enter(network);
                 self.advance(network, *frames, *busy);
             }
             Event::Finishing => self.enter("finish"),
             Event::Warning(text) => self.warn(text),
-            Event::Planned(_)
-            | Event::Loaded
-            | Event::Working { .. }
-            | Event::TileDone { .. }
-            | Event::Done(_) => {}
+            Event::Planned(_) | Event::Loaded | Event::TileDone { .. } | Event::Done(_) => {}
         }
     }
 
@@ -286,218 +260,5 @@ impl Drop for Progress {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at memory and moves the clock while nothing advances.
-    fn tick(&self) {
-        let mut state = self.lock();
-        while !state.over {
-            state.look();
-            self.show(&mut state);
-            let waited = self.over.wait_timeout(state, TICK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Shows the moment, if it is time for that.
-    fn show(&self, state: &mut State) {
-        if state.over || self.how == How::Nothing {
-            return;
-        }
-        let Some(view) = state.view(self.started.elapsed()) else { return };
-        let share = view.share.unwrap_or(0.0);
-        // Before the first line nothing was done; a run of less than its pause needs no line at all.
-        let (since, before) = match state.shown {
-            Some((at, share)) => (at.elapsed(), share),
-            None => (self.started.elapsed(), 0.0),
-        };
-        let due = match self.how {
-            How::Bar => since >= BAR_PAUSE || state.shown.is_none(),
-            How::Json => since >= JSON_PAUSE || (share >= 1.0 && before < 1.0),
-            How::Plain => {
-                since >= PLAIN_SILENCE
-                    || (since >= PLAIN_PAUSE && share - before >= PLAIN_STEP && share < 1.0)
-            }
-            How::Nothing => false,
-        };
-        if !due {
-            return;
-        }
-        match self.how {
-            How::Bar => {
-                // Asked every time: people change the size of a window.
-                let size = terminal_size::terminal_size_of(std::io::stderr());
-                let columns = size.map_or(self.style.columns, |(w, _)| usize::from(w.0));
-                let (text, taken) = view.bar(Style { columns, ..self.style });
-                self.screen.bar(text, taken);
-            }
-            How::Plain => self.screen.line("message", view.line()),
-            How::Json => self.screen.event(&view),
-            How::Nothing => {}
-        }
-        state.shown = Some((Instant::now(), share));
-    }
-}
-
-impl State {
-    /// Looks at the memory of the process.
-    fn look(&mut self) {
-        if !self.told
-            && let (Some(now), Some(peak)) = (memory::resident_now(), memory::resident())
-        {
-            self.note(now, peak);
-        }
-    }
-
-    fn note(&mut self, current: u64, peak: u64) {
-        // A peak that has risen since the last look was reached by the phase at work, even if it is over.
-        let risen = self.memory.is_none_or(|(_, before)| peak > before);
-        self.tally.held(if risen { peak.max(current) } else { current });
-        let before = self.memory.map_or(0, |(_, before)| before);
-        self.memory = Some((current, peak.max(current).max(before)));
-    }
-
-    fn view(&self, now: Duration) -> Option<View> {
-        let phase = self.tally.current()?;
-        let mut view = View {
-            event: "progress",
-            phase: phase.name,
-            unit: self.unit,
-            done: phase.done,
-            total: phase.total.frames(),
-            estimated: matches!(phase.total, Total::About(_)),
-            rate: phase.rate(),
-            share: self.tally.share(),
-            elapsed_seconds: now.as_secs_f64(),
-            eta_seconds: None,
-            eta: None,
-            memory_bytes: self.memory.map(|(now, _)| now),
-            peak_bytes: self.memory.map(|(_, peak)| peak),
-            planned_bytes: self.planned,
-        };
-        view.set_eta(self.tally.eta(now));
-        Some(view)
-    }
-
-    fn summary(&self, total: Duration) -> Summary {
-        let seconds = total.as_secs_f64();
-        let per = |n: f64, d: f64| if d > 0.0 { n / d } else { 0.0 };
-        let phase = |p: &tally::Phase| PhaseSummary {
-            phase: p.name,
-            seconds: p.busy.as_secs_f64(),
-            share: per(p.busy.as_secs_f64(), seconds),
-            frames: p.done,
-            fps: p.rate(),
-            peak_bytes: (p.peak > 0).then_some(p.peak),
-        };
-        let frames = self.tally.phases().iter().map(|p| p.done).max().unwrap_or(0);
-        Summary {
-            version: env!("CARGO_PKG_VERSION"),
-            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            cpu: memory::cpu_name(),
-            about: self.about.clone(),
-            unit: self.unit,
-            phases: self.tally.phases().iter().map(phase).collect(),
-            total_seconds: seconds,
-            frames,
-            fps: (frames > 0 && seconds > 0.0).then(|| frames as f64 / seconds),
-            planned_bytes: self.planned,
-            peak_bytes: self.memory.map(|(_, peak)| peak),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::output::paper::Paper;
-
-    fn on(paper: &Paper, how: How) -> Progress {
-        let style = Style { columns: 80, colour: false, blocks: false };
-        Progress::with("frames", how, style, Screen::new(paper.clone()))
-    }
-
-    #[test]
-    fn ten_thousand_steps_do_not_flood_the_terminal() {
-        for how in [How::Bar, How::Plain, How::Json, How::Nothing] {
-            let paper = Paper::default();
-            let mut progress = on(&paper, how);
-            let started = Instant::now();
-            progress.phase("encode", Some(10_000));
-            for _ in 0..10_000 {
-                progress.advance("encode", 1, Duration::from_micros(10));
-            }
-            let summary = progress.finish();
-            let tenths = started.elapsed().as_millis() as usize / 100;
-            let text = paper.text();
-            match how {
-                How::Bar => assert!(text.matches("encode").count() <= 2 + tenths, "{text}"),
-                How::Plain => assert!(tenths >= 20 || text.is_empty(), "{text}"),
-                How::Json => assert!(text.lines().count() <= 5 + tenths, "{text}"),
-                How::Nothing => assert_eq!(text, ""),
-            }
-            assert_eq!((summary.frames, summary.phases[0].frames), (10_000, 10_000));
-            assert!((summary.phases[0].seconds - 0.1).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn the_bar_lives_while_nothing_advances_and_is_gone_after_a_failure() {
-        let paper = Paper::default();
-        let mut progress = on(&paper, How::Bar);
-        progress.phase("decode", Some(8));
-        std::thread::sleep(Duration::from_millis(700));
-        progress.warn("careful");
-        drop(progress);
-        let text = paper.text();
-        assert!(text.matches("decode 0/8 frames").count() >= 2, "{text:?}");
-        assert!(text.contains("warning: careful\n"), "{text:?}");
-        assert_eq!(paper.shown(), ["warning: careful", ""]);
-    }
-
-    #[test]
-    fn json_lines_are_objects_that_name_their_event() {
-        let paper = Paper::default();
-        let mut progress = on(&paper, How::Json);
-        progress.plan(1 << 30, &[("encode", 1.0), ("decode", 2.0)]);
-        progress.phase("encode", Some(4));
-        progress.phase_about("decode", 4);
-        progress.memory(5, 7);
-        progress.advance("encode", 4, Duration::from_millis(20));
-        std::thread::sleep(JSON_PAUSE + TICK);
-        progress.advance("decode", 4, Duration::from_millis(40));
-        progress.warn("careful");
-        progress.finish();
-        let lines: Vec<serde_json::Value> =
-            paper.text().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        let events: Vec<&str> = lines.iter().map(|l| l["event"].as_str().unwrap()).collect();
-        assert_eq!(events[..3], ["plan", "phase", "phase"]);
-        assert_eq!(events[events.len() - 2..], ["warning", "summary"]);
-        assert_eq!(lines[2]["estimated"], true);
-        let middle = &lines[3];
-        assert_eq!(
-            (&middle["phase"], &middle["done"], &middle["total"]),
-            (&json!("encode"), &json!(4), &json!(4))
-        );
-        assert_eq!((&middle["eta"], &middle["peak_bytes"]), (&json!("estimated"), &json!(7)));
-        let summary = lines.last().unwrap();
-        assert_eq!(summary["phases"][0]["peak_bytes"], 7);
-        assert_eq!(summary["planned_bytes"], 1 << 30);
-    }
-
-    #[test]
-    fn a_peak_between_two_looks_belongs_to_the_phase_at_work() {
-        let mut progress = on(&Paper::default(), How::Nothing);
-        progress.memory(1, 1);
-        progress.phase("encode", None);
-        progress.memory(10, 90);
-        progress.enter("decode");
-        progress.memory(20, 90);
-        let summary = progress.finish();
-        let peaks: Vec<_> = summary.phases.iter().map(|p| p.peak_bytes).collect();
-        assert_eq!((peaks, summary.peak_bytes), (vec![Some(90), Some(20)], Some(90)));
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spil
     if let Some(folder) = given {
         usable(folder)?;
         let note = in_memory(folder).then(|| {
-            format!("--spill {} is in memory: the spill file counts on top of --ram", folder.display())
+            format!("--spill {} is in memory: temporary data there comes on top of --ram", folder.display())
         });
         return Ok(Spill { folder: folder.to_owned(), none: false, note });
     }
@@ -45,7 +45,7 @@ fn first_on_disk(
         }
         first.get_or_insert(folder);
     }
-    let note = "no folder on a disk was found for the spill file, so none is used; name one with --spill";
+    let note = "no folder on a disk found for temporary data, so none is used; name one with --spill";
     Spill { folder: first.unwrap_or_default(), none: true, note: Some(note.into()) }
 }
 

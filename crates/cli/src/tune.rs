@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use remaster_compute::gpu::{Choices, GpuDevice, tune};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
-use remaster_media::place;
 use remaster_model::Module;
 use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
@@ -100,7 +99,7 @@ fn search(
 ) -> Result<(Vec<Row>, BTreeMap<String, String>), CliError> {
     let mut rows = Vec::new();
     let best = tune(device, &layers(dtype), family, side, repeat, &mut |t| {
-        out.say(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
+        out.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
         let finite = |v: f64| v.is_finite().then_some(v);
         rows.push(Row {
             layer: t.layer.clone(),
@@ -119,15 +118,10 @@ fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, out: &Output) -> O
     let mut kept = kept();
     kept.devices.entry(key(device)).or_default().extend(chosen.clone());
     let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
-    let write = || -> Result<(), CliError> {
-        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.map_err(|source| CliError::Write { path: file.clone(), source })?;
-        Ok(place::write(&file, text.as_bytes(), true)?)
-    };
-    match write() {
+    match cache::write(&file, &text) {
         Ok(()) => Some(file),
         Err(error) => {
-            out.say(format_args!("not kept: {} cannot be written: {error}", file.display()));
+            out.say(format_args!("cannot save the result to {}: {error}", file.display()));
             None
         }
     }
@@ -148,7 +142,7 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<Gpu
     if known || software() {
         return Ok(applied);
     }
-    out.say(format_args!("timing the {dtype} kernels of {device} once; skip this with --no-tune"));
+    out.say(format_args!("tuning {dtype} kernels for {device} (once); skip with --no-tune"));
     let (_, chosen) = search(apply(device, false), dtype, Some("direct"), SIDE.into(), REPEAT.into(), out)?;
     keep(device, &chosen, out);
     let mut table = applied.choices.table();
@@ -157,11 +151,11 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<Gpu
 }
 
 pub(crate) fn run(args: &TuneArgs, out: &Output) -> Result<(), CliError> {
-    let Backend::Gpu(device) = args.device else {
+    let Backend::Gpu(device) = args.device.find()? else {
         return Err(CliError::BenchBackend);
     };
     let device = apply(device, false);
-    out.say(format_args!("timing the kernels of {device}"));
+    out.say(format_args!("tuning kernels for {device}"));
     let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
     for dtype in &args.dtypes {
         let (rows, best) = search(device, *dtype, None, args.side.into(), args.repeat.into(), out)?;
@@ -188,8 +182,8 @@ fn describe(report: &Report) -> String {
         text += &format!("{:12.3} ms  {layer:36} {kernel}\n", 1e3 * fastest);
     }
     for row in report.kernels.iter().filter(|r| !r.right) {
-        text += &format!("   not right  {:36} {}\n", row.layer, row.kernel);
+        text += &format!("     wrong    {:36} {}\n", row.layer, row.kernel);
     }
-    let place = report.file.as_ref().map_or("not kept".into(), |f| format!("kept in {}", f.display()));
+    let place = report.file.as_ref().map_or("not saved".into(), |f| format!("saved to {}", f.display()));
     text + &format!("{}: {} layers; {place}\n", report.device, report.chosen.len())
 }

@@ -1,4 +1,4 @@
-//! `remaster vae` on video: plans both halves, runs the pipeline, says what it took.
+//! `remaster vae` on video: plans both networks, runs the pipeline, says what it took.
 
 use std::path::Path;
 
@@ -9,7 +9,6 @@ use remaster_pipeline::{
     Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
 };
 use remaster_plan::{Clip, MAX_FRAMES, Plan, bytes, divide};
-use serde::Serialize;
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::destination::{self, Size};
@@ -20,37 +19,9 @@ use crate::memory::Room;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Search, Total};
-use crate::progress::{About, Progress, ProgressMode, Summary};
+use crate::progress::{About, Progress};
+use crate::report::{self, End, Source, Start};
 use crate::tensors;
-
-#[derive(Debug, Serialize)]
-struct Report {
-    input: String,
-    output: String,
-    backend: &'static str,
-    dtype: &'static str,
-    /// Frames that were written.
-    frames: usize,
-    /// Sizes before, in and after the network.
-    geometry: Geometry,
-    /// What was read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<Source>,
-    notes: Vec<String>,
-    plans: Vec<Plan>,
-    /// What `--ram` counts.
-    total: Total,
-    summary: Summary,
-}
-
-/// What was read, and how far to trust it.
-#[derive(Debug, Serialize)]
-struct Source {
-    #[serde(flatten)]
-    format: Format,
-    /// `frames` was computed from duration and rate.
-    frames_estimated: bool,
-}
 
 /// Whether a command is about video and pictures. Tensors in `.safetensors` files go another way.
 pub(crate) fn takes(command: &VaeCommand) -> bool {
@@ -74,8 +45,8 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         _ => destination::check_frames(&args.output, &args.input, args.yes, out)?,
     }
     let threads = plan::threads(&args.memory, true)?;
-    let tools = Lazy::new(&args.media, &cancel, interrupt).with_threads(threads);
-    let mut progress = Progress::new(args.progress.mode, out.screen());
+    let tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
+    let mut progress = Progress::new(args.progress.mode, out);
     let network = Network::open(args, out, &cancel)?;
     progress.about(About {
         device: format!("{}, {}", network.backend.numerics(), args.device.dtype.name()),
@@ -103,21 +74,21 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn roundtrip(mut self) -> Result<(), CliError> {
-        let (args, media) = (self.args, &self.args.media);
-        if media.streams.is_some() {
+        let args = self.args;
+        if args.target.streams.is_some() {
             return Err(CliError::NoEffect {
                 flag: "--streams",
-                what: "a round trip, which copies its input's",
+                what: "a round trip, which copies from its input",
             });
         }
-        let opened = media.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
+        let opened = args.source.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
-        let geometry = media.geometry(&format).with_alpha(format.layout.alpha);
+        let geometry = args.size.geometry(&format).with_alpha(format.layout.alpha);
         let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
         let goal = Goal { path: &args.output, format: &shown, counted: opened.counted, overwrite: args.yes };
-        notes.extend(media.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
+        notes.extend(args.target.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
@@ -132,10 +103,18 @@ impl Run<'_> {
             task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         }
         let (sink, more) =
-            media.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
+            args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
-        let named = [(encoder.network.name(), &plans[0]), (decoder.network.name(), &plans[1])];
-        self.announce(&named, budget.is_apart(), &total, &format, opened.counted, &notes);
+        self.announce(&Start {
+            plans: &plans,
+            apart: budget.is_apart(),
+            total: &total,
+            frames: format.frames,
+            counted: opened.counted,
+            estimated,
+            shown: geometry.shown,
+            notes: &notes,
+        });
         let networks =
             [Planned { task: &encoder, plan: &plans[0] }, Planned { task: &decoder, plan: &plans[1] }];
         let clamp = !self.network.is_identity();
@@ -148,16 +127,16 @@ impl Run<'_> {
     }
 
     fn encode(mut self) -> Result<(), CliError> {
-        let (args, media) = (self.args, &self.args.media);
-        media.refuse_output("latents")?;
-        let opened = media.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
+        let args = self.args;
+        args.target.refuse("latents")?;
+        let opened = args.source.open(&args.input, args.memory.allowed(true)?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
         if format.layout.alpha {
-            notes.push("alpha does not go through the network: a latent file has none".into());
+            notes.push("latent files cannot store alpha: it is dropped".into());
         }
-        let geometry = media.geometry(&format);
+        let geometry = args.size.geometry(&format);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let target = LatentTarget {
             path: &args.output,
@@ -177,14 +156,16 @@ impl Run<'_> {
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = vec![plan];
         let total = Total::of(&plans, budget.is_apart(), held);
-        self.announce(
-            &[(task.network.name(), &plans[0])],
-            budget.is_apart(),
-            &total,
-            &format,
-            opened.counted,
-            &notes,
-        );
+        self.announce(&Start {
+            plans: &plans,
+            apart: budget.is_apart(),
+            total: &total,
+            frames: format.frames,
+            counted: opened.counted,
+            estimated,
+            shown: geometry.shown,
+            notes: &notes,
+        });
         let progress = &mut self.progress;
         let network = Planned { task: &task, plan: &plans[0] };
         let channels = self.network.latent();
@@ -196,27 +177,27 @@ impl Run<'_> {
     }
 
     fn decode(mut self) -> Result<(), CliError> {
-        let (args, media) = (self.args, &self.args.media);
-        media.refuse_size("latents, which have their size")?;
+        let args = self.args;
+        args.size.refuse("latents, whose size is fixed")?;
         let file = LatentFile::open(&args.input)?;
         file.made_by(&self.network.identity()?)?;
         let shape = file.shape();
         if shape.c != self.network.latent() {
             let (expected, found) = (self.network.latent(), shape.c);
-            let reason = format!("it has {found} channels, but this network takes {expected}");
+            let reason = format!("it has {found} channels, but the network expects {expected}");
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         }
         let size = |source| CliError::Size { path: args.input.clone(), source };
         let clip = Clip::of_latents(shape.t, shape.h, shape.w).map_err(size)?;
         let frames = file.frames();
         let Some(format) = file.about().format(frames) else {
-            let reason = format!("samples like {} are not known", file.about().samples);
+            let reason = format!("unknown pixel format {}", file.about().samples);
             return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
         let goal = Goal { path: &args.output, format: &format, counted: true, overwrite: args.yes };
         let (probe, mut notes) = self.streams(&file)?;
-        notes.extend(media.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
+        notes.extend(args.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
         let mut task = self.network.task(Direction::Decode, clip, false);
         let search = self.search(None, Some(&format));
         let mut planner = task.planner();
@@ -225,9 +206,18 @@ impl Run<'_> {
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = vec![plan];
         let total = Total::of(&plans, budget.is_apart(), held);
-        let (sink, more) = media.create(&goal, probe.as_ref(), None, &mut self.tools)?;
+        let (sink, more) = args.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
-        self.announce(&[(task.network.name(), &plans[0])], budget.is_apart(), &total, &format, true, &notes);
+        self.announce(&Start {
+            plans: &plans,
+            apart: budget.is_apart(),
+            total: &total,
+            frames: format.frames,
+            counted: true,
+            estimated: false,
+            shown: geometry.shown,
+            notes: &notes,
+        });
         let progress = &mut self.progress;
         let network = Planned { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
@@ -237,15 +227,14 @@ impl Run<'_> {
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
     fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), CliError> {
-        let (args, media) = (self.args, &self.args.media);
+        let args = self.args;
         let origin = file.about().origin.as_ref();
-        if !media.takes_streams(&args.output) {
+        if !args.target.takes_streams(&args.output) {
             let streams = origin.map_or(0, |o| o.streams);
-            let left =
-                format!("{streams} other streams of the source stay behind: only video files hold them");
-            return Ok((None, if streams > 0 { vec![left] } else { Vec::new() }));
+            let dropped = format!("only video files can store audio or subtitles: {streams} dropped");
+            return Ok((None, if streams > 0 { vec![dropped] } else { Vec::new() }));
         }
-        let (path, mut notes) = match (&media.streams, origin) {
+        let (path, mut notes) = match (&args.target.streams, origin) {
             (Some(path), origin) => {
                 let other = origin.is_some_and(|o| !o.is(path).unwrap_or(false));
                 let note = format!("{} is not the file that was encoded", path.display());
@@ -256,20 +245,20 @@ impl Run<'_> {
                 Ok(path) => (path, Vec::new()),
                 Err(lost) => {
                     let why = match lost {
-                        Lost::Missing => "is not there",
+                        Lost::Missing => "is missing",
                         Lost::Changed => "has changed",
                     };
                     // A stranger's words: no line breaks in a line of ours.
                     let source = origin.path.replace(char::is_control, "\u{fffd}");
-                    if media.is_silent() {
-                        return Ok((None, vec![format!("{source} {why}: only the video is written")]));
+                    if args.target.is_silent() {
+                        return Ok((None, vec![format!("{source} {why}: writing video only")]));
                     }
                     return Err(CliError::Lost { path: args.input.clone(), origin: source, why });
                 }
             },
         };
         let probe = probe(self.tools.get()?, &path)?;
-        notes.push(format!("sound, subtitles, chapters and tags come from {}", path.display()));
+        notes.push(format!("copying audio, subtitles, chapters and tags from {}", path.display()));
         Ok((Some(probe), notes))
     }
 
@@ -280,7 +269,7 @@ impl Run<'_> {
             appetite::decoder(&probe.video.codec, appetite::Size::of(&probe.video), self.threads)
         });
         let encoder = shown.and_then(|format| {
-            let name = args.media.encoder(&args.output, format, from)?;
+            let name = args.target.encoder(&args.output, format, from)?;
             let size = appetite::Size::new(&format.layout, format.width, format.height);
             Some(appetite::encoder(&name, size, self.threads))
         });
@@ -293,37 +282,11 @@ impl Run<'_> {
         }
     }
 
-    fn announce(
-        &mut self,
-        networks: &[(&'static str, &Plan)],
-        apart: bool,
-        total: &Total,
-        format: &Format,
-        counted: bool,
-        notes: &[String],
-    ) {
+    fn announce(&mut self, start: &Start<'_>) {
         for line in self.tools.details() {
             self.out.detail(line);
         }
-        for note in notes {
-            self.out.say(format_args!("note: {note}"));
-        }
-        let mut work = Vec::new();
-        for (name, p) in networks {
-            self.out.say(plan::describe(p, apart).trim_end());
-            let [frames, ..] = p.job.picture();
-            let macs = p.work.macs.saturating_add(p.work.attention_macs) as f64 / frames.max(1) as f64;
-            work.push((*name, macs.max(1.0)));
-        }
-        self.out.say(total.describe());
-        self.progress.plan(total.ram(), &work);
-        for (phase, _) in &work {
-            match (format.frames, counted) {
-                (Some(n), true) => self.progress.phase(phase, Some(n)),
-                (Some(n), false) => self.progress.phase_about(phase, n),
-                (None, _) => self.progress.phase(phase, None),
-            }
-        }
+        report::announce(self.args, &self.network, self.out, &mut self.progress, start);
         self.progress.phase("finish", Some(0));
     }
 
@@ -337,7 +300,7 @@ impl Run<'_> {
         total: Total,
     ) -> Result<(), CliError> {
         let (took, reserved) = (self.tools.children_peak(), total.children());
-        let Run { args, out, mut progress, .. } = self;
+        let Run { args, out, network, mut progress, .. } = self;
         if took > reserved {
             progress.warn(format!(
                 "ffmpeg took {}, but only {} of --ram were reserved for it",
@@ -346,28 +309,17 @@ impl Run<'_> {
             ));
         }
         progress.advance("finish", 0, done.finishing);
-        let report = Report {
-            input: args.input.display().to_string(),
-            output: args.output.display().to_string(),
-            backend: self.network.backend.name(),
-            dtype: args.device.dtype.name(),
+        let end = End {
             frames: done.frames,
-            geometry,
+            shown: geometry.shown,
+            geometry: Some(geometry),
             source,
             notes,
-            plans,
+            networks: plans.into_iter().map(Into::into).collect(),
             total,
-            summary: progress.finish(),
+            psnr: None,
         };
-        // Where stdout carries the frames, the summary is for people only; `--progress json` has said it already.
-        if is_pipe(&args.output) {
-            if args.progress.mode != ProgressMode::Json {
-                out.say(report.summary);
-            }
-        } else {
-            out.result(&report, || report.summary.to_string());
-        }
-        Ok(())
+        report::finish(args, &network, out, progress, end)
     }
 }
 
@@ -379,7 +331,7 @@ fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut L
         return source.into();
     }
     // It fitted when it was opened first; what is free now says nothing.
-    let again = move || Ok(args.media.open(&args.input, u64::MAX, tools)?.source);
+    let again = move || Ok(args.source.open(&args.input, u64::MAX, tools)?.source);
     Footage { source, again: Some(Box::new(again)) }
 }
 
@@ -399,7 +351,11 @@ fn warn(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
 }
 
 /// The clip to plan for, and whether only its source knows where it ends.
-fn clip(geometry: &Geometry, frames: Option<usize>, counted: bool) -> Result<(Clip, bool), CliError> {
+pub(crate) fn clip(
+    geometry: &Geometry,
+    frames: Option<usize>,
+    counted: bool,
+) -> Result<(Clip, bool), CliError> {
     let [width, height] = geometry.padded;
     // Without a count the container's word is a hint, and it may claim any length.
     let frames = frames.unwrap_or(1).clamp(1, MAX_FRAMES - 3);

@@ -84,7 +84,7 @@ fn sizes_beyond_any_machine_are_refused_at_once() {
         ("--height 18446744073709551608 --width 18446744073709551608", "1048576"),
     ] {
         for half in ["encode", "decode"] {
-            let run = desk.run(&format!("plan {half} {flags}"));
+            let run = desk.run(&format!("plan --network {half} {flags}"));
             run.fails(2, &[word]);
             run.is_cheap(5, 64);
         }
@@ -94,7 +94,7 @@ fn sizes_beyond_any_machine_are_refused_at_once() {
 #[test]
 fn a_refusal_is_in_the_units_of_the_flags_and_works() {
     let desk = Desk::new();
-    let line = "plan decode --height 128 --width 192 --frames 17 --dtype bf16";
+    let line = "plan --network decode --height 128 --width 192 --frames 17 --dtype bf16";
     let run = desk.run(&format!("{line} --ram 100M --disk 0"));
     run.fails(4, &["does not fit", "it needs at least --ram "]);
     let ram = run.told.split("at least --ram ").nth(1).unwrap();
@@ -110,7 +110,7 @@ fn a_refusal_is_in_the_units_of_the_flags_and_works() {
 #[test]
 fn a_forgotten_unit_and_more_than_there_is_are_noticed() {
     let desk = Desk::new();
-    desk.run("plan decode --height 64 --width 64 --ram 2").fails(2, &["did you mean 2G?"]);
+    desk.run("plan --network decode --height 64 --width 64 --ram 2").fails(2, &["did you mean 2G?"]);
     let run = desk.run("vae encode none.mp4 -o out.safetensors --weights identity --ram 900000G");
     run.fails(2, &["--ram", "machine"]);
 }

@@ -132,7 +132,7 @@ mod config {
         let run = desk.run(&format!("--preset half {LINE}"));
         assert_eq!(run.ends(0, &[]).json()["dtype"], "f16");
         // `weights` and `sides` mean nothing to this one, and that is fine at the top.
-        desk.run("plan decode --height 64 --width 64").ends(0, &[]);
+        desk.run("plan --network decode --height 64 --width 64").ends(0, &[]);
     }
 
     #[test]
@@ -159,20 +159,20 @@ mod config {
         for (text, flags, words) in [
             ("dtyp = \"bf16\"", "", ["config.toml", "unknown key `dtyp`; did you mean `dtype`?"]),
             ("[preset.a]\nwieghts = 1", "", ["[preset.a]", "did you mean `weights`?"]),
-            ("qqqq = 1", "", ["unknown key `qqqq`", "knows output, weights"]),
+            ("qqqq = 1", "", ["unknown key `qqqq`", "accepts weights"]),
             ("dtype = \"f8\"", "", ["config.toml", "use f32, bf16 or f16"]),
             (
                 "[preset.a]\nmarkdown = true",
                 "--preset a",
-                ["[preset.a]", "can do nothing for `remaster vae encode`"],
+                ["[preset.a]", "has no effect on `remaster vae encode`"],
             ),
-            ("[preset.a]\ndtype = \"bf16\"", "--preset b", ["no [preset.b]", "it has a"]),
+            ("[preset.a]\ndtype = \"bf16\"", "--preset b", ["no [preset.b]", "known presets: a"]),
             ("yes = 1", "", ["`yes`", "true or false"]),
-            ("dtype = { a = 1 }", "", ["`dtype`", "a text, a number"]),
+            ("dtype = { a = 1 }", "", ["`dtype`", "a string, a number"]),
             ("preset = \"a\"", "", ["`preset`", "--preset"]),
-            ("config = \"a\"", "", ["`config`", "only be given on the command line"]),
+            ("config = \"a\"", "", ["`config`", "only allowed on the command line"]),
             ("[preset]\na = 1", "", ["`preset.a`", "must be a table"]),
-            ("dtype = ", "", ["config.toml is not TOML", "line 1"]),
+            ("dtype = ", "", ["config.toml is not valid TOML", "line 1"]),
             ("threads = 0", "", ["config.toml", "--threads"]),
         ] {
             let run = desk(text).run(&format!("{LINE} --weights formula:tiny {flags}"));
@@ -250,7 +250,9 @@ mod models {
         let run = desk.run("models verify good/vae.safetensors --json");
         let json = run.ends(0, &[]).json();
         assert_eq!((&json["passed"], &json["files"][0]["verdict"]), (&true.into(), &"complete".into()));
-        assert!(json["files"][0]["reason"].as_str().unwrap().contains("all 246 tensors with right shapes"));
+        assert!(
+            json["files"][0]["reason"].as_str().unwrap().contains("all 246 tensors have the right shape")
+        );
         assert_eq!(json["files"][0]["sha256"], sha256_hex(&desk.path("good/vae.safetensors")).unwrap());
 
         // The name of a published file proves nothing.
@@ -258,7 +260,7 @@ mod models {
         let run = desk.run("models verify --model-dir good --json");
         let json = run.ends(0, &[]).json();
         assert_eq!(json["files"].as_array().unwrap().len(), 2);
-        assert!(json["files"][0]["reason"].as_str().unwrap().contains("but not its content"));
+        assert!(json["files"][0]["reason"].as_str().unwrap().contains("but its content differs"));
 
         let whole = fs::read(desk.path("good/vae.safetensors")).unwrap();
         desk.put("cut.safetensors", &whole[..whole.len() - 1000]);
@@ -272,10 +274,10 @@ mod models {
         desk.frames("frames.safetensors", 1, 8, 8);
         for (file, verdict, word) in [
             ("cut.safetensors", "damaged", "cut off"),
-            ("nan.safetensors", "damaged", "not numbers"),
+            ("nan.safetensors", "damaged", "NaN or infinite"),
             ("part.safetensors", "damaged", "decoder.conv_in.bias"),
             ("q.gguf", "unverified", "GGUF"),
-            ("frames.safetensors", "unverified", "not a network"),
+            ("frames.safetensors", "unverified", "not a SeedVR2 network"),
         ] {
             let run = desk.run(&format!("models verify good/vae.safetensors {file} --json"));
             let json = run.ends(6, &["1 of 2 files", "nothing was changed"]).json();
@@ -320,8 +322,17 @@ mod words {
         let desk = Desk::new();
         desk.frames("in.safetensors", 5, 16, 16);
         let line = "vae roundtrip in.safetensors -o out.safetensors -y --weights formula:tiny";
+        // One line before, one behind.
         let run = desk.run(line);
-        run.ends(0, &[]);
+        run.ends(0, &["encoding and decoding in.safetensors: 5 frames, 16 x 16, on cpu"]);
+        assert_eq!((run.stderr.lines().count(), run.stdout.lines().count()), (1, 1), "{}", run.stderr);
+        assert!(run.stdout.starts_with("wrote out.safetensors: 5 frames, 16 x 16, in "), "{}", run.stdout);
+        let quiet = desk.run(&format!("{line} -q"));
+        assert_eq!((quiet.code, &*quiet.stdout, &*quiet.stderr), (Some(0), "", ""));
+        desk.run("vae encode none.png -o z.safetensors -q --weights formula:tiny").ends(3, &["none.png"]);
+
+        let run = desk.run(&format!("{line} -v"));
+        run.ends(0, &["encode of 5 x 16 x 16", "--ram"]);
         for word in [
             "remaster 0.",
             "device   cpu",
@@ -353,7 +364,7 @@ mod words {
         assert_eq!(last["event"], "error");
 
         let run = desk.run(&format!("{line} --progress none"));
-        assert!(!run.ends(0, &[]).stderr.contains("ETA"));
+        assert_eq!(run.ends(0, &[]).stderr.lines().count(), 1, "{}", run.stderr);
     }
 }
 

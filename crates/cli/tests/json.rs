@@ -267,31 +267,33 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         NamedTensor { name: "x".into(), shape: vec![1, 3, 5, 16, 16], data: vec![0.25; 3 * 5 * 256] };
     write_tensors(&desk.path("x.safetensors"), &[frames], &BTreeMap::new()).unwrap();
 
-    let (video, tensors) = ("remaster-vae-on-video-and-images", "remaster-vae-on-tensors");
+    let (vae, file) = ("remaster-vae", "remaster-plan-for-a-file");
     let cases: &[(&str, &str)] = &[
         ("errors", "probe nowhere.mkv"),
-        ("errors", "plan decode --height 7 --width 7"),
-        ("errors", "plan decode --nonsense"),
+        ("errors", "plan --network decode --height 7 --width 7"),
+        ("errors", "plan --network decode --nonsense"),
         ("remaster-doctor", "doctor --goldens TESTDATA/tiny_mod_conv.safetensors"),
         ("remaster-devices", "devices"),
         ("remaster-probe", "probe in.mkv"),
         ("remaster-probe", "probe TESTDATA/media/hdr10_hevc10.mp4"),
         ("remaster-probe", "probe TESTDATA/media/interlaced_sar_mpeg2.mpg"),
-        (video, "vae roundtrip in.mkv -o out.mkv VIDEO"),
-        (video, "vae roundtrip in.mkv -o out.mkv VIDEO --mode exact --stripes 2 --slice 4"),
-        (video, "vae roundtrip TESTDATA/media/hdr10_hevc10.mp4 -o out.mkv -y --weights identity --hdr keep"),
-        (video, "vae encode in.mkv -o z.safetensors VIDEO"),
-        (video, "vae decode z.safetensors -o out.mkv VIDEO"),
-        (tensors, "vae encode x.safetensors -o y.safetensors VIDEO"),
-        (tensors, "vae roundtrip x.safetensors -o y.safetensors VIDEO"),
+        (vae, "vae roundtrip in.mkv -o out.mkv VIDEO"),
+        (vae, "vae roundtrip in.mkv -o out.mkv VIDEO --mode exact --stripes 2 --slice 4"),
+        (vae, "vae roundtrip TESTDATA/media/hdr10_hevc10.mp4 -o out.mkv -y --weights identity --hdr keep"),
+        (vae, "vae encode in.mkv -o z.safetensors VIDEO"),
+        (vae, "vae decode z.safetensors -o out.mkv VIDEO"),
+        (vae, "vae encode x.safetensors -o y.safetensors VIDEO"),
+        (vae, "vae roundtrip x.safetensors -o y.safetensors VIDEO"),
         ("remaster-compare", "compare in.mkv in.mkv"),
         ("remaster-compare", "compare in.mkv other.mkv --tile 16"),
         ("remaster-compare", "compare in.mkv other.mkv --quick --frames 2"),
-        ("remaster-plan", "plan decode --height 64 --width 64"),
-        ("remaster-plan", "plan decode --height 64 --width 64 --mode exact --stripes 2"),
-        ("remaster-plan", "plan decode --height 64 --width 64 --mode shared-stats"),
-        ("remaster-plan", "plan decode --height 64 --width 64 --mode blend --tile 32 --overlap 16"),
-        ("remaster-plan", "plan encode --height 512 --width 512 --ram 900M"),
+        (file, "plan in.mkv"),
+        (file, "plan TESTDATA/media/hdr10_hevc10.mp4 --hdr keep --weights models/nano.safetensors"),
+        ("remaster-plan", "plan --network decode --height 64 --width 64"),
+        ("remaster-plan", "plan --network decode --height 64 --width 64 --mode exact --stripes 2"),
+        ("remaster-plan", "plan --network decode --height 64 --width 64 --mode shared-stats"),
+        ("remaster-plan", "plan --network decode --height 64 --width 64 --mode blend --tile 32 --overlap 16"),
+        ("remaster-plan", "plan --network encode --height 512 --width 512 --ram 900M"),
         ("remaster-models-inspect", "models inspect models/nano.safetensors --tensors"),
         ("remaster-models-inspect", "models inspect models/renamed.safetensors"),
         ("remaster-models-inspect", "models inspect TESTDATA/tiny_mod_conv.safetensors"),
@@ -303,7 +305,8 @@ fn every_field_of_every_command_is_documented_with_its_type() {
     desk.check_all(cases);
 
     let seen = SEEN.lock().unwrap();
-    let linked = ["colour", "hdr-metadata", "fraction", "the-summary-of-a-run", "statistic", "cut"];
+    let linked =
+        ["colour", "hdr-metadata", "fraction", "source", "time", "the-summary-of-a-run", "statistic", "cut"];
     let sections: BTreeSet<&str> = cases.iter().map(|(section, _)| *section).chain(linked).collect();
     let mut unseen = Vec::new();
     for section in sections {
@@ -374,7 +377,7 @@ fn every_field_of_a_run_on_a_gpu_is_documented() {
     let desk = Desk::new();
     if let Some(name) = gpu(&desk) {
         let line = format!("vae roundtrip in.mkv -o out.mkv VIDEO --device {name} --no-tune");
-        desk.check_all(&[("remaster-vae-on-video-and-images", &line)]);
+        desk.check_all(&[("remaster-vae", &line)]);
     } else {
         not_run("every_field_of_a_run_on_a_gpu_is_documented", NO_GPU);
     }

@@ -73,10 +73,10 @@ fn what_comes_along_on_a_round_trip_comes_along_with_latents() {
     std::fs::create_dir(here.join("away")).unwrap();
     std::fs::rename(here.join("in.mkv"), here.join("away/film.mkv")).unwrap();
     let line = format!("vae decode @/z.safetensors -o @/out.mkv -y {IDENTITY}");
-    ends(here, &line, 3, &["z.safetensors", "in.mkv", "is not there", "--streams FILE", "--audio none"]);
+    ends(here, &line, 3, &["z.safetensors", "in.mkv", "is missing", "--streams FILE", "--audio none"]);
     ends(here, &format!("{line} --streams @/away/film.mkv"), 0, &["film.mkv"]);
     assert_eq!(along(&here.join("out.mkv")), whole);
-    ends(here, &format!("{line} --audio none"), 0, &["only the video is written"]);
+    ends(here, &format!("{line} --audio none"), 0, &["writing video only"]);
     assert_eq!(along(&here.join("out.mkv"))[1], whole[1]);
 
     // Another file by that name is none; moved together with the latents it is found.
@@ -91,7 +91,12 @@ fn what_comes_along_on_a_round_trip_comes_along_with_latents() {
 
     // Where nothing can come along the source is not missed.
     std::fs::remove_file(here.join("away/in.mkv")).unwrap();
-    ends(here, &format!("vae decode @/away/z.safetensors -o @/frames {IDENTITY}"), 0, &["stay behind"]);
+    ends(
+        here,
+        &format!("vae decode @/away/z.safetensors -o @/frames {IDENTITY}"),
+        0,
+        &["only video files can store audio"],
+    );
     let line = format!("vae decode @/away/z.safetensors -o @/o.y4m {IDENTITY} --streams @/whole.mkv");
     ends(here, &line, 2, &["--streams"]);
     ends(

@@ -142,7 +142,7 @@ fn pictures_come_upright_with_what_they_say() {
         assert!(info.exif.unwrap().windows(3).any(|w| w == b"Me\0"), "{to}");
     }
     let words = works(folder, &roundtrip("in.png", "a.exr"));
-    assert!(words.contains("EXR cannot hold the colour profile and EXIF and XMP"), "{words}");
+    assert!(words.contains("EXR cannot store the colour profile and EXIF and XMP"), "{words}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn folders_are_read_in_natural_order_whatever_their_files_are() {
     assert_eq!(seen.iter().map(|v| v.round() as u8).collect::<Vec<_>>(), [10, 20, 90, 100, 110]);
     // A picture that is none is found before any work.
     std::fs::write(folder.join("in/3.jpg"), "<html>404</html>").unwrap();
-    fails(folder, &roundtrip("in", "again"), 3, &["3.jpg", "does not begin like one"]);
+    fails(folder, &roundtrip("in", "again"), 3, &["3.jpg", "named like an image but is not one"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub enum GoldenError {
         name: String,
     },
     /// A tensor has an unexpected shape or name.
-    #[error("golden `{name}`: tensor `{tensor}` has shape {shape:?}, which no part of the network has")]
+    #[error("golden `{name}`: tensor `{tensor}` has an unexpected shape {shape:?}")]
     Shape {
         /// File name without its ending.
         name: String,

@@ -149,7 +149,7 @@ impl Tools {
             .collect();
         let (oldest, minor) = (OLDEST.major, OLDEST.minor);
         (!new.is_empty()).then(|| {
-            format!("{} was never tested; versions {oldest}.{minor} to {NEWEST} were", new.join(" and "))
+            format!("untested version; tested are {oldest}.{minor} to {NEWEST} ({})", new.join(" and "))
         })
     }
 
@@ -168,6 +168,15 @@ impl Tools {
         for child in lock(&self.children).iter().filter_map(Weak::upgrade) {
             child.kill();
         }
+    }
+
+    /// Names of all encoders of this ffmpeg.
+    pub fn encoders(&self) -> Result<Vec<String>, MediaError> {
+        let (text, _) = self.ffmpeg(&["-hide_banner", "-encoders"])?;
+        let text = String::from_utf8_lossy(&text);
+        // Below a line of dashes: ` V....D libx264   a description`.
+        let list = text.lines().skip_while(|line| !line.trim().starts_with("---")).skip(1);
+        Ok(list.filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect())
     }
 
     /// What ffprobe says, and its complaints. An exit code other than 0 is an error with those.

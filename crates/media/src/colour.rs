@@ -234,7 +234,7 @@ impl Colour {
         ];
         let guessed: Vec<String> =
             all.iter().filter(|(_, t)| t.guessed).map(|(n, t)| format!("{n} {}", t.value)).collect();
-        (!guessed.is_empty()).then(|| format!("untagged colour, taken as {}", guessed.join(", ")))
+        (!guessed.is_empty()).then(|| format!("untagged colour, assuming {}", guessed.join(", ")))
     }
 }
 

@@ -197,11 +197,9 @@ impl Decoder {
         let of = stated.map_or_else(String::new, |n| format!(" of about {n}"));
         if let Some(words) = complaint {
             let got = self.frames;
-            self.late.add(format!(
-                "the input is damaged: {got}{of} frames were decoded; the decoder said: {words}"
-            ));
+            self.late.add(format!("the input is damaged: {got}{of} frames decoded; ffmpeg reports: {words}"));
         } else if missing.is_some() {
-            self.late.add(format!("the input is cut off: {}{of} frames were decoded", self.frames));
+            self.late.add(format!("the input is cut off: {}{of} frames decoded", self.frames));
         }
         Ok(())
     }
@@ -219,7 +217,7 @@ impl Decoder {
             self.last.zip(self.first).map(|(b, a)| b.saturating_sub(a) as f64 * num as f64 / den as f64);
         match (self.is_indexed, self.ends, lasted) {
             (false, Some(ends), Some(lasted)) if lasted + 2.0 < 0.95 * ends => {
-                Some(self.damaged(format!("its pictures end after {lasted:.1} s of {ends:.1} s")))
+                Some(self.damaged(format!("its video ends after {lasted:.1} s of {ends:.1} s")))
             }
             _ => None,
         }

@@ -194,7 +194,7 @@ impl Encoder {
             e => verify(e.to_string()),
         })?;
         if frames != self.frames {
-            return Err(verify(format!("it has {frames} frames, but {} were written", self.frames)));
+            return Err(verify(format!("it has {frames} frames instead of {}", self.frames)));
         }
         Ok(())
     }
@@ -241,10 +241,7 @@ impl FrameSink for Encoder {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
         self.layout.pack(frame, &self.coding, &mut self.bytes)?;
         let Ok(pts) = u64::try_from(pts) else {
-            return Err(MediaError::broken(
-                "the clock",
-                format!("a frame is shown at {pts}, before the start"),
-            ));
+            return Err(MediaError::broken("the clock", format!("a frame has the negative timestamp {pts}")));
         };
         let (Some(writer), Some(child)) = (&mut self.writer, &self.child) else {
             return Err(MediaError::broken("the frame stream", "it is closed"));

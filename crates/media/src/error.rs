@@ -12,9 +12,7 @@ use crate::place;
 #[derive(Debug, Error)]
 pub enum MediaError {
     /// ffmpeg is not there.
-    #[error(
-        "cannot start {program}: {reason}; install ffmpeg 5.1 or newer, or say where it is with --ffmpeg"
-    )]
+    #[error("cannot start {program}: {reason}; install ffmpeg 5.1 or newer, or set its path with --ffmpeg")]
     NoTool {
         /// What was tried.
         program: String,
@@ -23,7 +21,7 @@ pub enum MediaError {
     },
     /// ffmpeg is too old.
     #[error(
-        "{program} is version {found}, but 5.1 or newer is needed; install a newer one, or say where it is with --ffmpeg"
+        "{program} is version {found}, but 5.1 or newer is needed; install a newer one, or set its path with --ffmpeg"
     )]
     OldTool {
         /// What was asked.
@@ -49,7 +47,7 @@ pub enum MediaError {
     },
     /// A playlist, a pattern, or anything else that is not one file with video.
     #[error(
-        "{path} is not a single video file: ffmpeg reads it as `{format}`, which can refer to other files, and only the file you name is opened; make one file of it first, for example with ffmpeg -i {path} -c copy joined.mkv"
+        "{path} is not a single video file: ffmpeg reads it as `{format}`, which can refer to other files; join them into one file first, for example with ffmpeg -i {path} -c copy joined.mkv"
     )]
     NotOneFile {
         /// Which.
@@ -58,7 +56,7 @@ pub enum MediaError {
         format: String,
     },
     /// Sound without a picture.
-    #[error("{path} has no video stream; it has {found}")]
+    #[error("{path} has no video stream; found {found}")]
     NoVideo {
         /// Which.
         path: PathBuf,
@@ -67,7 +65,7 @@ pub enum MediaError {
     },
     /// A frame size that is not believed.
     #[error(
-        "{path} claims frames of {width} x {height}; up to {limit} pixels each way, and {area} in all, are read"
+        "{path} claims frames of {width} x {height}; the limit is {limit} pixels per side and {area} in total"
     )]
     TooLarge {
         /// Which.
@@ -83,7 +81,7 @@ pub enum MediaError {
     },
     /// Samples that are not understood.
     #[error(
-        "{path} has {what}, which is not read; convert it first, for example with ffmpeg -pix_fmt yuv444p10le"
+        "{path} has {what}, which is not supported; convert it first, for example with ffmpeg -pix_fmt yuv444p10le"
     )]
     Samples {
         /// Which.
@@ -93,7 +91,7 @@ pub enum MediaError {
     },
     /// Raw video in fields.
     #[error(
-        "{path} is interlaced ({order}), and raw video is not deinterlaced here; deinterlace it before the pipe, for example with ffmpeg -vf bwdif"
+        "{path} is interlaced ({order}), and raw video cannot be deinterlaced here; deinterlace it first, for example with ffmpeg -vf bwdif"
     )]
     Interlaced {
         /// Which.
@@ -103,7 +101,7 @@ pub enum MediaError {
     },
     /// High dynamic range.
     #[error(
-        "{path} is HDR ({transfer}), but the networks know standard range only; add --hdr keep to pass the signal through as it is, tags and all"
+        "{path} is HDR ({transfer}), but the network supports standard range only; add --hdr keep to pass the signal through unchanged"
     )]
     Hdr {
         /// Which.
@@ -112,7 +110,7 @@ pub enum MediaError {
         transfer: String,
     },
     /// Frames of several sizes.
-    #[error("{path} changes its picture size at frame {frame}; cut it there and run the parts")]
+    #[error("{path} changes its picture size at frame {frame}; split it there and run the parts separately")]
     SizeChange {
         /// Which.
         path: PathBuf,
@@ -131,7 +129,7 @@ pub enum MediaError {
     },
     /// Fewer frames than the file should have.
     #[error(
-        "{path} ends after {got} frames, but its own header speaks of {stated}; add --damaged keep to use what is there"
+        "{path} ends after {got} frames, but its header announces {stated}; add --damaged keep to use them anyway"
     )]
     Truncated {
         /// Which.
@@ -143,20 +141,20 @@ pub enum MediaError {
     },
     /// The input lost bytes while it was read.
     #[error(
-        "{path} became shorter while it was read, so the output would be incomplete; run again when it is whole"
+        "{path} shrank while it was being read, so the output would be incomplete; run again when it is complete"
     )]
     Shrunk {
         /// Which.
         path: PathBuf,
     },
     /// Not a single frame.
-    #[error("{path} has no frame that could be decoded")]
+    #[error("no frame of {path} can be decoded")]
     Empty {
         /// Which.
         path: PathBuf,
     },
     /// A child took too long.
-    #[error("{what} gave no sign of life for {seconds} s and was stopped; the file may be built to do that")]
+    #[error("{what} did not respond for {seconds} s and was stopped; the file may be damaged or malicious")]
     Stalled {
         /// Which child.
         what: &'static str,
@@ -164,7 +162,7 @@ pub enum MediaError {
         seconds: u64,
     },
     /// A child said too much.
-    #[error("{what} gave more than {limit} bytes of description; the file may be built to do that")]
+    #[error("{what} printed more than {limit} bytes of description; the file may be damaged or malicious")]
     TooMuch {
         /// Which child.
         what: &'static str,
@@ -181,7 +179,7 @@ pub enum MediaError {
     },
     /// A child was killed or crashed.
     #[error(
-        "{what} was killed or crashed ({how}); free some memory and run it again, or use another ffmpeg with --ffmpeg"
+        "{what} was killed or crashed ({how}); free some memory and run again, or use another ffmpeg with --ffmpeg"
     )]
     Died {
         /// Which.
@@ -247,7 +245,7 @@ pub enum MediaError {
         folder: PathBuf,
     },
     /// Samples that cannot be asked for.
-    #[error("{name} cannot be written; --pixel-format takes {allowed}")]
+    #[error("unsupported pixel format {name}; --pixel-format accepts {allowed}")]
     PixelFormat {
         /// What was asked for.
         name: String,
@@ -263,13 +261,13 @@ pub enum MediaError {
         reason: String,
     },
     /// An encoder that is not known.
-    #[error("this ffmpeg has no video encoder `{name}`; `ffmpeg -encoders` lists what it has")]
+    #[error("this ffmpeg has no video encoder `{name}`; list them with `ffmpeg -encoders`")]
     Encoder {
         /// What was asked for.
         name: String,
     },
     /// The finished file is not what was written.
-    #[error("the written file failed verification: {reason}; nothing was put at {path}")]
+    #[error("the written file failed verification: {reason}; {path} was not written")]
     Verify {
         /// Where it would have gone.
         path: PathBuf,

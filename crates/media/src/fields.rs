@@ -135,21 +135,21 @@ fn treat(video: &Video, wish: Deinterlace, seen: Seen) -> Treatment {
         (Deinterlace::Off, _) => (Deinterlace::Off, None),
         (Deinterlace::Auto, marked) if film && can_match(video) && (marked.is_some() || seen.is_interlaced()) => (
             Deinterlace::Ivtc,
-            Some("film in interlaced video (3:2 pulldown): its frames are restored; --deinterlace on or off if that is wrong".into()),
+            Some("3:2 pulldown detected: restoring film frames; use --deinterlace on or off if this is wrong".into()),
         ),
         (Deinterlace::Auto, Some(_)) => {
-            (Deinterlace::On, Some(format!("interlaced ({fields}): deinterlaced; --deinterlace off keeps the fields")))
+            (Deinterlace::On, Some(format!("interlaced ({fields}): deinterlacing; disable with --deinterlace off")))
         }
         (Deinterlace::Auto, None) if seen.is_interlaced() => (
             Deinterlace::On,
             Some(format!(
-                "looks interlaced ({found}) but is not marked so: deinterlaced; --deinterlace off if that is wrong"
+                "looks interlaced ({found}) but is not flagged: deinterlacing; disable with --deinterlace off"
             )),
         ),
         (Deinterlace::Auto, None) => (Deinterlace::Off, None),
         (Deinterlace::Ivtc, _) if !can_match(video) => (
             Deinterlace::On,
-            Some(format!("3:2 pulldown is undone in 8-bit YUV only, not in {}: deinterlaced", video.pixel_format)),
+            Some(format!("3:2 pulldown can only be undone in 8-bit YUV, not {}: deinterlacing", video.pixel_format)),
         ),
         (how, _) => (how, None),
     };

@@ -45,5 +45,5 @@ pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
 pub use remaster_picture::PictureInfo;
 pub use resident::resident;
 pub use sequence::{PictureWriter, Pictures, is_still};
-pub use target::{WriteOptions, encoder_name};
+pub use target::{ENCODERS, WriteOptions, encoder_name};
 pub use y4m::{Y4mReader, Y4mWriter};

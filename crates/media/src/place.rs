@@ -68,7 +68,7 @@ impl Part {
         let target = match fs::symlink_metadata(place) {
             Ok(found) if !replace => {
                 return Err(match found.is_dir() {
-                    true => refused("a folder is there; choose another name".into()),
+                    true => refused("it is a folder; choose another name".into()),
                     false => MediaError::Exists { path: place.to_owned() },
                 });
             }
@@ -77,10 +77,10 @@ impl Part {
         };
         match fs::metadata(&target) {
             Ok(found) if found.is_dir() => {
-                return Err(refused("a folder is there; choose another name".into()));
+                return Err(refused("it is a folder; choose another name".into()));
             }
             Ok(found) if !found.is_file() => {
-                return Err(refused("it is not a regular file; use -o - to write to a pipe".into()));
+                return Err(refused("it is not a regular file; use -o - to write to stdout".into()));
             }
             _ => {}
         }
@@ -106,7 +106,7 @@ impl Part {
             let kind = source.kind();
             match kind {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                    refused(format!("files cannot be made in {}: {source}", parent.display()))
+                    refused(format!("cannot create files in {}: {source}", parent.display()))
                 }
                 _ => MediaError::writing(place, source),
             }

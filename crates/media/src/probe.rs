@@ -300,7 +300,11 @@ fn ask(tools: &Tools, path: &Path, entries: &[&str]) -> Result<(Vec<u8>, Vec<Str
     args.extend(entries.iter().map(Into::into));
     args.extend(opened(path));
     tools.ffprobe(&args).map_err(|e| match e {
-        MediaError::Child { reason, .. } => closed(path, reason.replace(&*url(path).to_string_lossy(), "it")),
+        MediaError::Child { reason, .. } => {
+            // ffprobe begins its last line with the name.
+            let name = format!("{}: ", url(path).to_string_lossy());
+            closed(path, reason.replace(&name, ""))
+        }
         e => e,
     })
 }
@@ -308,7 +312,7 @@ fn ask(tools: &Tools, path: &Path, entries: &[&str]) -> Result<(Vec<u8>, Vec<Str
 pub(crate) fn parse<T: for<'a> Deserialize<'a>>(path: &Path, json: &[u8]) -> Result<T, MediaError> {
     serde_json::from_slice(json).map_err(|e| MediaError::Unreadable {
         path: path.to_owned(),
-        reason: format!("ffprobe's answer makes no sense: {e}"),
+        reason: format!("unexpected output of ffprobe: {e}"),
     })
 }
 
@@ -359,11 +363,11 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     // ffprobe counts anticlockwise.
     let turns = (-rotation / 90.0).rem_euclid(4.0);
     if turns.fract() != 0.0 {
-        notes.push(format!("a rotation by {rotation} degrees is not kept: only quarter turns are"));
+        notes.push(format!("rotation by {rotation} degrees dropped: only quarter turns are supported"));
     }
     let turns = turns as u32 % 4;
     if turns != 0 {
-        notes.push(format!("turned upright by {} degrees", turns * 90));
+        notes.push(format!("rotated by {} degrees to be upright", turns * 90));
     }
     // A stream is marked by its container or by its frames. The second letter is the field that is shown first.
     let interlaced = frames.iter().find(|f| f.interlaced_frame != 0);
@@ -377,7 +381,7 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     let Some(time_base) = ratio(&s.time_base) else {
         return Err(MediaError::Unreadable {
             path: path.to_owned(),
-            reason: "its video has no clock".into(),
+            reason: "its video has no time base".into(),
         });
     };
     let rate = [&s.avg_frame_rate, &s.r_frame_rate].into_iter().flatten().find_map(|r| frame_rate(r));

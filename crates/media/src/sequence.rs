@@ -102,8 +102,7 @@ fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), Media
             Some(_) => left_out += 1,
             // Called a picture but not one: found now, not in the middle of a run.
             None if named.is_some() => {
-                let reason =
-                    "it is called a picture but does not begin like one; remove it or get it again".into();
+                let reason = "it is named like an image but is not one; remove it or get it again".into();
                 return Err(MediaError::Unreadable { path, reason });
             }
             None => {}
@@ -113,8 +112,8 @@ fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), Media
     paths.sort_by(|a, b| natural(&name(a), &name(b)));
     let notes = match (left_out, exr) {
         (0, _) => Vec::new(),
-        (n, false) => vec![format!("{n} EXR files left out; --exr reads them, and only them")],
-        (n, true) => vec![format!("{n} files left out that are not EXR; without --exr they are read")],
+        (n, false) => vec![format!("{n} EXR files skipped; use --exr to read only them")],
+        (n, true) => vec![format!("{n} files that are not EXR skipped; read them without --exr")],
     };
     Ok((paths, notes))
 }
@@ -155,7 +154,7 @@ impl Pictures {
             let name = first.file_name().unwrap_or_default().to_string_lossy().into_owned();
             notes.extend(info.notes.drain(..).map(|note| format!("{name}: {note}")));
             if path.is_dir() && (info.exif.take().is_some() | info.xmp.take().is_some()) {
-                notes.push("EXIF and XMP of pictures in a folder are not copied".into());
+                notes.push("EXIF and XMP of images in a folder are not copied".into());
             }
         }
         let (depth, cicp) = match &info {
@@ -258,7 +257,7 @@ impl PictureWriter {
         let depth = if format.layout.depth > 8 { 16 } else { 8 };
         let mut notes = Vec::new();
         if depth > 8 && !kind.is_deep() {
-            notes.push(format!("{} has 8 bits: 16 are rounded to them", kind.name()));
+            notes.push(format!("{} has 8 bits: reducing 16 bits to 8", kind.name()));
         }
         let info = match (kind, like.cloned()) {
             (StillFormat::Exr, Some(info @ PictureInfo::Exr(_))) => info,
@@ -290,7 +289,7 @@ impl PictureWriter {
 fn lost(info: Option<&PictureInfo>, kind: StillFormat) -> Option<String> {
     let Some(PictureInfo::Still(info)) = info else { return None };
     let lost = info.lost_in(kind);
-    (!lost.is_empty()).then(|| format!("{} cannot hold {}: dropped", kind.name(), lost.join(" and ")))
+    (!lost.is_empty()).then(|| format!("{} cannot store {}: dropped", kind.name(), lost.join(" and ")))
 }
 
 impl FrameSink for PictureWriter {

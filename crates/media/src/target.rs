@@ -104,10 +104,13 @@ pub(crate) fn settle(
     }
     let mut notes = Vec::new();
     if let (Kind::Yuv { .. }, true) = (layout.kind, layout.kind != format.layout.kind) {
-        notes.push(format!("samples like {} become {}", format.layout, layout));
+        notes.push(format!("converting {} to {}", format.layout, layout));
     }
     if layout.depth < format.layout.depth {
-        notes.push(format!("{} bits become {}: {name} takes no more", format.layout.depth, layout.depth));
+        notes.push(format!(
+            "reducing {} bits to {}, the most that {name} supports",
+            format.layout.depth, layout.depth
+        ));
     }
     let mut colour = format.colour.for_layout(&layout, [format.width, format.height]);
     // Broadcasters and players take limited range for granted where a codec cannot say otherwise.
@@ -141,6 +144,9 @@ pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options:
 fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|s| (*s).to_owned()).collect()
 }
+
+/// The encoders that are used where nobody names one.
+pub const ENCODERS: [&str; 5] = ["libx264", "libx265", "libvpx-vp9", "ffv1", "prores_ks"];
 
 fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) -> Vec<String> {
     let codec = from.map_or("", |p| p.video.codec.as_str());
@@ -206,7 +212,7 @@ fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Forma
 fn asked_for(wanted: &str, encoder: &str, supported: &[(Layout, String)]) -> Result<Layout, MediaError> {
     let refused = |allowed: String| MediaError::PixelFormat { name: wanted.to_owned(), allowed };
     let Some(layout) = piped(wanted) else {
-        return Err(refused("names of ffmpeg such as yuv420p, yuv422p10le, yuv444p12le or gbrp16le".into()));
+        return Err(refused("ffmpeg names such as yuv420p, yuv422p10le, yuv444p12le or gbrp16le".into()));
     };
     if supported.is_empty() || supported.iter().any(|(_, name)| name == wanted) {
         return Ok(layout);
@@ -302,13 +308,10 @@ fn copied(
             "audio" if options.no_audio => {}
             "audio" => match (container, s.codec.as_str()) {
                 (Container::Webm, codec) if !matches!(codec, "opus" | "vorbis") => {
-                    return Err(refuse(
-                        s,
-                        "write .mkv, which takes any sound, or leave it out with --audio none",
-                    ));
+                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
                 }
                 (Container::Mp4, "vorbis" | "pcm_s16le" | "pcm_s24le" | "pcm_s16be" | "wmav2") => {
-                    return Err(refuse(s, "write .mkv or .mov, or leave it out with --audio none"));
+                    return Err(refuse(s, "write .mkv or .mov, or drop it with --audio none"));
                 }
                 // Others are written as data that no program recognises.
                 (Container::Ts, codec)
@@ -317,10 +320,7 @@ fn copied(
                         "aac" | "mp1" | "mp2" | "mp3" | "ac3" | "eac3" | "dts" | "opus" | "truehd"
                     ) =>
                 {
-                    return Err(refuse(
-                        s,
-                        "write .mkv, which takes any sound, or leave it out with --audio none",
-                    ));
+                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
                 }
                 _ => args.extend(map),
             },
@@ -340,7 +340,7 @@ fn copied(
                     _ => "copy",
                 };
                 if coder != "copy" {
-                    notes.push(format!("subtitles of stream {} become {coder}", s.index));
+                    notes.push(format!("converting subtitles of stream {} to {coder}", s.index));
                 }
                 args.extend(map);
                 args.extend([format!("-c:s:{subtitles}"), coder.into()]);
@@ -354,11 +354,11 @@ fn copied(
                 args.extend([format!("-disposition:v:{videos}"), "attached_pic".into()]);
                 videos += 1;
             }
-            _ => notes.push(format!("stream {} ({} {}) is left out", s.index, s.kind, s.codec)),
+            _ => notes.push(format!("stream {} ({} {}) dropped", s.index, s.kind, s.codec)),
         }
     }
     if container == Container::Ts && probe.chapters > 0 {
-        notes.push("chapters are left out: .ts cannot hold them".into());
+        notes.push(".ts cannot store chapters: dropped".into());
     }
     args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
     // Naming a stream here would switch off the copying of all other streams' tags.
@@ -366,9 +366,7 @@ fn copied(
         if let Some(value) = probe.video.tags.get(key).filter(|v| !v.is_empty()) {
             match is_argument(value) {
                 true => args.extend(["-metadata:s:v:0".to_owned(), format!("{key}={value}")]),
-                false => {
-                    notes.push(format!("the {key} of the video stream is left out: it is not a plain text"))
-                }
+                false => notes.push(format!("{key} of the video stream dropped: it is not plain text")),
             }
         }
     }

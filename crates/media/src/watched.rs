@@ -435,14 +435,14 @@ fn was_killed(status: ExitStatus) -> bool {
 }
 
 fn said(lines: &[String]) -> String {
-    if lines.is_empty() { String::new() } else { format!(", after it said: {}", plain(lines)) }
+    if lines.is_empty() { String::new() } else { format!("; last message: {}", plain(lines)) }
 }
 
 /// Why a child failed, in one line.
 fn reason(lines: &[String], status: Option<ExitStatus>) -> String {
     match (lines.last(), status) {
         (Some(_), _) => plain(lines),
-        (None, Some(status)) => format!("it ended with {status} and said nothing"),
+        (None, Some(status)) => format!("it ended with {status} and no message"),
         (None, None) => "it could not be waited for".into(),
     }
 }

@@ -85,7 +85,7 @@ impl<R: BufRead + Send> Y4mReader<R> {
         let line = line(&mut input)?.ok_or_else(|| broken("it is empty"))?;
         let mut words = line.split(' ');
         if words.next() != Some(MAGIC) {
-            return Err(broken(format!("it does not begin with {MAGIC}")));
+            return Err(broken(format!("it does not start with {MAGIC}")));
         }
         let (mut width, mut height) = (0u64, 0u64);
         let (mut rate, mut aspect) = (None, None);
@@ -178,7 +178,7 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
         }
         let Some(line) = line(&mut self.input)? else { return Ok(None) };
         if !line.starts_with("FRAME") {
-            return Err(broken(format!("frame {} does not begin with FRAME", self.frames)));
+            return Err(broken(format!("frame {} does not start with FRAME", self.frames)));
         }
         let Format { width, height, layout, .. } = self.format;
         let length = layout.bytes(width, height).unwrap_or(0);
@@ -227,7 +227,7 @@ impl Y4mWriter {
         let colour = format.colour.for_layout(&near, [format.width, format.height]);
         let chroma = word(&near, &colour.siting.value).ok_or_else(|| MediaError::Container {
             path: shown.clone(),
-            what: format!("samples like {}", near.name()),
+            what: format!("{} samples", near.name()),
             hint: "write .mkv or .mov".into(),
         })?;
         let coding = colour.coding().map_err(|what| MediaError::Samples { path: shown, what })?;

@@ -25,7 +25,7 @@ impl std::fmt::Display for Side {
 #[non_exhaustive]
 pub enum MetricsError {
     /// A side is zero, or so long that a count of values overflows.
-    #[error("a picture of {width} x {height} pixels cannot be measured; both sides are 1 to {max}")]
+    #[error("cannot compare images of {width} x {height} pixels; sides must be 1 to {max}")]
     Size {
         /// Pixels across.
         width: usize,
@@ -68,7 +68,7 @@ pub enum MetricsError {
     },
     /// A value that is not a number, or far from any picture.
     #[error(
-        "frame {frame} of {side} has the value {value} at column {x}, row {y}, channel {channel}; pictures are about 0 to 1 and at most 65536 either way, so find out what wrote it"
+        "frame {frame} of {side} has the value {value} at column {x}, row {y}, channel {channel}; values should be about 0 to 1 and at most 65536; check what wrote the file"
     )]
     Value {
         /// Number of the frame, from 0.
@@ -85,7 +85,7 @@ pub enum MetricsError {
         channel: usize,
     },
     /// A setting out of range.
-    #[error("{name} is {value}, but it must be {low} to {high}; leave it out for {default}")]
+    #[error("{name} is {value}, but must be {low} to {high}; the default is {default}")]
     Setting {
         /// Which.
         name: &'static str,
@@ -99,7 +99,7 @@ pub enum MetricsError {
         default: usize,
     },
     /// The perceptual metric refused a picture that we thought fit.
-    #[error("SSIMULACRA2 refused frame {frame}: {reason}; measure without it")]
+    #[error("SSIMULACRA2 failed on frame {frame}: {reason}; use --quick to skip it")]
     Ssimulacra2 {
         /// Number of the frame, from 0.
         frame: usize,

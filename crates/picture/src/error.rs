@@ -54,9 +54,7 @@ pub enum PictureError {
         values: usize,
     },
     /// One side has alpha and the other has no room for it.
-    #[error(
-        "{what} has an alpha channel that would be lost; take a frame or layout with alpha, or drop it first"
-    )]
+    #[error("{what} has an alpha channel that would be lost; use a format with alpha, or drop it first")]
     Alpha {
         /// The side with alpha.
         what: String,
@@ -72,9 +70,7 @@ pub enum PictureError {
         allowed: &'static str,
     },
     /// A picture beyond what is accepted.
-    #[error(
-        "the picture is {width} x {height} pixels, at most {max} pixels are accepted; scale it down first"
-    )]
+    #[error("the image is {width} x {height} pixels, but the limit is {max} pixels; scale it down first")]
     TooLarge {
         /// Width in pixels.
         width: u64,
@@ -85,8 +81,8 @@ pub enum PictureError {
     },
     /// A picture that takes more memory than it may.
     #[error(
-        "a picture of {width} x {height} pixels takes {:.1} MiB of memory, {:.1} MiB are allowed for one; raise --ram \
-         (a quarter of it may go into one picture), or scale the picture down",
+        "an image of {width} x {height} pixels needs {:.1} MiB of memory, but the limit is {:.1} MiB; raise --ram \
+         (an image may use a quarter of it), or scale the image down",
         *needs as f64 / 1048576.0, *most as f64 / 1048576.0
     )]
     OverBudget {
@@ -100,7 +96,7 @@ pub enum PictureError {
         most: u64,
     },
     /// A format that is only read.
-    #[error("{format} files are not written; write {}", crate::StillFormat::WRITTEN)]
+    #[error("cannot write {format} files; use {}", crate::StillFormat::WRITTEN)]
     Unwritten {
         /// The file format.
         format: &'static str,
@@ -126,7 +122,7 @@ pub enum PictureError {
         reason: String,
     },
     /// A file of the right format with something inside that is not read.
-    #[error("this {format} file has {what}, which is not read; convert it to {instead}")]
+    #[error("this {format} file has {what}, which is not supported; convert it to {instead}")]
     Unsupported {
         /// The file format.
         format: &'static str,

@@ -228,7 +228,7 @@ fn decode_from(
         None => {
             return Err(PictureError::Damaged {
                 format: "picture",
-                reason: "it does not begin like a JPEG, PNG, WebP, TIFF, BMP or EXR".into(),
+                reason: "it is not a JPEG, PNG, WebP, TIFF, BMP or EXR".into(),
             });
         }
     };

@@ -21,7 +21,7 @@ pub enum CheckpointError {
         source: std::io::Error,
     },
     /// A folder, a device or a pipe.
-    #[error("{} is not a regular file; give the path of a .safetensors file", path.display())]
+    #[error("{} is not a regular file; use the path of a .safetensors file", path.display())]
     NotAFile {
         /// What was given.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum CheckpointError {
         extra: u64,
     },
     /// The header is larger than any honest one.
-    #[error("the header claims {bytes} bytes, at most {max} are accepted; the file is damaged")]
+    #[error("the header claims {bytes} bytes, but the limit is {max}; the file is damaged")]
     HeaderTooLarge {
         /// Claimed size.
         bytes: u64,
@@ -104,7 +104,7 @@ pub enum TensorFault {
     #[error("unknown number format `{0}`")]
     UnknownDtype(String),
     /// More axes than any network uses.
-    #[error("{rank} axes, at most {max} are accepted")]
+    #[error("{rank} axes, but the limit is {max}")]
     Rank {
         /// Axes in the file.
         rank: usize,
@@ -179,7 +179,7 @@ pub enum ReadError {
         elements: usize,
     },
     /// The file is not what it was when it was opened.
-    #[error("{} changed while it was in use; run again, and leave the file alone until the run is done", path.display())]
+    #[error("{} changed while it was in use; run again, and do not modify the file during the run", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -193,7 +193,7 @@ pub enum ReadError {
         reason: String,
     },
     /// The tensor belongs to another checkpoint.
-    #[error("tensor `{name}` is not of this checkpoint")]
+    #[error("tensor `{name}` does not belong to this checkpoint")]
     Foreign {
         /// Name in its file.
         name: String,

@@ -46,8 +46,8 @@ pub enum Kind {
 pub enum VaeDoubt {
     /// The number of groups is not among the tensors.
     #[error(
-        "the number of norm groups is not known for channels {channels:?}; \
-         the file must say it as `norm_num_groups` in its metadata"
+        "the number of norm groups is unknown for channels {channels:?}; \
+         set `norm_num_groups` in its metadata"
     )]
     GroupsUnknown {
         /// Channels from the shapes.
@@ -64,7 +64,7 @@ pub enum VaeDoubt {
         channels: [usize; 4],
     },
     /// A size no such network has.
-    #[error("its {what} is {got}, at most {max} and at least 1 are accepted")]
+    #[error("its {what} is {got}, but must be 1 to {max}")]
     Size {
         /// Which size.
         what: &'static str,

@@ -10,7 +10,26 @@ pub(crate) use kernels::kernels;
 pub(crate) use scaling::scaling;
 pub(crate) use vae::vae;
 
+use remaster_compute::{Backend, DType};
 use serde::Serialize;
+
+use crate::error::CliError;
+
+/// Multiply-adds per second of the network's convolutions on a device, in about a second. The fastest counts: the
+/// first run on a device also warms it up.
+pub(crate) fn calibrate(backend: Backend, dtype: DType) -> Result<f64, CliError> {
+    let (mut best, mut seconds) = (0.0f64, 0.0);
+    for channels in [128, 256, 512] {
+        let mut subject = kernels::conv(backend, dtype, channels)?;
+        let took = (subject.step)()?;
+        best = best.max(subject.work / 2.0 / took);
+        seconds += took;
+        if seconds > 1.0 {
+            break;
+        }
+    }
+    Ok(best)
+}
 
 /// Seconds of every run, and what people look at.
 #[derive(Debug, Serialize)]

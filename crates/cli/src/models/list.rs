@@ -17,7 +17,7 @@ use crate::output::Output;
 pub(crate) struct ListArgs {
     #[command(flatten)]
     dirs: ModelDirArgs,
-    /// Also list readable files that are none of these networks.
+    /// Also list files of other networks
     #[arg(long)]
     all: bool,
 }
@@ -70,15 +70,15 @@ pub(crate) fn run(args: &ListArgs, out: &Output) -> Result<(), CliError> {
     });
     let report = Report { searched: searched.collect(), files, others };
     if report.files.is_empty() {
-        out.say("no model files; looked in");
+        out.say("no model files found; searched");
         for place in &report.searched {
-            let missing = if place.exists { "" } else { ", which does not exist" };
+            let missing = if place.exists { "" } else { ", missing" };
             out.say(format_args!("  {} ({}){missing}", place.folder, place.why));
         }
-        out.say("put `ema_vae_fp16.safetensors` into one of them, or name a folder with --model-dir");
+        out.say("put ema_vae_fp16.safetensors into one of these folders, or name another with --model-dir");
     }
     if report.others > 0 {
-        out.say(format_args!("{} files of other networks are not listed; --all shows them", report.others));
+        out.say(format_args!("{} files of other networks not listed; show them with --all", report.others));
     }
     out.result(&report, || describe(&report));
     Ok(())
@@ -93,8 +93,10 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
                     .filter(|fit| !fit.is_complete())
                     .map(|fit| fit.to_string().replace("\n ", ";")),
                 Kind::UnclearVae { doubt } => Some(doubt.to_string()),
-                Kind::Dit3b | Kind::Dit7b => Some("this version runs only the VAE".to_owned()),
-                Kind::Unknown => Some("not a network of SeedVR2".to_owned()),
+                Kind::Dit3b | Kind::Dit7b => {
+                    Some("not supported yet: this version runs only the VAE".to_owned())
+                }
+                Kind::Unknown => Some("not a SeedVR2 network".to_owned()),
             };
             (Some(word(&identity.kind)), Some(precision(checkpoint)), reason)
         }
@@ -108,6 +110,16 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
         usable: reason.is_none(),
         reason,
     }
+}
+
+/// Files of VAEs that this version can run.
+pub(crate) fn installed() -> Result<Vec<String>, CliError> {
+    let found = search::find(&search::places(None, &Surroundings::read()))?;
+    let fits = |f: &&Found| match &f.content {
+        Ok((checkpoint, identity)) => fit(checkpoint, &identity.kind).is_some_and(|fit| fit.is_complete()),
+        Err(_) => false,
+    };
+    Ok(found.iter().filter(fits).map(|f| shown(&f.path)).collect())
 }
 
 /// How a VAE fits its network; `None` for anything else.

@@ -11,8 +11,9 @@ use crate::error::CliError;
 /// Where to look for model files.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelDirArgs {
-    /// Look here first. Then in $REMASTER_MODEL_DIR, models/SEEDVR2, ComfyUI/models (here and in the home
-    /// folder) and the cache of Hugging Face.
+    /// Search this folder first
+    ///
+    /// Then $REMASTER_MODEL_DIR, models/SEEDVR2, ComfyUI/models (here and in the home folder) and the Hugging Face cache.
     #[arg(long, value_name = "DIR")]
     pub(crate) model_dir: Option<PathBuf>,
 }

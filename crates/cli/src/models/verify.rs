@@ -21,7 +21,7 @@ use crate::progress::{Progress, ProgressArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// Files to check [default: every file that `models list` finds].
+    /// Files to verify [default: all that `models list` finds]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &VerifyArgs, out: &Output, interrupt: &Interrupt) -> Res
     if found.is_empty() {
         return Err(CliError::NoModels);
     }
-    let mut progress = Progress::counting("MiB", args.progress.mode, out.screen());
+    let mut progress = Progress::counting("MiB", args.progress.mode, out);
     let total: u64 = found.iter().map(|f| f.bytes).sum();
     progress.phase("hash", usize::try_from(total.div_ceil(MIB)).ok());
     let mut files = Vec::new();
@@ -132,20 +132,21 @@ fn judge(found: &Found, sha256: String) -> Entry {
         (None, Ok((checkpoint, identity))) => match fit(checkpoint, &identity.kind) {
             Some(fit) if !fit.is_complete() => (Verdict::Damaged, fit.to_string().replace("\n ", ";")),
             Some(fit) => match not_a_number(checkpoint) {
-                Some(name) => {
-                    (Verdict::Damaged, format!("tensor `{name}` holds values that are not numbers"))
-                }
+                Some(name) => (Verdict::Damaged, format!("tensor `{name}` contains NaN or infinite values")),
                 None => (
                     Verdict::Complete,
-                    format!("unknown, but complete: all {} tensors with right shapes", fit.applied.len()),
+                    format!(
+                        "not a published file, but complete: all {} tensors have the right shape",
+                        fit.applied.len()
+                    ),
                 ),
             },
             None => (
                 Verdict::Unverified,
                 match &identity.kind {
                     Kind::UnclearVae { doubt } => doubt.to_string(),
-                    Kind::Unknown => "no published file, and not a network of SeedVR2".into(),
-                    _ => "no published file, and this version knows only the tensors of the VAE".into(),
+                    Kind::Unknown => "not a published file, and not a SeedVR2 network".into(),
+                    _ => "not a published file; this version can check only the tensors of the VAE".into(),
                 },
             ),
         },
@@ -153,13 +154,13 @@ fn judge(found: &Found, sha256: String) -> Entry {
     if let (None, Some(p)) = (known, namesake(&found.path)) {
         let size = match p.bytes {
             Some(expected) if expected != found.bytes => {
-                format!(" ({} bytes, published are {expected})", found.bytes)
+                format!(" ({} bytes instead of {expected})", found.bytes)
             }
             _ => String::new(),
         };
         reason += &format!(
-            "; it has the name of a file of {}, but not its content{size}: download it again if it should be \
-             that one",
+            "; it is named like a file of {} but its content differs{size}: download it again if it should be \
+             that file",
             p.repo
         );
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 pub(crate) enum Total {
     Unknown,
     /// A container said so, or it follows from a duration; it may be wrong.
-    #[allow(dead_code, reason = "as `Progress::phase_about`")]
     About(usize),
     Exactly(usize),
 }
@@ -30,6 +29,8 @@ pub(super) struct Phase {
     pub(super) busy: Duration,
     /// Work of one frame, in a unit that all phases share; 0 if nobody said.
     work: f64,
+    /// Frames of a slice; 0 if nobody said.
+    slice: usize,
     /// The most bytes seen while it was at work.
     pub(super) peak: u64,
 }
@@ -72,6 +73,36 @@ pub(super) struct Tally {
     span: Option<(Duration, Duration)>,
     /// Frames of the last advance: what is at work now is most likely as large.
     step: usize,
+    /// The slice at work.
+    partial: Option<Partial>,
+    /// The largest share so far: a slice may turn out smaller than expected.
+    most: f64,
+}
+
+/// A slice that was begun.
+#[derive(Clone, Copy, Debug)]
+struct Partial {
+    phase: usize,
+    /// Frames it is expected to have.
+    frames: f64,
+    /// When and where its measured part begins.
+    began: Duration,
+    from: f64,
+    /// When and how far it was seen last, 0 to 1.
+    last: Duration,
+    done: f64,
+}
+
+impl Partial {
+    /// Frames' worth of work that is done.
+    fn made(&self) -> f64 {
+        self.frames * self.done
+    }
+
+    /// Frames' worth of work that was timed, and the seconds it took.
+    fn timed(&self) -> (f64, f64) {
+        (self.frames * (self.done - self.from), self.last.saturating_sub(self.began).as_secs_f64())
+    }
 }
 
 impl Tally {
@@ -102,6 +133,35 @@ impl Tally {
         self.phases[index].work = per_frame;
     }
 
+    /// Frames that a slice of a phase is expected to have.
+    pub(super) fn slice(&mut self, name: &'static str, frames: usize) {
+        let index = self.index(name);
+        self.phases[index].slice = frames;
+    }
+
+    /// The slice at work is done up to this share of it.
+    pub(super) fn within(&mut self, now: Duration, name: &'static str, done: f64) {
+        self.enter(name);
+        let index = self.index(name);
+        let done = if done.is_finite() { done.clamp(0.0, 1.0) } else { 0.0 };
+        match &mut self.partial {
+            Some(partial) if partial.phase == index && done >= partial.done => {
+                (partial.last, partial.done) = (now, done);
+            }
+            partial => {
+                let phase = &self.phases[index];
+                let expected = match (phase.slice, self.step) {
+                    (0, 0) => phase.left().unwrap_or(0),
+                    (0, step) => step,
+                    (slice, _) => slice,
+                };
+                let frames = phase.left().map_or(expected, |left| expected.min(left)) as f64;
+                *partial = Some(Partial { phase: index, frames, began: now, from: done, last: now, done });
+            }
+        }
+        self.note_share();
+    }
+
     pub(super) fn advance(&mut self, now: Duration, name: &'static str, frames: usize, busy: Duration) {
         self.enter(name);
         let index = self.index(name);
@@ -114,6 +174,17 @@ impl Tally {
             let began = self.span.map_or(now.saturating_sub(busy), |(began, _)| began);
             self.span = Some((began, now));
         }
+        self.partial = self.partial.filter(|p| p.phase != index);
+        self.note_share();
+    }
+
+    fn note_share(&mut self) {
+        self.most = self.share().unwrap_or(0.0);
+    }
+
+    /// The slice at work, if it is of this phase.
+    fn partial(&self, index: usize) -> Option<&Partial> {
+        self.partial.as_ref().filter(|p| p.phase == index)
     }
 
     /// The current phase held this much.
@@ -123,51 +194,73 @@ impl Tally {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn forget_peaks(&mut self) {
         self.phases.iter_mut().for_each(|p| p.peak = 0);
     }
 
-    /// Share of all frames of all phases, by work where that is known. Never goes back, because it does not
-    /// depend on what is measured. `None` if a total is not known.
+    /// Share of all frames of all phases, by work where that is known, with the slice at work. Never goes back.
+    /// `None` if a total is not known.
     pub(super) fn share(&self) -> Option<f64> {
         let weighted = self.phases.iter().all(|p| p.work > 0.0 || p.total == Total::Exactly(0));
         let (mut done, mut all) = (0.0, 0.0);
-        for phase in &self.phases {
+        for (index, phase) in self.phases.iter().enumerate() {
             let total = phase.total.frames()?.max(phase.done);
             let work = if weighted { phase.work } else { 1.0 };
-            done += work * phase.done as f64;
+            let begun = self.partial(index).map_or(0.0, Partial::made);
+            done += work * (phase.done as f64 + begun).min(total as f64);
             all += work * total as f64;
         }
-        (all > 0.0).then(|| done / all)
+        (all > 0.0).then(|| (done / all).max(self.most).min(1.0))
     }
 
-    /// Time until all phases are done; `None` before a frame was measured or when nothing is left.
+    /// Frames of a phase that were timed, with those of the slice at work, and the seconds they took.
+    fn timed(&self, index: usize) -> (f64, f64) {
+        let phase = &self.phases[index];
+        let (frames, seconds) = self.partial(index).map_or((0.0, 0.0), Partial::timed);
+        // Loading weights makes no frames; its time says nothing about the frames that are left.
+        let busy = if phase.done > 0 { phase.busy.as_secs_f64() } else { 0.0 };
+        (phase.done as f64 + frames, busy + seconds)
+    }
+
+    /// Time until all phases are done; `None` before something was measured or when nothing is left.
     pub(super) fn eta(&self, now: Duration) -> Option<Eta> {
-        let (began, ended) = self.span?;
-        let framed = || self.phases.iter().filter(|p| p.done > 0);
-        let busy: f64 = framed().map(|p| p.busy.as_secs_f64()).sum();
-        let done: f64 = framed().filter(|p| p.work > 0.0).map(|p| p.work * p.done as f64).sum();
-        let per_work = (done > 0.0)
-            .then(|| framed().filter(|p| p.work > 0.0).map(|p| p.busy.as_secs_f64()).sum::<f64>() / done);
+        let timed: Vec<(f64, f64)> = (0..self.phases.len()).map(|i| self.timed(i)).collect();
+        let busy: f64 = timed.iter().filter(|(frames, _)| *frames > 0.0).map(|(_, seconds)| seconds).sum();
+        if busy <= 0.0 {
+            return None;
+        }
+        let worked =
+            || self.phases.iter().zip(&timed).filter(|(p, (frames, _))| p.work > 0.0 && *frames > 0.0);
+        let done: f64 = worked().map(|(p, (frames, _))| p.work * frames).sum();
+        let per_work = (done > 0.0).then(|| worked().map(|(_, (_, seconds))| seconds).sum::<f64>() / done);
         // Phases may run side by side, and there is time between them that is nobody's.
-        let pace = if busy > 0.0 { (ended.saturating_sub(began)).as_secs_f64() / busy } else { 1.0 };
+        let (began, ended) = match (self.span, &self.partial) {
+            (Some((began, ended)), partial) => (began, partial.map_or(ended, |p| ended.max(p.last))),
+            (None, Some(partial)) => (partial.began, partial.last),
+            (None, None) => return None,
+        };
+        let pace = (ended.saturating_sub(began)).as_secs_f64() / busy;
 
         let (mut seconds, mut trust) = (0.0, Trust::Measured);
-        for phase in &self.phases {
-            let cost = match (phase.rate(), per_work) {
-                (Some(rate), _) => Some(1.0 / rate),
-                (None, Some(per_work)) if phase.work > 0.0 => {
+        for (index, phase) in self.phases.iter().enumerate() {
+            let (frames, took) = timed[index];
+            let cost = match per_work {
+                _ if frames > 0.0 && took > 0.0 => Some(took / frames),
+                Some(per_work) if phase.work > 0.0 => {
                     trust = trust.at_most(Trust::Estimated);
                     Some(phase.work * per_work)
                 }
                 _ => None,
             };
+            let begun = self.partial(index).map_or(0.0, Partial::made);
             match (phase.left(), cost) {
                 (Some(0), _) => {}
-                (Some(left), Some(cost)) => seconds += left as f64 * cost,
+                (Some(left), Some(cost)) => seconds += (left as f64 - begun).max(0.0) * cost,
                 (None, _) | (_, None) => trust = Trust::AtLeast,
             }
-            if matches!(phase.total, Total::About(_)) {
+            // A part of a slice is not all of it: its layers differ.
+            if matches!(phase.total, Total::About(_)) || (phase.done == 0 && frames > 0.0) {
                 trust = trust.at_most(Trust::Estimated);
             }
         }
@@ -175,7 +268,9 @@ impl Tally {
             return None;
         }
         // What is at work now counts as begun, but not as more than one step.
-        let step = self.current().and_then(Phase::rate).map_or(0.0, |rate| self.step as f64 / rate);
+        let step = self.partial.map_or(self.step as f64, |p| p.frames - p.made());
+        let rate = self.current.map(|i| timed[i]).filter(|(frames, seconds)| *frames > 0.0 && *seconds > 0.0);
+        let step = rate.map_or(0.0, |(frames, seconds)| step * seconds / frames);
         let since = now.saturating_sub(ended).as_secs_f64().min(step * pace);
         let left = Duration::try_from_secs_f64((seconds * pace - since).max(0.0)).ok()?;
         Some(Eta { left, trust })
@@ -185,7 +280,7 @@ impl Tally {
         let found = self.phases.iter().position(|p| p.name == name);
         found.unwrap_or_else(|| {
             let (total, busy) = (Total::Unknown, Duration::ZERO);
-            self.phases.push(Phase { name, total, done: 0, busy, work: 0.0, peak: 0 });
+            self.phases.push(Phase { name, total, done: 0, busy, work: 0.0, slice: 0, peak: 0 });
             self.phases.len() - 1
         })
     }
@@ -281,6 +376,38 @@ mod tests {
         assert_eq!((tally.eta(s(2.0)), tally.share()), (None, None));
         tally.declare("last", Total::Exactly(7));
         assert_eq!(tally.eta(s(2.0)), None);
+    }
+
+    #[test]
+    fn a_slice_moves_before_it_is_done_and_never_back() {
+        let mut tally = Tally::default();
+        tally.declare("encode", Total::Exactly(10));
+        tally.declare("decode", Total::Exactly(10));
+        tally.work("encode", 1.0);
+        tally.work("decode", 3.0);
+        tally.slice("encode", 8);
+        tally.within(s(5.0), "encode", 0.0);
+        // Begun, but nothing was measured.
+        assert_eq!((tally.share(), tally.eta(s(5.0))), (Some(0.0), None));
+        tally.within(s(7.0), "encode", 0.5);
+        assert_eq!(tally.share(), Some(0.1));
+        // 4 frames in 2 s: 6 are left at 0.5 s, and 10 at three times that.
+        assert_eq!(eta(&tally, 7.0), (18.0, Trust::Estimated));
+        assert_eq!(eta(&tally, 8.0), (17.0, Trust::Estimated));
+        // It had fewer frames than expected.
+        tally.advance(s(9.0), "encode", 3, s(4.0));
+        assert_eq!(tally.share(), Some(0.1));
+        for (done, share) in [(f64::NAN, 0.1), (0.25, 0.11875), (7.0, 0.25)] {
+            tally.within(s(9.5), "encode", done);
+            assert_eq!(tally.share(), Some(share), "{done}");
+        }
+        // Without a word about slices, one is as long as the last, or all there is.
+        tally.advance(s(10.0), "encode", 7, s(1.0));
+        tally.within(s(12.0), "decode", 0.5);
+        assert_eq!(tally.share(), Some((10.0 + 3.0 * 3.5) / 40.0));
+        let mut tally = Tally::default();
+        tally.within(s(1.0), "decode", 0.5);
+        assert_eq!((tally.share(), tally.eta(s(2.0))), (None, None));
     }
 
     #[test]

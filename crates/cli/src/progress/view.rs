@@ -165,7 +165,7 @@ pub(super) fn speed(rate: f64, unit: &str) -> String {
 }
 
 /// `0:07`, `12:34` or `1:02:03`.
-pub(super) fn clock(seconds: f64) -> String {
+pub(crate) fn clock(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX).as_secs();
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
     match hours {

@@ -1,0 +1,220 @@
+//! Options for reading and writing video, and which of them apply where.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use remaster_compute::CancelToken;
+use remaster_media::{Deinterlace, Format, ReadOptions, Tools};
+use remaster_picture::Edges;
+use remaster_pipeline::{Geometry, Resize};
+
+use super::tools::stop;
+use super::words::{self, Rate};
+use crate::error::CliError;
+
+/// How input is read.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct SourceArgs {
+    /// Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]
+    #[arg(long, value_name = "FPS", value_parser = words::rate)]
+    pub(super) fps: Option<Rate>,
+    /// Deinterlacing: auto, on, double, ivtc or off
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        default_value = "auto",
+        hide_possible_values = true,
+        long_help = "Deinterlacing mode:\n\
+                     - auto: deinterlace video that is flagged as interlaced or looks interlaced\n\
+                     - on: deinterlace, one frame per frame\n\
+                     - double: deinterlace, one frame per field (twice the frame rate)\n\
+                     - ivtc: undo 3:2 pulldown (29.97 to 23.976 fps)\n\
+                     - off: use frames as they are"
+    )]
+    pub(super) deinterlace: DeinterlaceMode,
+    /// HDR video (PQ, HLG): refuse, or keep the signal as it is
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
+    pub(super) hdr: Policy,
+    /// Damaged video: refuse, or keep what can be decoded
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
+    pub(super) damaged: Policy,
+    /// Read and write OpenEXR images; linear values are converted to sRGB and back
+    #[arg(long, hide_short_help = true)]
+    pub(super) exr: bool,
+    #[command(flatten)]
+    pub(super) programs: Programs,
+}
+
+/// The size the network works at.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct SizeArgs {
+    /// Resize first: short side (720, 1080p, 4k), factor (2x) or WxH
+    #[arg(long, value_name = "SIZE", value_parser = words::resolution, help_heading = "Input")]
+    pub(super) resolution: Option<Resize>,
+    /// Padding at the right and bottom edges: mirror-black, mirror or black
+    ///
+    /// The network works on multiples of 16 pixels. Frames are padded to that size and cropped afterwards. `mirror-black`
+    /// mirrors at least 8 pixels and adds 16 black ones, which leaves no visible line at the edge; `black` is what the
+    /// original does.
+    #[arg(long, value_name = "KIND", default_value = "mirror-black", value_parser = words::edges, help_heading = "Expert", hide_short_help = true)]
+    pub(super) edges: Edges,
+}
+
+/// How video is written.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct TargetArgs {
+    /// ffmpeg video encoder and its options, e.g. 'libx265 -crf 16'
+    ///
+    /// The default depends on the file name and the bit depth: H.264 for 8 bits, H.265 for more, VP9 for .webm.
+    #[arg(long, value_name = "ENCODER")]
+    pub(super) video: Option<String>,
+    /// Output pixel format, e.g. yuv420p10le [default: as the input]
+    #[arg(long, value_name = "FORMAT", alias = "pix-fmt")]
+    pub(super) pixel_format: Option<String>,
+    /// Write lossless FFV1 (.mkv only)
+    #[arg(long, conflicts_with = "video")]
+    pub(super) lossless: bool,
+    /// Audio: copy, or none
+    #[arg(long, value_enum, value_name = "ACTION", default_value = "copy", hide_possible_values = true)]
+    pub(super) audio: AudioMode,
+    /// When decoding latents, copy audio, subtitles, chapters and tags from FILE
+    ///
+    /// By default they come from the file that was encoded, if it is still there and unchanged.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) streams: Option<PathBuf>,
+}
+
+/// Where ffmpeg is.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Programs {
+    /// Path to ffmpeg [default: found in PATH]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "REMASTER_FFMPEG",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    ffmpeg: Option<PathBuf>,
+    /// Path to ffprobe [default: beside ffmpeg, or found in PATH]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "REMASTER_FFPROBE",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    ffprobe: Option<PathBuf>,
+    /// Stop ffmpeg when it is silent for this many seconds, where the usual limit is higher. For tests.
+    #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
+    stall_seconds: Option<u64>,
+}
+
+impl Programs {
+    pub(crate) fn find(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
+        let stop = stop(cancel);
+        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
+        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), stop)?)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeinterlaceMode {
+    Auto,
+    On,
+    Double,
+    Ivtc,
+    Off,
+}
+
+impl From<DeinterlaceMode> for Deinterlace {
+    fn from(mode: DeinterlaceMode) -> Self {
+        match mode {
+            DeinterlaceMode::Auto => Deinterlace::Auto,
+            DeinterlaceMode::On => Deinterlace::On,
+            DeinterlaceMode::Double => Deinterlace::Double,
+            DeinterlaceMode::Ivtc => Deinterlace::Ivtc,
+            DeinterlaceMode::Off => Deinterlace::Off,
+        }
+    }
+}
+
+/// What to do with input that may come out wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Policy {
+    Refuse,
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AudioMode {
+    Copy,
+    None,
+}
+
+/// An error for the first flag that was given.
+fn refuse(flags: &[(&'static str, bool)], what: &'static str) -> Result<(), CliError> {
+    let given = flags.iter().find(|(_, given)| *given);
+    given.map_or(Ok(()), |(flag, _)| Err(CliError::NoEffect { flag, what }))
+}
+
+impl SourceArgs {
+    /// An error if an option was given that cannot affect `what`.
+    pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
+        let flags = [
+            ("--fps", self.fps.is_some()),
+            ("--exr", self.exr),
+            ("--deinterlace", self.deinterlace != DeinterlaceMode::Auto),
+            ("--hdr", self.hdr == Policy::Keep),
+            ("--damaged", self.damaged == Policy::Keep),
+        ];
+        refuse(&flags, what)
+    }
+
+    pub(super) fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            exr: self.exr,
+            deinterlace: self.deinterlace.into(),
+            keep_hdr: self.hdr == Policy::Keep,
+            keep_damaged: self.damaged == Policy::Keep,
+            threads: None,
+        }
+    }
+}
+
+impl SizeArgs {
+    /// An error if an option was given that cannot affect `what`.
+    pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
+        let flags =
+            [("--resolution", self.resolution.is_some()), ("--edges", self.edges != Edges::default())];
+        refuse(&flags, what)
+    }
+
+    /// Sizes of frames like these on their way.
+    pub(crate) fn geometry(&self, format: &Format) -> Geometry {
+        Geometry::new([format.width, format.height], self.resolution.unwrap_or_default(), self.edges)
+    }
+}
+
+impl TargetArgs {
+    /// An error if an option was given that cannot affect `what`.
+    pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
+        let flags = [
+            ("--video", self.video.is_some()),
+            ("--pixel-format", self.pixel_format.is_some()),
+            ("--lossless", self.lossless),
+            ("--audio", self.is_silent()),
+            ("--streams", self.streams.is_some()),
+        ];
+        refuse(&flags, what)
+    }
+
+    /// Whether audio is left out.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.audio == AudioMode::None
+    }
+}

@@ -1,0 +1,113 @@
+//! Clips for reading: files, images, folders of images, y4m pipes.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use remaster_media::{
+    Decoder, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions, TimeBase, Y4mReader,
+    is_still, probe,
+};
+use remaster_picture::{StillFormat, still};
+
+use super::args::SourceArgs;
+use super::tools::{Lazy, stop};
+use super::{has_ending, is_pipe};
+use crate::error::CliError;
+
+/// A clip that was opened.
+pub(crate) struct Opened {
+    pub(crate) source: Box<dyn FrameSource>,
+    /// What ffprobe found, for files.
+    pub(crate) probe: Option<Probe>,
+    /// Of pictures.
+    pub(crate) info: Option<PictureInfo>,
+    /// Words for people.
+    pub(crate) notes: Vec<String>,
+    /// More of them when all was read.
+    pub(crate) late: Late,
+    /// The number of frames is no guess.
+    pub(crate) counted: bool,
+}
+
+impl Opened {
+    /// Whether the number of frames was computed from duration and rate.
+    pub(crate) fn is_estimated(&self) -> bool {
+        !self.counted && self.probe.as_ref().is_none_or(|p| p.video.frames_estimated)
+    }
+}
+
+/// By its name or by its content.
+fn is_exr(path: &Path) -> bool {
+    has_ending(path, "exr") || still::sniff(path).is_ok_and(|format| format == Some(StillFormat::Exr))
+}
+
+impl SourceArgs {
+    /// Whether the frames of what was opened have times of their own.
+    pub(crate) fn has_clock(&self, opened: &Opened) -> bool {
+        opened.info.is_none() || self.fps.is_some()
+    }
+
+    /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
+    pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
+        let options = self.read_options();
+        let stop = stop(tools.cancel);
+        let most = ram / 4;
+        let raw = is_pipe(path) || has_ending(path, "y4m");
+        let picture = !raw && (path.is_dir() || is_still(path));
+        if picture && !self.exr && is_exr(path) {
+            return Err(CliError::Exr { path: path.to_owned() });
+        }
+        if !picture && self.exr {
+            return Err(CliError::NoEffect { flag: "--exr", what: "video" });
+        }
+        if !picture && self.fps.is_some() {
+            return Err(CliError::NoEffect { flag: "--fps", what: "video, which has its own frame rate" });
+        }
+        if raw {
+            let input: Box<dyn std::io::Read + Send> = if is_pipe(path) {
+                Box::new(std::io::stdin())
+            } else {
+                let failed = |source| MediaError::Open { path: path.to_owned(), source };
+                Box::new(std::fs::File::open(path).map_err(failed)?)
+            };
+            let reader =
+                Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), most, stop)?;
+            let notes = reader.format().colour.guesses().into_iter().collect();
+            return Ok(Opened {
+                source: Box::new(reader),
+                probe: None,
+                info: None,
+                notes,
+                late: Late::default(),
+                counted: false,
+            });
+        }
+        if picture {
+            let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
+            let mut notes = Vec::new();
+            if path.is_dir() && self.fps.is_none() {
+                notes.push("images have no frame rate: assuming 25 fps (change with --fps)".into());
+            }
+            let pictures = Pictures::open(path, rate, options, most, stop)?;
+            notes.extend_from_slice(pictures.notes());
+            let info = Some(pictures.info().clone());
+            return Ok(Opened {
+                source: Box::new(pictures),
+                probe: None,
+                info,
+                notes,
+                late: Late::default(),
+                counted: true,
+            });
+        }
+        tools.remember(path);
+        let options = ReadOptions { threads: tools.threads, ..options };
+        let tools = tools.get()?;
+        let probe = probe(tools, path)?;
+        let source = Decoder::open(tools, &probe, options)?;
+        let mut notes = probe.video.notes.clone();
+        notes.extend_from_slice(source.notes());
+        let late = source.late();
+        Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, late, counted: false })
+    }
+}

@@ -1,0 +1,153 @@
+//! What frames are written to.
+
+use std::path::{Path, PathBuf};
+
+use remaster_media::{
+    Encoder, Format, FrameSink, MediaError, OutputKind, PictureInfo, PictureWriter, Probe, WriteOptions,
+    Y4mWriter, encoder_name,
+};
+use remaster_picture::Frame;
+
+use super::args::{AudioMode, TargetArgs};
+use super::tools::{Lazy, size};
+use crate::destination::{self, Size};
+use crate::error::CliError;
+
+impl TargetArgs {
+    /// Tries what `create` will do, as far as a second or two can tell: mistakes show before the work and not
+    /// behind it. Notes are for people.
+    pub(crate) fn rehearse(
+        &self,
+        goal: &Goal<'_>,
+        from: Option<&Probe>,
+        tools: &mut Lazy<'_>,
+    ) -> Result<Option<String>, CliError> {
+        let raw = destination::raw_bytes(goal.format);
+        let size = match destination::kind(goal.path)? {
+            OutputKind::Pipe => {
+                self.refuse(Y4M)?;
+                return Ok(None);
+            }
+            OutputKind::Y4m => {
+                self.refuse(Y4M)?;
+                Size::Exact
+            }
+            kind @ (OutputKind::Picture | OutputKind::Folder) => {
+                self.refuse("images")?;
+                // A count that is not sure may be one too many.
+                let most = if goal.counted { 1 } else { 2 };
+                if kind == OutputKind::Picture && goal.format.frames.is_some_and(|n| n > most) {
+                    return Err(MediaError::Container {
+                        path: goal.path.to_owned(),
+                        what: "more than one frame".into(),
+                        hint: "write to a folder or a video file".into(),
+                    }
+                    .into());
+                }
+                Size::Lossless
+            }
+            OutputKind::Video(_) => {
+                let options = self.write_options(goal.overwrite, tools.threads);
+                Encoder::rehearse(tools.get()?, goal.path, goal.format, from, &options)?;
+                if self.lossless { Size::Lossless } else { Size::Lossy }
+            }
+        };
+        destination::check_room(goal.path, raw, size)
+    }
+
+    /// Makes whatever the goal's path names. Notes are for people.
+    pub(crate) fn create(
+        &self,
+        goal: &Goal<'_>,
+        from: Option<&Probe>,
+        info: Option<&PictureInfo>,
+        tools: &mut Lazy<'_>,
+    ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
+        let Goal { path, format, overwrite, .. } = *goal;
+        match destination::kind(goal.path)? {
+            kind @ (OutputKind::Pipe | OutputKind::Y4m) => {
+                let place = (kind == OutputKind::Y4m).then(|| (path.to_owned(), overwrite));
+                Ok((Box::new(Y4mWriter::create(place, format)?), dropped(from, "y4m")))
+            }
+            OutputKind::Picture | OutputKind::Folder => {
+                let writer = PictureWriter::create(path, format, info, overwrite)?;
+                let mut notes = dropped(from, "images");
+                notes.extend_from_slice(writer.notes());
+                Ok((Box::new(writer), notes))
+            }
+            OutputKind::Video(_) => {
+                let options = self.write_options(overwrite, tools.threads);
+                let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
+                let notes = encoder.notes().to_vec();
+                Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs.clone() }), notes))
+            }
+        }
+    }
+
+    fn write_options(&self, overwrite: bool, threads: Option<usize>) -> WriteOptions {
+        WriteOptions {
+            video: self.video.clone(),
+            pixel_format: self.pixel_format.clone(),
+            lossless: self.lossless,
+            no_audio: self.audio == AudioMode::None,
+            overwrite,
+            threads,
+        }
+    }
+
+    /// Whether the file at `path` can hold more than frames.
+    pub(crate) fn takes_streams(&self, path: &Path) -> bool {
+        matches!(OutputKind::of(path), Some(OutputKind::Video(_)))
+    }
+
+    /// The encoder of ffmpeg that `create` would start for `path`, if any.
+    pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
+        let video = matches!(OutputKind::of(path), Some(OutputKind::Video(_)));
+        video.then(|| encoder_name(path, format, from, &self.write_options(false, None)))
+    }
+}
+
+/// Why options of the output do not apply to it.
+const Y4M: &str = "y4m, which stores raw frames only";
+
+/// What is to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Goal<'a> {
+    pub(crate) path: &'a Path,
+    /// Of the frames that come out.
+    pub(crate) format: &'a Format,
+    /// The number of frames is no guess.
+    pub(crate) counted: bool,
+    pub(crate) overwrite: bool,
+}
+
+fn dropped(from: Option<&Probe>, what: &str) -> Vec<String> {
+    match from.map_or(0, |p| p.others.len()) {
+        0 => Vec::new(),
+        1 => vec![format!("{what} cannot store audio or subtitles: 1 stream dropped")],
+        n => vec![format!("{what} cannot store audio or subtitles: {n} streams dropped")],
+    }
+}
+
+/// Audio and subtitles are copied from the input while frames are encoded. If the input shrinks meanwhile, they end early,
+/// and ffmpeg reports no error.
+struct Complete {
+    sink: Box<dyn FrameSink>,
+    /// Files that were read, with their sizes before.
+    inputs: Vec<(PathBuf, u64)>,
+}
+
+impl FrameSink for Complete {
+    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
+        self.sink.write(frame, pts)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        // A file that is gone was open all the time and had its bytes.
+        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
+        match self.inputs.iter().find(shorter) {
+            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
+            None => self.sink.finish(),
+        }
+    }
+}
