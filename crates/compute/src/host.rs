@@ -201,11 +201,6 @@ impl Pixels {
         self.base.wrapping_add(index * self.dtype.bytes())
     }
 
-    /// Whether the absolute row is in the view.
-    pub(crate) fn has_row(&self, row: usize) -> bool {
-        row >= self.first_row && row - self.first_row < self.rows
-    }
-
     /// Reads a row, widened to f32.
     ///
     /// # Safety

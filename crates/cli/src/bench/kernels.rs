@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use remaster_compute::cpu::Limits;
 use remaster_compute::{
-    AttentionDesc, Backend, CancelToken, ConvDesc, CpuPath, DType, NormalizeDesc, Ops, Padding, Part, Shape,
-    SourceError, Weight, WeightSource, WeightSpec,
+    AttentionDesc, Backend, CancelToken, ConvDesc, CpuPath, DType, LinearDesc, NormalizeDesc, Ops, Padding,
+    Part, Shape, SourceError, Weight, WeightSource, WeightSpec,
 };
 use remaster_weights::fill_uniform;
 use serde::Serialize;
@@ -75,6 +75,8 @@ mod floors {
     pub(super) const DIRECT: f64 = 0.42;
     pub(super) const WINOGRAD: f64 = 0.85;
     pub(super) const TILES: f64 = 0.11;
+    pub(super) const LINEAR: f64 = 0.5;
+    pub(super) const LINEAR_TILES: f64 = 0.2;
     pub(super) const NORM: f64 = 0.20;
     pub(super) const ATTENTION: f64 = 0.45;
 }
@@ -102,6 +104,10 @@ pub(crate) fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliEr
         if path.amx {
             subjects.push(conv(on(path), DType::Bf16, channels)?);
         }
+    }
+    subjects.push(linear(on(path), DType::F32)?);
+    if path.amx {
+        subjects.push(linear(on(path), DType::Bf16)?);
     }
     subjects.push(norm(on(path))?);
     subjects.push(attention(on(path), DType::F32)?);
@@ -221,6 +227,35 @@ pub(super) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Su
     };
     let limit = if dtype == DType::Bf16 { Limit::Amx } else { Limit::Sgemm };
     let work = 2.0 * (shape.len() * channels * 27) as f64;
+    Ok(Subject { name, work, limit, floor, step: Box::new(step) })
+}
+
+/// A wide linear layer of a transformer over 4096 tokens: 161 GFLOP.
+fn linear(backend: Backend, dtype: DType) -> Result<Subject, CliError> {
+    let mut ops = start(backend)?;
+    let (shape, cout) = (Shape::new(1, 64, 64, 2560), 7680);
+    let weight = Weight::new("bench", WeightSpec::Linear { cin: shape.c, cout, dtype }, Arc::new(Ramp));
+    ops.load(&weight)?;
+    let (x, y) = (ops.alloc(shape, dtype)?, ops.alloc(Shape { c: cout, ..shape }, dtype)?);
+    ops.upload(&vec![0.5; shape.len()], x.view())?;
+    let (kind, limit, floor) = match dtype {
+        DType::Bf16 => (" amx", Limit::Amx, floors::LINEAR_TILES),
+        _ => ("", Limit::Sgemm, floors::LINEAR),
+    };
+    let step = move || {
+        let started = Instant::now();
+        ops.linear(&LinearDesc {
+            input: x.view(),
+            weight: &weight,
+            accumulate: false,
+            sums: None,
+            output: y.view(),
+        })?;
+        ops.wait()?;
+        Ok(started.elapsed().as_secs_f64())
+    };
+    let name = format!("linear 4096 x 2560 x 7680 {dtype}{kind}");
+    let work = 2.0 * (shape.len() * cout) as f64;
     Ok(Subject { name, work, limit, floor, step: Box::new(step) })
 }
 

@@ -1,33 +1,97 @@
-//! Linear layers over the `gemm` crate.
-#![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
+//! Linear layers: blocks of pixels by panels of weights, on the matrix kernels of the convolution.
+//!
+//! An item is a block of pixels and some of the output channels. Its pixels are copied once into a part of
+//! the second-level cache, in the kernel's format; then panel after panel passes by, a chunk of input
+//! channels at a time that stays in the first-level cache while all pixels of the block use it.
+//!
+//! Pixels know nothing of rows and frames: a value is the sum over chunks in order, each chunk summed
+//! channel by channel, so no cut changes a bit. Chunks start at multiples of `CHUNK`, whatever the layer.
+#![expect(unsafe_code, reason = "threads write disjoint pixels of one tensor")]
 
-use super::matmul::{Matrix, matmul};
+use std::ops::Range;
+
+use super::Cpu;
+use super::conv::pack::{Packed, Packing, Variant};
+use super::kernels::amx;
+use super::kernels::product::{Product, Tap};
+use super::kernels::rows::{Finish, Normalize};
+use super::path::CpuPath;
 use super::scratch::{Layout, Piece, Scratch, total};
-use super::{Cpu, weight_parts};
+use super::simd::{Isa, run};
+use crate::dtype::DType;
 use crate::error::ComputeError;
+use crate::host::Pixels;
 use crate::ops::{LinearDesc, LinearWork, RowSumsDesc};
 
-/// Pixels in one product, as whole rows: fixed by the frame's size, so that `m` never depends on the cut.
-const BLOCK_PIXELS: usize = 128;
+/// Input channels multiplied at a time: a chunk of a panel is 16 KiB of bf16 or 32 KiB of f32.
+const CHUNK: usize = 256;
 
+/// Bytes of pixels a thread holds: the larger part of a second-level cache of 2 MiB.
+const HELD: usize = 1280 << 10;
+
+/// Most pixels of a block: whole register blocks of every instruction set. Tiles are so fast that reading a
+/// weight is worth more of them.
+const ROWS: usize = 96;
+const TILE_ROWS: usize = 192;
+
+/// Output channels whose sums wait together: a few whole lines of the output. If the pixels of a block do not
+/// fit, they are read once per group, so that groups get larger.
+const GROUP: usize = 128;
+const LARGE_GROUP: usize = 1024;
+
+/// Pixels of two tiles, and the bytes of a pixel in a tile.
+const PAIR: usize = 2 * amx::ROWS;
+const LINE: usize = 2 * amx::STEP;
+
+/// Sizes of the blocks and scratch of one layer.
 pub(super) struct LinearPlan {
+    packing: Packing,
+    pixels: usize,
+    /// Pixels of a block, whole register blocks.
+    rows: usize,
+    /// Input channels held at a time, whole chunks.
+    section: usize,
+    /// Values of a held pixel. In f32 an odd number of cache lines, so that no two pixels share all their sets.
+    pixel: usize,
+    /// Panels whose sums wait together, and the values between two pixels of them.
+    group: usize,
+    sums_step: usize,
     private: Layout,
-    block_rows: usize,
-    input: Piece<f32>,
-    output: Piece<f32>,
-    row: Piece<f32>,
+    /// f32 or bf16, as the kernel wants it.
+    held: Piece<u32>,
+    /// One chunk of a 16-bit panel, widened.
+    wide: Piece<f32>,
+    sums: Piece<f32>,
 }
 
 impl LinearPlan {
-    pub(super) fn new(work: &LinearWork) -> Self {
-        let block_rows = (BLOCK_PIXELS / work.w.max(1)).clamp(1, work.h.max(1));
+    pub(super) fn new(work: &LinearWork, path: CpuPath) -> Self {
+        let packing = Packing::linear(work.cin, work.cout, work.dtype, path);
+        let tiles = packing.variant == Variant::Amx;
+        let (most, block, bytes) = if tiles { (TILE_ROWS, PAIR, 2) } else { (ROWS, path.isa.rows(), 4) };
+        let pixels = work.t * work.rows.len() * work.w;
+        let rows = pixels.div_ceil(pixels.div_ceil(most).max(1)).next_multiple_of(block).max(block);
+        let sections = (work.cin * most * bytes).div_ceil(HELD).max(1);
+        let section = work.cin.div_ceil(sections).next_multiple_of(CHUNK).max(CHUNK);
+        let pixel = section.min(work.cin);
+        let pixel = if tiles { pixel.next_multiple_of(amx::STEP) } else { (pixel.div_ceil(16) | 1) * 16 };
+        let group = if section < work.cin { LARGE_GROUP } else { GROUP } / packing.panel;
+        let group = group.min(packing.panels).max(1);
+        let sums_step = group * packing.panel + 16;
+        let widened = packing.variant != Variant::Amx && packing.stored_as != DType::F32;
         let mut private = Layout::default();
         LinearPlan {
-            input: private.take(block_rows * work.w * work.cin),
-            output: private.take(block_rows * work.w * work.cout),
-            row: private.take(work.w * work.cout),
+            held: private.take(rows * pixel * bytes / 4),
+            wide: private.take(if widened { CHUNK.min(work.cin) * packing.panel } else { 0 }),
+            sums: private.take(rows * sums_step),
+            packing,
+            pixels,
+            rows,
+            section,
+            pixel,
+            group,
+            sums_step,
             private,
-            block_rows,
         }
     }
 
@@ -39,40 +103,33 @@ impl LinearPlan {
 impl Cpu {
     pub(super) fn linear_now(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
         const OP: &str = "linear";
-        let plan = LinearPlan::new(work);
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, self.pool.threads())?;
-        let (matrix, bias) = weight_parts(&self.host, d.weight)?;
-        let input = self.host.pixels(OP, "input", &d.input)?;
-        let output = self.host.pixels(OP, "output", &d.output)?;
-        let (first, last) = (work.rows.start / plan.block_rows, work.rows.end.div_ceil(plan.block_rows));
-        let blocks = last - first;
-        self.pool.run(work.t * blocks, |thread, item| {
-            let (t, top) = (item / blocks, (first + item % blocks) * plan.block_rows);
-            let rows = top.max(work.rows.start)..(top + plan.block_rows).min(work.rows.end);
-            // SAFETY: pieces of this thread; output rows of this item's own; operands are not written.
-            unsafe {
-                let from = scratch.private(thread, plan.input);
-                let sums = scratch.private(thread, plan.output);
-                for (r, line) in from.chunks_exact_mut(work.w * work.cin).enumerate() {
-                    if input.has_row(top + r) { input.load(t, top + r, line) } else { line.fill(0.0) }
-                }
-                let dims = [plan.block_rows * work.w, work.cout, work.cin];
-                let matrix = Matrix::rows(matrix, work.cout);
-                matmul(dims, sums, work.cout, false, Matrix::rows(from, work.cin), matrix);
-                for y in rows {
-                    let row = scratch.private(thread, plan.row);
-                    let sums = &sums[(y - top) * row.len()..(y - top + 1) * row.len()];
-                    if d.accumulate {
-                        output.load(t, y, row)
-                    } else {
-                        row.fill(0.0)
-                    }
-                    for (pixel, sums) in row.chunks_exact_mut(work.cout).zip(sums.chunks_exact(work.cout)) {
-                        pixel.iter_mut().zip(sums).zip(bias).for_each(|((r, s), b)| *r += s + b);
-                    }
-                    output.store(t, y, row);
-                }
-            }
+        let plan = LinearPlan::new(work, self.path);
+        let threads = self.pool.threads();
+        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, threads)?;
+        let weight = Packed::of(&self.host, OP, d.weight, self.path)?;
+        let input = Flat::new(self.host.pixels(OP, "input", &d.input)?, work.cin);
+        let output = Flat::new(self.host.pixels(OP, "output", &d.output)?, work.cout);
+        let blocks = plan.pixels.div_ceil(plan.rows);
+        let groups = plan.packing.panels.div_ceil(plan.group);
+        // Few blocks are cut across as well, so that all threads have work to the end.
+        let shares = (4 * threads).div_ceil(blocks.max(1)).clamp(1, groups.max(1));
+        let share = groups.div_ceil(shares) * plan.group;
+        self.pool.run(blocks * shares, |thread, item| {
+            let first = item / shares * plan.rows;
+            let panels = item % shares * share..((item % shares + 1) * share).min(plan.packing.panels);
+            let job = Job {
+                isa: self.path.isa,
+                plan: &plan,
+                weight: &weight,
+                input: &input,
+                output: &output,
+                accumulate: d.accumulate,
+                scratch: &scratch,
+                thread,
+                pixels: first..(first + plan.rows).min(plan.pixels),
+                tiles: (plan.packing.variant == Variant::Amx).then(amx::Tiles::new),
+            };
+            job.run(panels, &|| self.pool.cancel().is_cancelled());
         });
         drop(scratch);
         match &d.sums {
@@ -82,6 +139,268 @@ impl Cpu {
                 groups: s.groups,
                 output: s.output.clone(),
             }),
+        }
+    }
+}
+
+/// The pixels of a view, numbered through all its frames: those of one frame follow each other in memory.
+struct Flat {
+    pixels: Pixels,
+    channels: usize,
+    per_frame: usize,
+}
+
+impl Flat {
+    fn new(pixels: Pixels, channels: usize) -> Self {
+        Flat { per_frame: pixels.rows * pixels.row / channels.max(1), pixels, channels }
+    }
+
+    /// Runs of pixels of one frame: the address of the first, and which of the asked-for ones they are.
+    fn runs(&self, wanted: Range<usize>) -> impl Iterator<Item = (*mut u8, Range<usize>)> {
+        let mut next = wanted.start;
+        std::iter::from_fn(move || {
+            (next < wanted.end).then(|| {
+                let (frame, skip) = (next / self.per_frame, next % self.per_frame);
+                let n = (self.per_frame - skip).min(wanted.end - next);
+                let start = self.pixels.row_ptr(frame, self.pixels.first_row);
+                let run = next - wanted.start..next - wanted.start + n;
+                next += n;
+                (start.wrapping_add(skip * self.channels * self.pixels.dtype.bytes()), run)
+            })
+        })
+    }
+}
+
+/// One item: a block of pixels on one thread.
+struct Job<'a> {
+    isa: Isa,
+    plan: &'a LinearPlan,
+    weight: &'a Packed<'a>,
+    input: &'a Flat,
+    output: &'a Flat,
+    accumulate: bool,
+    scratch: &'a Scratch,
+    thread: usize,
+    pixels: Range<usize>,
+    tiles: Option<amx::Tiles>,
+}
+
+impl Job<'_> {
+    fn run(&self, panels: Range<usize>, cancelled: &dyn Fn() -> bool) {
+        let LinearPlan { section, group, packing, .. } = *self.plan;
+        if packing.cin == 0 {
+            // SAFETY: a piece of this thread.
+            unsafe { self.scratch.private(self.thread, self.plan.sums) }.fill(0.0);
+        }
+        for first in panels.clone().step_by(group) {
+            let group = first..(first + group).min(panels.end);
+            for start in (0..packing.cin).step_by(section) {
+                if cancelled() {
+                    return;
+                }
+                let channels = start..(start + section).min(packing.cin);
+                // A block that fits whole stays.
+                if section < packing.cin || first == panels.start {
+                    match packing.variant {
+                        Variant::Amx => self.hold_tiles(channels.clone()),
+                        _ => self.hold(channels.clone()),
+                    }
+                }
+                for panel in group.clone() {
+                    let place = (panel - group.start) * packing.panel;
+                    match &self.tiles {
+                        Some(tiles) => self.multiply_tiles(tiles, panel, channels.clone(), place),
+                        None => self.multiply(panel, channels.clone(), place),
+                    }
+                }
+            }
+            self.finish(group);
+        }
+    }
+
+    /// Copies some channels of the block's pixels, widened.
+    fn hold(&self, channels: Range<usize>) {
+        // SAFETY: a piece of this thread.
+        let held = unsafe { self.scratch.private(self.thread, self.plan.held) };
+        let stored = self.input.pixels.dtype;
+        for (from, run_of) in self.input.runs(self.pixels.clone()) {
+            for (i, row) in run_of.enumerate() {
+                let normalize = Normalize {
+                    from: from.wrapping_add((i * self.input.channels + channels.start) * stored.bytes()),
+                    from_dtype: stored,
+                    to: held.as_mut_ptr().wrapping_add(row * self.plan.pixel).cast(),
+                    to_dtype: DType::F32,
+                    to_step: self.plan.pixel,
+                    pixels: 1,
+                    channels: channels.len(),
+                    affine: None,
+                };
+                run(self.isa, normalize);
+            }
+        }
+    }
+
+    /// Copies some channels of the block's pixels as tiles: chunk by chunk, in it two tiles of pixels at a time,
+    /// in these step by step. That is the order in which they are used, so that one is asked for while another
+    /// is multiplied.
+    fn hold_tiles(&self, channels: Range<usize>) {
+        // SAFETY: a piece of this thread.
+        let held = unsafe { self.scratch.private(self.thread, self.plan.held) };
+        let base = held.as_mut_ptr().cast::<u8>();
+        let stored = self.input.pixels.dtype;
+        for (from, run_of) in self.input.runs(self.pixels.clone()) {
+            for (i, row) in run_of.enumerate() {
+                let from = from.wrapping_add(i * self.input.channels * stored.bytes());
+                for start in channels.clone().step_by(CHUNK) {
+                    let n = CHUNK.min(channels.end - start);
+                    let to = base.wrapping_add(self.tile(start - channels.start, n, row) + row % PAIR * LINE);
+                    // A step is like a pixel of its own: 32 channels, then the next tiles.
+                    let (steps, rest) = (n / amx::STEP, n % amx::STEP);
+                    let step = |first: usize, pixels, n| Normalize {
+                        from: from.wrapping_add((start + first * amx::STEP) * stored.bytes()),
+                        from_dtype: stored,
+                        to: to.wrapping_add(first * PAIR * LINE),
+                        to_dtype: DType::Bf16,
+                        to_step: PAIR * amx::STEP,
+                        pixels,
+                        channels: n,
+                        affine: None,
+                    };
+                    run(self.isa, step(0, steps, amx::STEP));
+                    if rest > 0 {
+                        // SAFETY: one line of the last step's tiles. Zeros stay behind the last channel.
+                        unsafe { std::ptr::write_bytes(to.add(steps * PAIR * LINE), 0, LINE) };
+                        run(self.isa, step(steps, 1, rest));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where in a block's held pixels the tiles with this pixel start, for the chunk of `n` channels from `start`
+    /// on.
+    fn tile(&self, start: usize, n: usize, row: usize) -> usize {
+        let rows = self.plan.rows;
+        start * rows * 2 + row / PAIR * n.div_ceil(amx::STEP) * PAIR * LINE
+    }
+
+    /// Adds the products of some channels to the sums of one panel, or sets them if they are the first.
+    fn multiply(&self, panel: usize, channels: Range<usize>, place: usize) {
+        let LinearPlan { packing, pixel, sums_step, .. } = *self.plan;
+        // SAFETY: pieces of this thread.
+        let (held, wide, sums) = unsafe {
+            (
+                self.scratch.private(self.thread, self.plan.held),
+                self.scratch.private(self.thread, self.plan.wide),
+                self.scratch.private(self.thread, self.plan.sums),
+            )
+        };
+        let weights = self.weight.main.wrapping_add(panel * packing.panel_bytes());
+        for start in channels.clone().step_by(CHUNK) {
+            let k = CHUNK.min(channels.end - start);
+            let from = weights.wrapping_add(start * packing.panel * packing.stored_as.bytes());
+            let b = match packing.stored_as {
+                DType::F32 => from.cast(),
+                stored => {
+                    let widen = Normalize {
+                        from,
+                        from_dtype: stored,
+                        to: wide.as_mut_ptr().cast(),
+                        to_dtype: DType::F32,
+                        to_step: packing.panel,
+                        pixels: k,
+                        channels: packing.panel,
+                        affine: None,
+                    };
+                    run(self.isa, widen);
+                    wide.as_ptr()
+                }
+            };
+            let product = Product {
+                a: held.as_ptr().cast::<f32>().wrapping_add(start - channels.start),
+                a_step: pixel,
+                a_channel: 1,
+                rows: self.pixels.len().next_multiple_of(self.isa.rows()),
+                taps: &[Tap { a: 0, b: 0 }],
+                k,
+                b,
+                b_step: packing.panel,
+                vectors: packing.panel / self.isa.lanes(),
+                out: sums.as_mut_ptr().wrapping_add(place),
+                out_step: sums_step,
+                keep: start > 0,
+            };
+            run(self.isa, product);
+        }
+    }
+
+    /// The same with tiles.
+    fn multiply_tiles(&self, tiles: &amx::Tiles, panel: usize, channels: Range<usize>, place: usize) {
+        let LinearPlan { packing, sums_step, .. } = *self.plan;
+        // SAFETY: pieces of this thread.
+        let (held, sums) = unsafe {
+            (
+                self.scratch.private(self.thread, self.plan.held),
+                self.scratch.private(self.thread, self.plan.sums),
+            )
+        };
+        let weights = |panel: usize, channel: usize| {
+            let start = panel * packing.panel_bytes() + channel / amx::STEP * amx::STEP_BYTES;
+            self.weight.main.wrapping_add(start)
+        };
+        for start in channels.clone().step_by(CHUNK) {
+            let n = CHUNK.min(channels.end - start);
+            let steps = n.div_ceil(amx::STEP);
+            // The next chunk, or the first one of the next panel.
+            let next = if start + n < channels.end {
+                weights(panel, start + n)
+            } else {
+                weights(panel + 1, channels.start)
+            };
+            for row in (0..self.pixels.len()).step_by(PAIR) {
+                let out = sums.as_mut_ptr().wrapping_add(row * sums_step + place);
+                let tile = self.tile(start - channels.start, n, row);
+                let block = amx::Streamed {
+                    a: held.as_ptr().cast::<u8>().wrapping_add(tile),
+                    steps,
+                    b: weights(panel, start),
+                    ahead: next.wrapping_add(row / PAIR * steps * amx::AHEAD_BYTES),
+                    out: [out, out.wrapping_add(amx::ROWS * sums_step)],
+                    out_step: sums_step * 4,
+                    keep: start > 0,
+                };
+                // SAFETY: the variant is only chosen where the unit is available; pixels, panels and sums were
+                // laid out for these numbers.
+                unsafe { tiles.run_streamed(&block) };
+            }
+        }
+    }
+
+    /// Bias, residual and rounding of a group of panels.
+    fn finish(&self, panels: Range<usize>) {
+        let LinearPlan { packing, sums_step, .. } = *self.plan;
+        // SAFETY: a piece of this thread.
+        let sums = unsafe { self.scratch.private(self.thread, self.plan.sums) };
+        let dtype = self.output.pixels.dtype;
+        let first = panels.start * packing.panel;
+        let channels = (panels.len() * packing.panel).min(packing.cout - first);
+        for (out, run_of) in self.output.runs(self.pixels.clone()) {
+            let finish = Finish {
+                sums: sums.as_ptr().wrapping_add(run_of.start * sums_step),
+                sums_step,
+                pixels: run_of.len(),
+                channels,
+                bias: &self.weight.bias(0)[first..first + channels],
+                point: None,
+                edge: None,
+                accumulate: self.accumulate,
+                out: out.wrapping_add(first * dtype.bytes()),
+                out_step: packing.cout,
+                dtype,
+                totals: &mut [],
+                squares: &mut [],
+            };
+            run(self.isa, finish);
         }
     }
 }

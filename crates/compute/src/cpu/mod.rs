@@ -87,7 +87,7 @@ impl Sizing for CpuSizing {
                 let sums =
                     norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
                 let sums = if work.sums { threads * sums.private.bytes() } else { 0 };
-                linear::LinearPlan::new(work).bytes(threads).max(sums as u64)
+                linear::LinearPlan::new(work, self.path).bytes(threads).max(sums as u64)
             }
             Work::Attention(work) => attention::AttentionPlan::new(work).bytes(threads),
             Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,

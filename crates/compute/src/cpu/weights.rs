@@ -1,12 +1,10 @@
-//! Weights in the layout of the kernels. Convolutions: see `conv::pack`. Linear layers: f32, rounded to
-//! the weight's precision, input channels down and output channels across, then the bias. Norms: f32.
+//! Weights in the layout of the kernels. Norms are f32, scale and then shift; for the others see `conv::pack`.
 #![expect(unsafe_code, reason = "prepared weights live in the arena and are read in place")]
 
 use super::conv::pack::{self, Packing};
 use super::path::CpuPath;
 use super::pool::Pool;
 use crate::arena::Buffer;
-use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::host::{HostMemory, Pinned};
 use crate::weight::{Part, Weight, WeightSpec};
@@ -23,7 +21,7 @@ pub(super) fn load_scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
     pack::scratch_bytes(spec, threads)
 }
 
-/// Main part and bias of a loaded weight.
+/// Scale and shift of a loaded norm.
 pub(super) fn weight_parts<'a>(
     host: &HostMemory,
     weight: &'a Weight,
@@ -89,28 +87,7 @@ impl Room {
         // SAFETY: a piece of exactly this many values that nobody else knows.
         let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
         let (main, bias) = all.split_at_mut(spec.main_len());
-        match spec {
-            WeightSpec::Linear { cin, cout, dtype } => transpose(weight, dtype, cout, cin, main)?,
-            _ => weight.read(Part::Main, 0, main)?,
-        }
+        weight.read(Part::Main, 0, main)?;
         weight.read(Part::Bias, 0, bias)
     }
-}
-
-/// `[cout, cin]` to `[cin, cout]`.
-fn transpose(
-    weight: &Weight,
-    dtype: DType,
-    cout: usize,
-    cin: usize,
-    out: &mut [f32],
-) -> Result<(), ComputeError> {
-    let mut row = vec![0.0; cin];
-    for o in 0..cout {
-        weight.read(Part::Main, o * cin, &mut row)?;
-        for (i, value) in row.iter().enumerate() {
-            out[i * cout + o] = dtype.round(*value);
-        }
-    }
-    Ok(())
 }

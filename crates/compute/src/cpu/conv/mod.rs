@@ -244,12 +244,12 @@ impl Cpu {
             shortcut: match &d.shortcut {
                 Some(s) => {
                     let input = self.host.pixels(OP, "shortcut", &s.input)?;
-                    Some((input, Packed::of(&self.host, s.weight, self.path)?))
+                    Some((input, Packed::of(&self.host, OP, s.weight, self.path)?))
                 }
                 None => None,
             },
             pairs: pixels("row sums", &d.sums.as_ref().map(|s: &RowSums<'_>| s.output.clone()))?,
-            weight: Packed::of(&self.host, d.weight, self.path)?,
+            weight: Packed::of(&self.host, OP, d.weight, self.path)?,
             affine: d.prologue.as_ref().map(|p| Affine { scale, shift, silu: p.silu }),
         };
         let carry = pixels("new tail", &d.carry)?;
@@ -270,7 +270,7 @@ impl Cpu {
             accumulate: false,
             shortcut: None,
             pairs: pixels("row sums", &d.sums.as_ref().map(|s: &RowSums<'_>| s.output.clone()))?,
-            weight: Packed::of(&self.host, d.weight, self.path)?,
+            weight: Packed::of(&self.host, OP, d.weight, self.path)?,
             affine: None,
         };
         let carry = pixels("new tail", &d.carry)?;

@@ -1,5 +1,7 @@
-//! Weights of convolutions in the layout of their kernels.
+//! Weights of convolutions and linear layers in the layout of their kernels.
 #![expect(unsafe_code, reason = "prepared weights live in the arena and are read in place")]
+
+use half::f16;
 
 pub(crate) use super::super::kernels::winograd::transform_kernel;
 use super::super::kernels::{amx, winograd};
@@ -13,7 +15,7 @@ use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::weight::{Part, Weight, WeightSpec};
 
-/// Which kernel does a convolution. Depends on the layer, its precision and the machine: nothing else.
+/// Which kernel does a layer. Depends on the layer, its precision and the machine: nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// Products of f32 vectors, tap by tap.
@@ -35,6 +37,8 @@ pub(crate) struct Packing {
     /// Output channels of a panel.
     pub(crate) panel: usize,
     pub(crate) panels: usize,
+    /// Format of the stored values.
+    pub(crate) stored_as: DType,
     /// Bytes of one matrix of a panel.
     pub(crate) matrix_bytes: usize,
     /// Rows of the bias table.
@@ -42,7 +46,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Of a convolution or an upsampler; other weights have no packing.
+    /// Norms have no packing.
     pub(crate) fn new(spec: &WeightSpec, path: CpuPath) -> Option<Self> {
         match *spec {
             WeightSpec::Conv { cin, cout, kernel, stride, dtype } => {
@@ -51,7 +55,8 @@ impl Packing {
             WeightSpec::Upsample { cin, cout, time, dtype } => {
                 Some(Self::upsample(cin, cout, time, dtype, path))
             }
-            WeightSpec::Linear { .. } | WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
+            WeightSpec::Linear { cin, cout, dtype } => Some(Self::linear(cin, cout, dtype, path)),
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
         }
     }
 
@@ -81,6 +86,17 @@ impl Packing {
         Self::with(variant, cin, cout, matrices, kinds * 16, path)
     }
 
+    /// Values keep their 16 bits: the weights of a transformer are gigabytes, and a panel is widened for
+    /// many pixels at a time.
+    pub(crate) fn linear(cin: usize, cout: usize, dtype: DType, path: CpuPath) -> Self {
+        let variant = if dtype == DType::Bf16 && path.amx { Variant::Amx } else { Variant::Direct };
+        let wide = Self::with(variant, cin, cout, 1, 1, path);
+        match variant {
+            Variant::Amx => wide,
+            _ => Packing { stored_as: dtype, matrix_bytes: cin * wide.panel * dtype.bytes(), ..wide },
+        }
+    }
+
     fn with(
         variant: Variant,
         cin: usize,
@@ -95,7 +111,9 @@ impl Packing {
             _ if cout > lanes => (path.isa.panel(), cin * path.isa.panel() * 4),
             _ => (lanes, cin * lanes * 4),
         };
-        Packing { variant, cin, cout, matrices, panel, panels: cout.div_ceil(panel), matrix_bytes, biases }
+        let stored_as = if variant == Variant::Amx { DType::Bf16 } else { DType::F32 };
+        let panels = cout.div_ceil(panel);
+        Packing { variant, cin, cout, matrices, panel, panels, stored_as, matrix_bytes, biases }
     }
 
     /// Matrices of a panel as stored: time taps only once transformed.
@@ -132,7 +150,8 @@ pub(crate) fn scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
             let phases = if time { 8 } else { 4 };
             4 * (27 * cout * cout + phases * cout * (cin + 1) + threads.max(1) * cin * cout) as u64
         }
-        _ => 0,
+        WeightSpec::Linear { cin, .. } => 4 * (CHUNK * cin) as u64,
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => 0,
     }
 }
 
@@ -151,11 +170,16 @@ pub(crate) struct Packed<'a> {
 unsafe impl Sync for Packed<'_> {}
 
 impl<'a> Packed<'a> {
-    pub(crate) fn of(host: &HostMemory, weight: &'a Weight, path: CpuPath) -> Result<Self, ComputeError> {
+    pub(crate) fn of(
+        host: &HostMemory,
+        op: &'static str,
+        weight: &'a Weight,
+        path: CpuPath,
+    ) -> Result<Self, ComputeError> {
         let buffer = weight.buffer(host.arena())?;
-        let main = host.address("conv", "weight", &buffer)?;
+        let main = host.address(op, "weight", &buffer)?;
         let Some(packing) = Packing::new(&weight.spec(), path) else {
-            return Err(crate::error::mismatch("conv", "weight", format!("{weight:?}"), "a convolution's"));
+            return Err(crate::error::mismatch(op, "weight", format!("{weight:?}"), "a packed one"));
         };
         // SAFETY: `load` made the buffer for this spec and filled it; it is not written again while it is
         // loaded, and eviction needs the backend that an op borrows.
@@ -201,9 +225,40 @@ impl Writer {
             }
         }
     }
+
+    /// Sets the weights of output `o` of a linear layer. A row at a time: `put` looks for the place of every
+    /// value anew, and a transformer has billions of them.
+    fn put_row(&self, o: usize, values: &[f32]) {
+        let p = &self.packing;
+        assert!(o < p.cout && values.len() == p.cin);
+        let (panel, o) = (self.main.wrapping_add(o / p.panel * p.panel_bytes()), o % p.panel);
+        // SAFETY: `i` is below `cin` and `o` inside the panel, which the buffer was made for; one thread.
+        unsafe {
+            match (p.variant, p.stored_as) {
+                (Variant::Amx, _) => {
+                    let start = panel.cast::<u16>().add(o / 16 * 512 + o % 16 * 2);
+                    for (i, value) in values.iter().enumerate() {
+                        start.add(i / 32 * 1024 + i % 32 / 2 * 32 + i % 2).write(f32_to_bf16(*value));
+                    }
+                }
+                (_, DType::F32) => {
+                    for (i, value) in values.iter().enumerate() {
+                        panel.cast::<f32>().add(i * p.panel + o).write(*value);
+                    }
+                }
+                (_, dtype) => {
+                    let bf16 = dtype == DType::Bf16;
+                    for (i, value) in values.iter().enumerate() {
+                        let bits = if bf16 { f32_to_bf16(*value) } else { f16::from_f32(*value).to_bits() };
+                        panel.cast::<u16>().add(i * p.panel + o).write(bits);
+                    }
+                }
+            }
+        }
+    }
 }
 
-/// Reads, transforms and lays out the weight of a convolution or an upsampler. `main` has room for all of it, and
+/// Reads, transforms and lays out a weight. `main` has room for all of it, and
 /// `room` is its scratch.
 pub(in crate::cpu) fn fill(
     main: *mut u8,
@@ -224,10 +279,13 @@ pub(in crate::cpu) fn fill(
     match weight.spec() {
         WeightSpec::Conv { dtype, kernel, .. } => conv(weight, dtype, kernel[0], &writer, room)?,
         WeightSpec::Upsample { dtype, time, .. } => upsample(pool, weight, dtype, time, &writer, bias, room)?,
-        _ => {}
+        WeightSpec::Linear { dtype, .. } => linear(weight, dtype, &writer, room)?,
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {}
     }
-    if packing.biases == 1 {
-        weight.read(Part::Bias, 0, bias)?;
+    match (packing.biases, weight.spec().bias_len()) {
+        (1, 0) => bias.fill(0.0),
+        (1, _) => weight.read(Part::Bias, 0, bias)?,
+        _ => {}
     }
     Ok(())
 }
@@ -262,6 +320,19 @@ fn conv(
                     }
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+fn linear(weight: &Weight, dtype: DType, writer: &Writer, room: &mut [f32]) -> Result<(), ComputeError> {
+    let Packing { cin, cout, .. } = writer.packing;
+    for first in (0..cout).step_by(CHUNK) {
+        let chunk = &mut room[..CHUNK.min(cout - first) * cin];
+        weight.read(Part::Main, first * cin, chunk)?;
+        dtype.round_all(chunk);
+        for (o, values) in chunk.chunks_exact(cin.max(1)).enumerate() {
+            writer.put_row(first + o, values);
         }
     }
     Ok(())
