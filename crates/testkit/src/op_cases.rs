@@ -776,13 +776,18 @@ pub fn wide() -> Vec<Case> {
         upsample(128, true),
         Op::Norm { shape: Shape::new(2, 4, 5, 512), groups: 32, silu: true },
         Op::Linear { shape: Shape::new(1, 5, 7, 512), cout: 512, accumulate: true, groups: 32 },
+        // More channels than are held at a time, and blocks of pixels that end in the midst of a frame.
+        Op::Linear { shape: Shape::new(2, 3, 37, 3500), cout: 45, accumulate: true, groups: 5 },
+        // Tokens in one row, several groups of output channels.
+        Op::Linear { shape: Shape::new(1, 1, 210, 520), cout: 1100, accumulate: false, groups: 0 },
         Op::Attention { shape: Shape::new(1, 16, 17, 512), heads: 1 },
         Op::Attention { shape: Shape::new(1, 9, 15, 256), heads: 2 },
     ];
     let dtypes = [DType::F32, DType::Bf16, DType::F16];
     let cases = ops.into_iter().enumerate().flat_map(|(i, op)| {
-        // f32 always, the other two in turn.
-        [dtypes[0], dtypes[1 + i % 2]].map(|dtype| (dtype, op.clone()))
+        // f32 always, the other two in turn; linear layers keep their weights in each.
+        let skipped = if let Op::Linear { .. } = op { None } else { Some(dtypes[2 - i % 2]) };
+        dtypes.into_iter().filter(move |d| Some(*d) != skipped).map(move |dtype| (dtype, op.clone()))
     });
     let seeds = 70_000..;
     cases.zip(seeds).map(|((dtype, op), seed)| Case { seed, dtype, op, poison: None }).collect()

@@ -5,7 +5,7 @@
 //! channels at a time that stays in the first-level cache while all pixels of the block use it.
 //!
 //! Pixels know nothing of rows and frames: a value is the sum over chunks in order, each chunk summed
-//! channel by channel, so no cut changes a bit. Chunks start at multiples of `CHUNK`, whatever the layer.
+//! channel by channel, so no cut changes a bit. Chunks follow from the kernel alone.
 #![expect(unsafe_code, reason = "threads write disjoint pixels of one tensor")]
 
 use std::ops::Range;
@@ -17,14 +17,16 @@ use super::kernels::product::{Product, Tap};
 use super::kernels::rows::{Finish, Normalize};
 use super::path::CpuPath;
 use super::scratch::{Layout, Piece, Scratch, total};
-use super::simd::{Isa, run};
+use super::simd::{Isa, prefetch, run};
 use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::host::Pixels;
 use crate::ops::{LinearDesc, LinearWork, RowSumsDesc};
 
-/// Input channels multiplied at a time: a chunk of a panel is 16 KiB of bf16 or 32 KiB of f32.
-const CHUNK: usize = 256;
+/// Input channels multiplied at a time. In a first-level cache of 48 KiB a chunk of a panel then leaves room for
+/// the pixels that are multiplied and the next ones: it takes 24 KiB of f32, 16 KiB of bf16.
+const CHUNK: usize = 192;
+const TILE_CHUNK: usize = 256;
 
 /// Bytes of pixels a thread holds: the larger part of a second-level cache of 2 MiB.
 const HELD: usize = 1280 << 10;
@@ -49,16 +51,21 @@ pub(super) struct LinearPlan {
     pixels: usize,
     /// Pixels of a block, whole register blocks.
     rows: usize,
+    /// Pixels of a register block.
+    block: usize,
+    /// Input channels multiplied at a time.
+    chunk: usize,
     /// Input channels held at a time, whole chunks.
     section: usize,
-    /// Values of a held pixel. In f32 an odd number of cache lines, so that no two pixels share all their sets.
-    pixel: usize,
     /// Panels whose sums wait together, and the values between two pixels of them.
     group: usize,
     sums_step: usize,
     private: Layout,
-    /// f32 or bf16, as the kernel wants it.
+    /// f32 or bf16: chunk by chunk, in it register block by register block. That is the order in which they are
+    /// used, so that one stream is read and the next values are asked for in time.
     held: Piece<u32>,
+    /// One pixel on its way there.
+    line: Piece<f32>,
     /// One chunk of a 16-bit panel, widened.
     wide: Piece<f32>,
     sums: Piece<f32>,
@@ -68,27 +75,31 @@ impl LinearPlan {
     pub(super) fn new(work: &LinearWork, path: CpuPath) -> Self {
         let packing = Packing::linear(work.cin, work.cout, work.dtype, path);
         let tiles = packing.variant == Variant::Amx;
-        let (most, block, bytes) = if tiles { (TILE_ROWS, PAIR, 2) } else { (ROWS, path.isa.rows(), 4) };
+        let (most, block, chunk, bytes) = match packing.variant {
+            Variant::Amx => (TILE_ROWS, PAIR, TILE_CHUNK, 2),
+            _ => (ROWS, path.isa.rows(), CHUNK, 4),
+        };
         let pixels = work.t * work.rows.len() * work.w;
         let rows = pixels.div_ceil(pixels.div_ceil(most).max(1)).next_multiple_of(block).max(block);
         let sections = (work.cin * most * bytes).div_ceil(HELD).max(1);
-        let section = work.cin.div_ceil(sections).next_multiple_of(CHUNK).max(CHUNK);
-        let pixel = section.min(work.cin);
-        let pixel = if tiles { pixel.next_multiple_of(amx::STEP) } else { (pixel.div_ceil(16) | 1) * 16 };
+        let section = work.cin.div_ceil(sections).next_multiple_of(chunk).max(chunk);
+        let channels = packing.held(section.min(work.cin));
         let group = if section < work.cin { LARGE_GROUP } else { GROUP } / packing.panel;
         let group = group.min(packing.panels).max(1);
         let sums_step = group * packing.panel + 16;
-        let widened = packing.variant != Variant::Amx && packing.stored_as != DType::F32;
+        let widened = !tiles && packing.stored_as != DType::F32;
         let mut private = Layout::default();
         LinearPlan {
-            held: private.take(rows * pixel * bytes / 4),
-            wide: private.take(if widened { CHUNK.min(work.cin) * packing.panel } else { 0 }),
+            held: private.take(rows * channels * bytes / 4),
+            line: private.take(if tiles { 0 } else { channels }),
+            wide: private.take(if widened { chunk.min(work.cin) * packing.panel } else { 0 }),
             sums: private.take(rows * sums_step),
             packing,
             pixels,
             rows,
+            block,
+            chunk,
             section,
-            pixel,
             group,
             sums_step,
             private,
@@ -218,42 +229,53 @@ impl Job<'_> {
         }
     }
 
-    /// Copies some channels of the block's pixels, widened.
+    /// Copies some channels of the block's pixels, widened: a register block by channels.
     fn hold(&self, channels: Range<usize>) {
-        // SAFETY: a piece of this thread.
-        let held = unsafe { self.scratch.private(self.thread, self.plan.held) };
+        let LinearPlan { block, chunk, .. } = *self.plan;
+        // SAFETY: pieces of this thread.
+        let (held, line) = unsafe {
+            (
+                self.scratch.private(self.thread, self.plan.held),
+                self.scratch.private(self.thread, self.plan.line),
+            )
+        };
         let stored = self.input.pixels.dtype;
         for (from, run_of) in self.input.runs(self.pixels.clone()) {
             for (i, row) in run_of.enumerate() {
                 let normalize = Normalize {
                     from: from.wrapping_add((i * self.input.channels + channels.start) * stored.bytes()),
                     from_dtype: stored,
-                    to: held.as_mut_ptr().wrapping_add(row * self.plan.pixel).cast(),
+                    to: line.as_mut_ptr().cast(),
                     to_dtype: DType::F32,
-                    to_step: self.plan.pixel,
+                    to_step: channels.len(),
                     pixels: 1,
                     channels: channels.len(),
                     affine: None,
                 };
                 run(self.isa, normalize);
+                for (n, values) in line[..channels.len()].chunks(chunk).enumerate() {
+                    let start = self.held_at(n * chunk, values.len(), row) + row % block;
+                    let to = held[start..].iter_mut().step_by(block);
+                    to.zip(values).for_each(|(to, value)| *to = value.to_bits());
+                }
             }
         }
     }
 
-    /// Copies some channels of the block's pixels as tiles: chunk by chunk, in it two tiles of pixels at a time,
-    /// in these step by step. That is the order in which they are used, so that one is asked for while another
-    /// is multiplied.
+    /// The same as tiles: two of them, step by step.
     fn hold_tiles(&self, channels: Range<usize>) {
         // SAFETY: a piece of this thread.
         let held = unsafe { self.scratch.private(self.thread, self.plan.held) };
         let base = held.as_mut_ptr().cast::<u8>();
+        let packing = self.plan.packing;
         let stored = self.input.pixels.dtype;
         for (from, run_of) in self.input.runs(self.pixels.clone()) {
             for (i, row) in run_of.enumerate() {
                 let from = from.wrapping_add(i * self.input.channels * stored.bytes());
-                for start in channels.clone().step_by(CHUNK) {
-                    let n = CHUNK.min(channels.end - start);
-                    let to = base.wrapping_add(self.tile(start - channels.start, n, row) + row % PAIR * LINE);
+                for start in channels.clone().step_by(TILE_CHUNK) {
+                    let n = TILE_CHUNK.min(channels.end - start);
+                    let place = self.held_at(start - channels.start, packing.held(n), row);
+                    let to = base.wrapping_add(2 * place + row % PAIR * LINE);
                     // A step is like a pixel of its own: 32 channels, then the next tiles.
                     let (steps, rest) = (n / amx::STEP, n % amx::STEP);
                     let step = |first: usize, pixels, n| Normalize {
@@ -277,16 +299,15 @@ impl Job<'_> {
         }
     }
 
-    /// Where in a block's held pixels the tiles with this pixel start, for the chunk of `n` channels from `start`
-    /// on.
-    fn tile(&self, start: usize, n: usize, row: usize) -> usize {
-        let rows = self.plan.rows;
-        start * rows * 2 + row / PAIR * n.div_ceil(amx::STEP) * PAIR * LINE
+    /// Number of the first held value of the register block that holds pixel `row`, in the chunk of `n` channels
+    /// that starts at `start`.
+    fn held_at(&self, start: usize, n: usize, row: usize) -> usize {
+        start * self.plan.rows + row / self.plan.block * self.plan.block * n
     }
 
     /// Adds the products of some channels to the sums of one panel, or sets them if they are the first.
     fn multiply(&self, panel: usize, channels: Range<usize>, place: usize) {
-        let LinearPlan { packing, pixel, sums_step, .. } = *self.plan;
+        let LinearPlan { packing, block, chunk, sums_step, .. } = *self.plan;
         // SAFETY: pieces of this thread.
         let (held, wide, sums) = unsafe {
             (
@@ -295,10 +316,20 @@ impl Job<'_> {
                 self.scratch.private(self.thread, self.plan.sums),
             )
         };
-        let weights = self.weight.main.wrapping_add(panel * packing.panel_bytes());
-        for start in channels.clone().step_by(CHUNK) {
-            let k = CHUNK.min(channels.end - start);
-            let from = weights.wrapping_add(start * packing.panel * packing.stored_as.bytes());
+        let line = packing.panel * packing.stored_as.bytes();
+        let weights = |panel: usize, channel: usize| {
+            self.weight.main.wrapping_add(panel * packing.panel_bytes() + channel * line)
+        };
+        for start in channels.clone().step_by(chunk) {
+            let k = chunk.min(channels.end - start);
+            let from = weights(panel, start);
+            // Weights come from far away once per block of pixels: each register block asks for a part of those
+            // that follow.
+            let next = match start + k < channels.end {
+                true => weights(panel, start + k),
+                false => weights(panel + 1, channels.start),
+            };
+            let part = (k * line).div_ceil(self.pixels.len().div_ceil(block)).next_multiple_of(64);
             let b = match packing.stored_as {
                 DType::F32 => from.cast(),
                 stored => {
@@ -316,21 +347,25 @@ impl Job<'_> {
                     wide.as_ptr()
                 }
             };
-            let product = Product {
-                a: held.as_ptr().cast::<f32>().wrapping_add(start - channels.start),
-                a_step: pixel,
-                a_channel: 1,
-                rows: self.pixels.len().next_multiple_of(self.isa.rows()),
-                taps: &[Tap { a: 0, b: 0 }],
-                k,
-                b,
-                b_step: packing.panel,
-                vectors: packing.panel / self.isa.lanes(),
-                out: sums.as_mut_ptr().wrapping_add(place),
-                out_step: sums_step,
-                keep: start > 0,
-            };
-            run(self.isa, product);
+            for row in (0..self.pixels.len()).step_by(block) {
+                let held = held.as_ptr().wrapping_add(self.held_at(start - channels.start, k, row));
+                prefetch(next.wrapping_add(row / block * part), part);
+                let product = Product {
+                    a: held.cast(),
+                    a_step: 1,
+                    a_channel: block,
+                    rows: block,
+                    taps: &[Tap { a: 0, b: 0 }],
+                    k,
+                    b,
+                    b_step: packing.panel,
+                    vectors: packing.panel / self.isa.lanes(),
+                    out: sums.as_mut_ptr().wrapping_add(row * sums_step + place),
+                    out_step: sums_step,
+                    keep: start > 0,
+                };
+                run(self.isa, product);
+            }
         }
     }
 
@@ -348,18 +383,17 @@ impl Job<'_> {
             let start = panel * packing.panel_bytes() + channel / amx::STEP * amx::STEP_BYTES;
             self.weight.main.wrapping_add(start)
         };
-        for start in channels.clone().step_by(CHUNK) {
-            let n = CHUNK.min(channels.end - start);
+        for start in channels.clone().step_by(TILE_CHUNK) {
+            let n = TILE_CHUNK.min(channels.end - start);
             let steps = n.div_ceil(amx::STEP);
             // The next chunk, or the first one of the next panel.
-            let next = if start + n < channels.end {
-                weights(panel, start + n)
-            } else {
-                weights(panel + 1, channels.start)
+            let next = match start + n < channels.end {
+                true => weights(panel, start + n),
+                false => weights(panel + 1, channels.start),
             };
             for row in (0..self.pixels.len()).step_by(PAIR) {
                 let out = sums.as_mut_ptr().wrapping_add(row * sums_step + place);
-                let tile = self.tile(start - channels.start, n, row);
+                let tile = 2 * self.held_at(start - channels.start, packing.held(n), row);
                 let block = amx::Streamed {
                     a: held.as_ptr().cast::<u8>().wrapping_add(tile),
                     steps,

@@ -124,6 +124,14 @@ impl Packing {
         }
     }
 
+    /// Values of a pixel with this many channels as the kernel reads it: whole steps of the tile unit.
+    pub(crate) fn held(&self, channels: usize) -> usize {
+        match self.variant {
+            Variant::Amx => channels.next_multiple_of(amx::STEP),
+            _ => channels,
+        }
+    }
+
     pub(crate) fn panel_bytes(&self) -> usize {
         self.stored() * self.matrix_bytes
     }

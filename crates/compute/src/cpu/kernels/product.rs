@@ -47,29 +47,46 @@ impl Kernel for Product<'_> {
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`.
         unsafe {
-            match (S::ROWS, self.vectors) {
-                (12, 2) => self.blocks::<S, 12, 2>(),
-                (12, _) => self.blocks::<S, 12, 1>(),
-                (6, 2) => self.blocks::<S, 6, 2>(),
-                (6, _) => self.blocks::<S, 6, 1>(),
-                _ => self.blocks::<S, 4, 1>(),
+            match self.a_step {
+                1 => self.panels::<S, true>(),
+                _ => self.panels::<S, false>(),
             }
         }
     }
 }
 
 impl Product<'_> {
+    /// `CLOSE`: the pixels of a block lie side by side. One address then serves all of them; with one for each,
+    /// counting them up takes as many instructions as there are pixels.
+    ///
     /// # Safety
     /// As for `call`.
     #[inline(always)]
-    unsafe fn blocks<S: Simd, const M: usize, const N: usize>(&self) {
+    unsafe fn panels<S: Simd, const CLOSE: bool>(&self) {
+        // SAFETY: passed on.
+        unsafe {
+            match (S::ROWS, self.vectors) {
+                (12, 2) => self.blocks::<S, 12, 2, CLOSE>(),
+                (12, _) => self.blocks::<S, 12, 1, CLOSE>(),
+                (6, 2) => self.blocks::<S, 6, 2, CLOSE>(),
+                (6, _) => self.blocks::<S, 6, 1, CLOSE>(),
+                _ => self.blocks::<S, 4, 1, CLOSE>(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn blocks<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(&self) {
+        let a_step = if CLOSE { 1 } else { self.a_step };
         debug_assert!(self.rows.is_multiple_of(M));
         for row in (0..self.rows).step_by(M) {
             // SAFETY: the contract of `call`: every address lies inside the caller's buffers.
             unsafe {
                 let out = self.out.add(row * self.out_step);
                 let mut acc = [[S::splat(0.0); N]; M];
-                let first = self.a.add(row * self.a_step);
+                let first = self.a.add(row * a_step);
                 for tap in self.taps {
                     let a = first.offset(tap.a);
                     let mut b = self.b.add(tap.b);
@@ -79,7 +96,7 @@ impl Product<'_> {
                             weights[n] = S::load(b.add(n * S::LANES));
                         }
                         for m in 0..M {
-                            let value = S::splat(*a.add(m * self.a_step + k * self.a_channel));
+                            let value = S::splat(*a.add(m * a_step + k * self.a_channel));
                             for n in 0..N {
                                 acc[m][n] = S::fma(value, weights[n], acc[m][n]);
                             }

@@ -1,0 +1,118 @@
+#![expect(unsafe_code, reason = "kernels are called with vectors")]
+
+use super::*;
+
+struct Exp(Vec<f32>);
+
+impl Kernel for Exp {
+    type Output = Vec<f32>;
+    #[inline(always)]
+    unsafe fn call<S: Simd>(mut self) -> Vec<f32> {
+        for chunk in self.0.chunks_exact_mut(S::LANES) {
+            // SAFETY: full chunks.
+            unsafe { S::store(chunk.as_mut_ptr(), exp::<S>(S::load(chunk.as_ptr()))) };
+        }
+        self.0
+    }
+}
+
+struct Convert(DType, Vec<f32>);
+
+impl Kernel for Convert {
+    type Output = Vec<f32>;
+    #[inline(always)]
+    unsafe fn call<S: Simd>(mut self) -> Vec<f32> {
+        for chunk in self.1.chunks_mut(S::LANES) {
+            let mut bytes = [0u8; 64];
+            // SAFETY: the buffer holds 16 values of any format; lanes behind a short chunk are not read.
+            unsafe {
+                let v = load_as::<S>(DType::F32, chunk.as_ptr().cast(), chunk.len());
+                store_as::<S>(self.0, bytes.as_mut_ptr(), v, chunk.len());
+                let back = load_as::<S>(self.0, bytes.as_ptr(), chunk.len());
+                store_as::<S>(DType::F32, chunk.as_mut_ptr().cast(), back, chunk.len());
+            }
+        }
+        self.1
+    }
+}
+
+fn isas() -> Vec<Isa> {
+    let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+    let best = all.iter().position(|i| *i == Isa::detect()).unwrap();
+    all[..=best].to_vec()
+}
+
+#[test]
+fn exp_is_within_three_units_in_the_last_place_on_every_instruction_set() {
+    for isa in isas() {
+        let x: Vec<f32> = (0..174_000).map(|i| -86.9 + i as f32 * 1e-3).collect();
+        for (x, y) in x.clone().iter().zip(run(isa, Exp(x))) {
+            let exact = f64::from(*x).exp();
+            let error = (f64::from(y) - exact).abs() / exact;
+            assert!(error < 3.0 * f64::from(f32::EPSILON), "{isa:?}: exp({x}) is off by {error:e}");
+        }
+        assert_eq!(run(isa, Exp(vec![0.0; 16]))[0], 1.0);
+    }
+}
+
+struct Silu(Vec<f32>);
+
+impl Kernel for Silu {
+    type Output = Vec<f32>;
+    #[inline(always)]
+    unsafe fn call<S: Simd>(mut self) -> Vec<f32> {
+        for chunk in self.0.chunks_exact_mut(S::LANES) {
+            // SAFETY: full chunks.
+            unsafe { S::store(chunk.as_mut_ptr(), silu::<S>(S::load(chunk.as_ptr()))) };
+        }
+        self.0
+    }
+}
+
+#[test]
+fn silu_is_exact_to_a_few_units_and_flat_far_below_zero_on_every_instruction_set() {
+    let mut x: Vec<f32> = (0..40_000).map(|i| -20.0 + i as f32 * 1e-3).collect();
+    x.extend([
+        -1e30, -200.0, -90.0, -87.5, 90.0, 200.0, 1e30, 3e38, 0.0, -0.0, 1e-30, -1e-30, 87.0, -87.0, 88.0,
+        -88.0,
+    ]);
+    for isa in isas() {
+        for (x, y) in x.iter().zip(run(isa, Silu(x.clone()))) {
+            let exact = f64::from(*x) / (1.0 + (-f64::from(*x)).exp());
+            let error = (f64::from(y) - exact).abs();
+            // Without fused multiply-add the exponent of e^-x is rounded once more.
+            let allowed = 3e-7 * exact.abs() * (1.0 + f64::from(-*x).clamp(0.0, 20.0));
+            assert!(error <= allowed.max(1e-33), "{isa:?}: silu({x}) is {y:e}, off by {error:e}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_stays_so_in_exp_and_silu_on_every_instruction_set() {
+    for isa in isas() {
+        let mut x = vec![1.0f32; 32];
+        (x[3], x[17], x[20]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+        let bad = |values: &[f32]| -> Vec<usize> {
+            (0..values.len()).filter(|i| !values[*i].is_finite()).collect()
+        };
+        assert_eq!(bad(&run(isa, Silu(x.clone()))), [3, 17, 20], "{isa:?}");
+        assert!(run(isa, Exp(x))[3].is_nan(), "{isa:?}");
+        let zeros = run(isa, Silu(vec![-0.0; 16]));
+        assert!(zeros.iter().all(|z| z.to_bits() == (-0.0f32).to_bits()), "{isa:?}");
+    }
+}
+
+#[test]
+fn vectors_round_to_16_bits_like_single_values() {
+    let mut values: Vec<f32> = (0..70_000).map(|i| f32::from_bits(i * 61_283)).collect();
+    values.extend([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 65504.0, 65520.0, 1e-8]);
+    for isa in isas() {
+        for dtype in [DType::F32, DType::Bf16, DType::F16] {
+            for (v, got) in values.iter().zip(run(isa, Convert(dtype, values.clone()))) {
+                let expected = dtype.round(*v);
+                let same = got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan());
+                assert!(same, "{isa:?} {dtype}: {v:e} became {got:e}, expected {expected:e}");
+            }
+        }
+    }
+}
