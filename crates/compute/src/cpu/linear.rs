@@ -32,7 +32,8 @@ const TILE_CHUNK: usize = 256;
 const HELD: usize = 1280 << 10;
 
 /// Most pixels of a block: whole register blocks of every instruction set. Tiles are so fast that reading a
-/// weight is worth more of them.
+/// weight is worth more of them; with 256 instead of 192, pixels and sums crowd the second-level cache (0.42
+/// instead of 0.46 of the unit's rate at 2560 channels).
 const ROWS: usize = 96;
 const TILE_ROWS: usize = 192;
 
