@@ -216,10 +216,7 @@ impl Progress {
     /// What the engine says.
     pub(crate) fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::SliceStarted { network, .. } => {
-                self.enter(network);
-                self.working(network, 0, 1);
-            }
+            Event::SliceStarted { network, .. } => self.working(network, 0, 1),
             Event::Working { network, done, of } => self.working(network, *done, *of),
             Event::SliceDone { network, frames, busy, .. } => {
                 self.enter(network);

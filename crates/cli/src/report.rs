@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use remaster_media::Format;
-use remaster_model::vae::Direction;
 use remaster_pipeline::Geometry;
 use remaster_plan::{Plan, bytes};
 use serde::Serialize;
@@ -28,6 +27,8 @@ pub(crate) struct Source {
 
 /// What is known before the work.
 pub(crate) struct Start<'a> {
+    /// Names of the networks, and how each will run.
+    pub(crate) names: &'a [&'static str],
     pub(crate) plans: &'a [Plan],
     /// The device has memory of its own.
     pub(crate) apart: bool,
@@ -62,8 +63,7 @@ pub(crate) fn announce(
             false => out.say(format_args!("note: {note}")),
         }
     }
-    let verbs: Vec<&str> = start.plans.iter().map(phase_name).collect();
-    let verb = match verbs[..] {
+    let verb = match *start.names {
         ["encode"] => "encoding",
         ["decode"] => "decoding",
         _ => "encoding and decoding",
@@ -93,7 +93,7 @@ pub(crate) fn announce(
     out.detail(start.total.describe());
 
     let work: Vec<(&'static str, f64)> =
-        start.plans.iter().map(|p| (phase_name(p), macs_per_frame(p).max(1.0))).collect();
+        start.names.iter().zip(start.plans).map(|(name, p)| (*name, macs_per_frame(p).max(1.0))).collect();
     progress.plan(start.total.ram(), &work);
     for (p, (phase, _)) in start.plans.iter().zip(&work) {
         match (start.frames, start.counted) {
@@ -111,14 +111,9 @@ fn macs_per_frame(plan: &Plan) -> f64 {
     plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
 }
 
-/// What progress and reports call the work of a network.
-fn phase_name(plan: &Plan) -> &'static str {
-    let names = [Direction::Encode, Direction::Decode].map(Direction::name);
-    names.into_iter().find(|name| *name == plan.job.network.name).unwrap_or("network")
-}
-
-/// A network, as it was planned and as it went.
+/// A network of the run, as it was planned and as it went.
 pub(crate) struct NetworkDone {
+    pub(crate) name: &'static str,
     pub(crate) plan: Plan,
     /// Time to load weights, where it was measured apart.
     pub(crate) load: Option<Duration>,
@@ -127,9 +122,10 @@ pub(crate) struct NetworkDone {
     pub(crate) disk_peak: Option<u64>,
 }
 
-impl From<Plan> for NetworkDone {
-    fn from(plan: Plan) -> Self {
-        NetworkDone { plan, load: None, device_peak: None, disk_peak: None }
+impl NetworkDone {
+    /// Of which only the plan is known.
+    pub(crate) fn new(name: &'static str, plan: Plan) -> Self {
+        NetworkDone { name, plan, load: None, device_peak: None, disk_peak: None }
     }
 }
 
@@ -234,7 +230,7 @@ fn record(network: &Network<'_>, out: &Output, summary: &Summary, networks: &[Ne
     let Some(key) = network.rate_key() else { return };
     let (mut macs, mut seconds) = (0.0, 0.0);
     for done in networks {
-        if let Some(phase) = summary.phases.iter().find(|p| p.phase == phase_name(&done.plan)) {
+        if let Some(phase) = summary.phases.iter().find(|p| p.phase == done.name) {
             macs += macs_per_frame(&done.plan) * phase.frames as f64;
             seconds += phase.seconds;
         }
@@ -245,9 +241,8 @@ fn record(network: &Network<'_>, out: &Output, summary: &Summary, networks: &[Ne
 }
 
 fn phase(done: &NetworkDone, summary: &Summary) -> Phase {
-    let NetworkDone { plan, load, device_peak, disk_peak } = done;
-    let name = phase_name(plan);
-    let seconds = summary.phases.iter().find(|p| p.phase == name).map_or(0.0, |p| p.seconds);
+    let NetworkDone { name, plan, load, device_peak, disk_peak } = done;
+    let seconds = summary.phases.iter().find(|p| p.phase == *name).map_or(0.0, |p| p.seconds);
     Phase {
         phase: name,
         load_seconds: load.map(|l| l.as_secs_f64()),

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use remaster_compute::gpu::{Choices, GpuDevice, tune};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
-use remaster_model::Module;
-use remaster_model::Scope;
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
+use remaster_model::{Module, Scope};
 use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 

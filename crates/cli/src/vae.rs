@@ -53,12 +53,14 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let mut run = Run { network: &network, args, progress: &mut progress };
     let ways = run.plan(directions, clip)?;
     let plans: Vec<Plan> = ways.iter().map(|w| w.plan.clone()).collect();
+    let names: Vec<&str> = ways.iter().map(|w| w.task.network.name()).collect();
     let apart = ways.iter().any(|w| w.budget.is_apart());
     // The networks run one after the other.
     let totals = ways.iter().map(|w| Total::of(std::slice::from_ref(&w.plan), apart, w.held));
     let total = totals.max_by_key(Total::ram).ok_or(CliError::Interrupted)?;
     run.progress.phase("load", Some(0));
     let start = Start {
+        names: &names,
         plans: &plans,
         apart,
         total: &total,
@@ -72,10 +74,9 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let mut tensor = input.read()?;
     let original = (ways.len() > 1).then(|| tensor.clone());
     let mut networks = Vec::new();
-    for way in ways {
-        let encodes = way.task.network.name() == Direction::Encode.name();
+    for (direction, way) in directions.iter().zip(ways) {
         tensor = run.network(way, tensor, &mut networks)?;
-        if encodes {
+        if *direction == Direction::Encode {
             tensor = Gaussian::new(&tensor).mean;
         }
     }
@@ -141,7 +142,7 @@ impl Run<'_> {
         Ok(tasks.into_iter().zip(plans).map(way).collect())
     }
 
-    /// Runs a network over a clip.
+    /// Runs encoder or decoder over a clip.
     fn network(
         &mut self,
         way: Way,
@@ -149,19 +150,25 @@ impl Run<'_> {
         networks: &mut Vec<NetworkDone>,
     ) -> Result<HostTensor, CliError> {
         let Way { task, plan, .. } = way;
+        let name = task.network.name();
         self.progress.enter("load");
         let started = Instant::now();
         let mut loaded = started;
         let progress = &mut self.progress;
         let (mut source, mut sink) = (MemoryClip::source(input), MemoryClip::sink());
         let summary = task.run(&plan, &mut source, &mut sink, &mut |event| {
-            if let Event::Loaded = event {
-                loaded = Instant::now();
-                progress.advance("load", 0, loaded - started);
+            match event {
+                Event::Loaded => {
+                    loaded = Instant::now();
+                    progress.advance("load", 0, loaded - started);
+                }
+                // There is no file to complete: tensors are written behind the last network.
+                Event::Finishing => {}
+                event => progress.event(&event),
             }
-            progress.event(&event);
         })?;
         networks.push(NetworkDone {
+            name,
             plan,
             load: Some(loaded - started),
             device_peak: Some(summary.device_peak),

@@ -1,4 +1,4 @@
-//! `remaster vae` on video: plans both networks, runs the pipeline, says what it took.
+//! `remaster vae` on video: plans encoder and decoder, runs the pipeline, says what it took.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Search, Total};
 use crate::progress::{About, Progress};
-use crate::report::{self, End, Source, Start};
+use crate::report::{self, End, NetworkDone, Source, Start};
 use crate::tensors;
 
 /// Whether a command is about video and pictures. Tensors in `.safetensors` files go another way.
@@ -105,7 +105,9 @@ impl Run<'_> {
         let (sink, more) =
             args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
+        let names = [encoder.network.name(), decoder.network.name()];
         self.announce(&Start {
+            names: &names,
             plans: &plans,
             apart: budget.is_apart(),
             total: &total,
@@ -123,7 +125,7 @@ impl Run<'_> {
         let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, plans, total)
+        self.report(&done, geometry, Some(source), notes, &names, plans, total)
     }
 
     fn encode(mut self) -> Result<(), CliError> {
@@ -156,7 +158,9 @@ impl Run<'_> {
         task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
         let plans = vec![plan];
         let total = Total::of(&plans, budget.is_apart(), held);
+        let names = [task.network.name()];
         self.announce(&Start {
+            names: &names,
             plans: &plans,
             apart: budget.is_apart(),
             total: &total,
@@ -173,7 +177,7 @@ impl Run<'_> {
         let done = encode(footage, target, geometry, network, channels, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, plans, total)
+        self.report(&done, geometry, Some(source), notes, &names, plans, total)
     }
 
     fn decode(mut self) -> Result<(), CliError> {
@@ -208,7 +212,9 @@ impl Run<'_> {
         let total = Total::of(&plans, budget.is_apart(), held);
         let (sink, more) = args.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
+        let names = [task.network.name()];
         self.announce(&Start {
+            names: &names,
             plans: &plans,
             apart: budget.is_apart(),
             total: &total,
@@ -222,7 +228,7 @@ impl Run<'_> {
         let network = Planned { task: &task, plan: &plans[0] };
         let clamp = !self.network.is_identity();
         let done = decode(&file, sink, network, clamp, &mut |event| progress.event(&event))?;
-        self.report(&done, geometry, None, notes, plans, total)
+        self.report(&done, geometry, None, notes, &names, plans, total)
     }
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
@@ -296,6 +302,7 @@ impl Run<'_> {
         geometry: Geometry,
         source: Option<Source>,
         notes: Vec<String>,
+        names: &[&'static str],
         plans: Vec<Plan>,
         total: Total,
     ) -> Result<(), CliError> {
@@ -315,7 +322,7 @@ impl Run<'_> {
             geometry: Some(geometry),
             source,
             notes,
-            networks: plans.into_iter().map(Into::into).collect(),
+            networks: names.iter().zip(plans).map(|(name, plan)| NetworkDone::new(name, plan)).collect(),
             total,
             psnr: None,
         };

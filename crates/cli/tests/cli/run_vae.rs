@@ -90,7 +90,7 @@ fn wrong_sizes_are_named_with_sizes_that_would_do() {
     assert!(json["error"].as_str().unwrap().contains("6 frames"));
     for (flags, words) in [
         ("--slice 6", ["6 frames", "use 8"]),
-        ("--mode blend --tile 64 --overlap 64", ["tile of 64", "overlap"]),
+        ("--mode blend --tile 64 --overlap 64", ["tiles of 64", "overlap"]),
         ("--mode whole --stripes 3", ["--stripes", "exact"]),
         ("--vram 4G", ["cpu", "--ram"]),
         ("--ram 8X", ["8X", "80%"]),
@@ -167,7 +167,7 @@ fn a_plan_is_a_document_and_a_refusal_names_a_budget() {
     let json = run.json();
     assert!(json["peaks"]["device"].as_u64().unwrap() <= 6 << 30);
     assert!(json["how"]["mode"]["exact"]["stripes"].as_u64().unwrap() > 1);
-    assert_eq!(json["version"], 1);
+    assert_eq!(json["version"], 2);
     desk.run("plan --network decode --height 1088 --width 1920 --vram 100M")
         .fails(4, &["it needs at least --vram"]);
     desk.run("plan --network encode --height 64 --width 64 --vram 10%").fails(2, &["--vram", "8G"]);
