@@ -255,7 +255,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "PIXELS", requires = "network")]
     pub(crate) width: Option<usize>,
     /// Model file to plan for [default: the published VAE, which need not be there]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
     #[command(flatten)]
     pub(crate) source: SourceArgs,

@@ -182,7 +182,8 @@ fn file_children(from: Option<&Probe>, format: &Format, geometry: &Geometry, thr
         .saturating_add(appetite::encoder("libx264", size, threads))
 }
 
-/// The whole network runs at this share of the rate of its convolutions.
+/// The whole network runs at this share of the rate of its convolutions: decoding 5 frames of 128 x 128 in f32 reached
+/// 137 GFLOP/s where they reached 169 to 184.
 const NETWORK_SHARE: f64 = 0.75;
 
 fn time(
