@@ -62,7 +62,7 @@ const NEARLY_NOTHING: u64 = 16 << 20;
 /// Refuses an output of known size that does not fit on its disk; a note where only a guess says so.
 pub(crate) fn check_room(path: &Path, raw: u64, size: Size) -> Result<Option<String>, CliError> {
     let folder = place::parent(path);
-    let Some(free) = place::free_space(folder) else { return Ok(None) };
+    let Some(free) = remaster_disk::free_space(folder) else { return Ok(None) };
     // Frame counts of containers are off by a few in a hundred.
     if size == Size::Exact && raw / 10 * 9 > free {
         let reason =
@@ -93,7 +93,7 @@ mod tests {
     fn only_what_is_known_to_be_too_large_is_refused() {
         let folder = std::env::temp_dir();
         let path = folder.join("out.y4m");
-        let free = place::free_space(&folder).unwrap();
+        let free = remaster_disk::free_space(&folder).unwrap();
         let check = |raw, size| check_room(&path, raw, size);
         assert!(check(free.saturating_mul(2), Size::Exact).is_err());
         assert!(check(free.saturating_mul(4), Size::Lossless).unwrap().is_some());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use remaster_engine::free_space;
+use remaster_disk::free_space;
 use remaster_plan::{SPACE, Tiling, Wish, WishedMode};
 
 use crate::error::CliError;

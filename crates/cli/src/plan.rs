@@ -1,7 +1,8 @@
 //! What all runs need of a plan: budgets, plans within them, and words for both.
 
 use remaster_compute::Backend;
-use remaster_engine::{EngineError, free_space};
+use remaster_disk::free_space;
+use remaster_engine::EngineError;
 use remaster_media::appetite;
 use remaster_pipeline::{Geometry, held_bytes};
 use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};

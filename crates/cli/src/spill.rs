@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_engine::in_memory;
+use remaster_disk::in_memory;
 use remaster_media::place;
 
 use crate::cache;

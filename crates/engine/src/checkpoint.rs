@@ -5,9 +5,10 @@ use std::io::{BufReader, BufWriter, Seek};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use remaster_disk::{forget_pages, free_space};
+
 use crate::error::EngineError;
 use crate::session::Session;
-use crate::spill::{forget_pages, free_space};
 
 /// How often the state is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use remaster_compute::{Arena, ComputeError, Store};
+use remaster_disk::{forget_pages, free_space, read_at, write_at};
 
 use crate::error::EngineError;
 
@@ -279,59 +280,6 @@ impl Shared {
             self.changed.notify_all();
         }
     }
-}
-
-/// Lets the system write the pages out and give their memory back: the file must not fill the memory that
-/// it is there to save.
-#[cfg(target_os = "linux")]
-pub(crate) fn forget_pages(file: &File, at: u64, bytes: usize) {
-    let length = std::num::NonZeroU64::new(bytes as u64);
-    let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn forget_pages(_: &File, _: u64, _: usize) {}
-
-/// Bytes that may be written in a folder; `None` where the system does not say.
-#[cfg(unix)]
-pub fn free_space(folder: &Path) -> Option<u64> {
-    rustix::fs::statvfs(folder).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize))
-}
-
-/// Bytes that may be written in a folder; `None` where the system does not say.
-#[cfg(not(unix))]
-pub fn free_space(_: &Path) -> Option<u64> {
-    None
-}
-
-#[cfg(unix)]
-fn write_at(file: &File, bytes: &[u8], at: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, out: &mut [u8], at: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, at)
-}
-
-#[cfg(windows)]
-fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
-        (bytes, at) = (&bytes[n..], at + n as u64);
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut out: &mut [u8], mut at: u64) -> std::io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, at)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            n => (out, at) = (&mut out[n..], at + n as u64),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ impl Encoder {
             MediaError::Io { .. } => false,
             _ => return e,
         };
-        let full = || place::free_space(folder).is_some_and(|free| free < FULL);
+        let full = || remaster_disk::free_space(folder).is_some_and(|free| free < FULL);
         if said || full() { MediaError::NoSpace { folder: folder.to_owned() } } else { e }
     }
 

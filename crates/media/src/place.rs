@@ -196,19 +196,6 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Bytes that may be written in a folder; `None` where the system does not say.
-pub fn free_space(folder: &Path) -> Option<u64> {
-    #[cfg(unix)]
-    {
-        rustix::fs::statvfs(folder).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = folder;
-        None
-    }
-}
-
 /// How the names of the folders of one output's parts start.
 fn start(name: &OsStr) -> String {
     let mut short = name.to_string_lossy().into_owned();

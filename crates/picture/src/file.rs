@@ -1,9 +1,7 @@
 //! Picture files: what is accepted before memory is asked for, and writing them whole.
 
-use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::Write;
+use std::path::Path;
 
 use crate::error::PictureError;
 
@@ -44,24 +42,8 @@ pub(crate) fn admit(size: [u64; 2], channels: u64, most: u64) -> Result<(), Pict
 
 /// `bytes` as the file `path`, which appears whole or not at all: written beside it and renamed.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PictureError> {
-    let failed = |source| PictureError::Write { path: path.to_owned(), source };
-    let beside = sibling(path).map_err(failed)?;
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| {
-        // What was wrong is already known; a leftover that cannot be removed adds nothing.
-        let _ = std::fs::remove_file(&beside);
-        failed(error)
-    })
-}
-
-/// A name nobody else uses: two writers in one process get two.
-fn sibling(path: &Path) -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let missing = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
-    let mut name = OsString::from(".");
-    name.push(path.file_name().ok_or_else(missing)?);
-    name.push(format!(".{}.{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    Ok(path.with_file_name(name))
+    remaster_disk::write_whole(path, |file| file.write_all(bytes))
+        .map_err(|source| PictureError::Write { path: path.to_owned(), source })
 }
 
 /// Says which file it was.

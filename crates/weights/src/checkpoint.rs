@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use remaster_compute::dtype::decode;
+use remaster_disk::read_at;
 
 use crate::error::{CheckpointError, ReadError};
 use crate::header::{Header, TensorInfo, parse};
@@ -50,22 +51,6 @@ impl Opened {
             now => now.and(read).map_err(|e| ReadError::Io { path: path(), reason: e.to_string() }),
         }
     }
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, out: &mut [u8], at: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, at)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut out: &mut [u8], mut at: u64) -> std::io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, at)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            n => (out, at) = (&mut out[n..], at + n as u64),
-        }
-    }
-    Ok(())
 }
 
 impl std::fmt::Debug for Checkpoint {

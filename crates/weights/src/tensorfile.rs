@@ -105,29 +105,10 @@ pub fn write_tensors(
     let failed = |source| TensorFileError::Write { path: path.to_owned(), source };
     let header = header(tensors, metadata).map_err(|error| failed(error.into()))?;
     at_most("bytes of header", header.len(), MAX_HEADER)?;
-    let beside = sibling(path).map_err(failed)?;
-    let written = File::create_new(&beside)
-        .and_then(|file| write_all(file, &header, tensors))
-        .and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| {
-        // What was wrong is already known; a leftover that cannot be removed adds nothing.
-        let _ = std::fs::remove_file(&beside);
-        failed(error)
-    })
+    remaster_disk::write_whole(path, |file| write_all(file, &header, tensors)).map_err(failed)
 }
 
-/// A name nobody else uses: two writers in one process get two.
-fn sibling(path: &Path) -> io::Result<PathBuf> {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let missing = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().ok_or_else(missing)?);
-    name.push(format!(".{}.{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    Ok(path.with_file_name(name))
-}
-
-fn write_all(file: File, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
+fn write_all(file: &mut File, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
     const RUN: usize = 16384;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     out.write_all(&(header.len() as u64).to_le_bytes())?;
@@ -138,7 +119,7 @@ fn write_all(file: File, header: &[u8], tensors: &[NamedTensor]) -> io::Result<(
         encode(DType::F32, run, bytes);
         out.write_all(bytes)?;
     }
-    out.into_inner().map_err(|error| error.into_error())?.sync_all()
+    out.flush()
 }
 
 /// What is written must be what readers accept.

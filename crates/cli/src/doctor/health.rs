@@ -1,7 +1,7 @@
 //! Whether this machine has what runs need: one line per part, each with a next step if something is missing.
 
 use remaster_compute::Backend;
-use remaster_engine::free_space;
+use remaster_disk::free_space;
 use remaster_media::{ENCODERS, Tools};
 use remaster_plan::bytes;
 use serde::Serialize;

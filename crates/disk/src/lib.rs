@@ -1,0 +1,164 @@
+//! What the standard library lacks about files: a file that appears whole or not at all, reads and writes at a place,
+//! free space, and whether a folder lives in memory.
+//!
+//! ```
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("settings.json");
+//! remaster_disk::write_whole(&path, |file| std::io::Write::write_all(file, b"{}"))?;
+//! assert_eq!(std::fs::read(&path)?, b"{}");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Makes the file `path`, replacing one that is there. It is written beside its place, flushed to the disk and renamed;
+/// after an error nothing is left behind and an older file is untouched.
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let beside = sibling(path)?;
+    let written = File::create_new(&beside)
+        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // What was wrong is already known; a leftover that cannot be removed adds nothing.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// A name nobody else uses: two writers in one process get two.
+fn sibling(path: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let missing = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
+    let mut name = OsString::from(".");
+    name.push(path.file_name().ok_or_else(missing)?);
+    name.push(format!(".{}.{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    Ok(path.with_file_name(name))
+}
+
+/// Fills `out` with the bytes from `at` on. The file's own position does not matter; on Windows it moves.
+pub fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, out, at);
+    #[cfg(windows)]
+    {
+        let (mut out, mut at) = (out, at);
+        while !out.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(file, out, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => (out, at) = (&mut out[n..], at + n as u64),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes `bytes` from `at` on. The file's own position does not matter; on Windows it moves.
+pub fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, bytes, at);
+    #[cfg(windows)]
+    {
+        let (mut bytes, mut at) = (bytes, at);
+        while !bytes.is_empty() {
+            let n = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+            (bytes, at) = (&bytes[n..], at + n as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that may be written in a folder; `None` where the system does not say.
+pub fn free_space(folder: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::fs::statvfs(folder).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize));
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
+/// Whether files in a folder live in memory (tmpfs, ramfs). Where the system does not say, they do not.
+pub fn in_memory(folder: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const TMPFS: u32 = 0x0102_1994;
+        const RAMFS: u32 = 0x8584_58f6;
+        // The type is signed or not, and of other widths, by platform; the numbers have 32 bits.
+        rustix::fs::statfs(folder).is_ok_and(|s| [TMPFS, RAMFS].contains(&(s.f_type as u32)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        false
+    }
+}
+
+/// Tells the system that bytes of a file will not be read soon: their pages need not stay in memory. Only a hint.
+pub fn forget_pages(file: &File, at: u64, length: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let length = std::num::NonZero::new(length as u64);
+        let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, at, length);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_whole(&path, |file| file.write_all(b"old")).unwrap();
+        let failed = write_whole(&path, |file| {
+            file.write_all(b"new")?;
+            Err(io::Error::other("no space"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        write_whole(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_whole(Path::new("/"), |_| Ok(())).is_err());
+        assert!(write_whole(&folder.path().join("missing/a"), |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn bytes_are_read_and_written_at_their_place() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        write_at(&file, b"ab", 4).unwrap();
+        let mut out = [0; 4];
+        read_at(&file, &mut out, 3).unwrap();
+        assert_eq!(&out, b"3ab6");
+        assert!(read_at(&file, &mut out, 8).is_err(), "the file ends there");
+    }
+
+    #[test]
+    fn a_folder_has_space_and_a_missing_one_does_not_say() {
+        if cfg!(unix) {
+            assert!(free_space(&std::env::temp_dir()).is_some_and(|n| n > 0));
+        }
+        assert_eq!(free_space(Path::new("/nowhere/at/all")), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn shared_memory_is_memory_and_the_kernel_s_own_files_are_not() {
+        // Where /dev/shm is there, it is a tmpfs.
+        assert_eq!(in_memory(Path::new("/dev/shm")), Path::new("/dev/shm").exists());
+        assert!(!in_memory(Path::new("/proc")));
+        assert!(!in_memory(Path::new("/nowhere/at/all")));
+    }
+}
