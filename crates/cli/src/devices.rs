@@ -23,14 +23,14 @@ struct Device {
     notes: Vec<String>,
     /// GPUs only, as are the limits; absent where the driver does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<Memory>,
+    memory: Option<CardMemory>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
 }
 
 /// Memory of a GPU.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Memory {
+struct CardMemory {
     bytes: u64,
     /// What this process may take now; absent where the driver only says how much there is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub(crate) fn run(out: &Output) -> Result<(), CliError> {
     Ok(())
 }
 
-impl Memory {
+impl CardMemory {
     /// What a run may take where nobody says it. The rest is for other programs, which ask for more while we
     /// run, and for the driver, which keeps kernels and page tables in the same memory. Where only the size
     /// is known, what others hold already has to come out of the headroom too.
@@ -107,7 +107,7 @@ pub(crate) fn held(backend: &Backend, frames: u64, children: u64) -> Held {
 /// What this machine allows a run: asked once, as the answer changes while it runs.
 pub(crate) struct Allowance {
     /// Memory of the device.
-    own: Option<Memory>,
+    own: Option<CardMemory>,
     gpu: bool,
     vram: Option<Amount>,
     ram: u64,
@@ -146,13 +146,13 @@ impl Allowance {
 }
 
 #[cfg(not(feature = "gpu"))]
-fn own(_: &Backend) -> Option<Memory> {
+fn own(_: &Backend) -> Option<CardMemory> {
     None
 }
 
 /// Memory of the device that computes, where it can be asked.
 #[cfg(feature = "gpu")]
-fn own(backend: &Backend) -> Option<Memory> {
+fn own(backend: &Backend) -> Option<CardMemory> {
     match backend {
         Backend::Gpu(device) => device.info().and_then(|info| memory_of(&info)),
         _ => None,
@@ -160,9 +160,9 @@ fn own(backend: &Backend) -> Option<Memory> {
 }
 
 #[cfg(feature = "gpu")]
-fn memory_of(info: &GpuInfo) -> Option<Memory> {
+fn memory_of(info: &GpuInfo) -> Option<CardMemory> {
     let shared = info.shares_memory();
-    info.memory.map(|m| Memory { bytes: m.size, free_bytes: m.free, shared })
+    info.memory.map(|m| CardMemory { bytes: m.size, free_bytes: m.free, shared })
 }
 
 #[cfg(not(feature = "gpu"))]
@@ -266,7 +266,7 @@ fn describe(report: &Report, verbose: bool) -> String {
 }
 
 /// The memory of a GPU in words.
-fn memory(m: &Memory) -> String {
+fn memory(m: &CardMemory) -> String {
     let told = match (m.free_bytes, m.shared) {
         (Some(free), _) => format!("{} of {} free", bytes(free), bytes(m.bytes)),
         (None, false) => format!("{} (total; free memory not reported)", bytes(m.bytes)),
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_default_leaves_a_headroom() {
-        let of = |bytes, free_bytes| Memory { bytes, free_bytes, shared: false };
+        let of = |bytes, free_bytes| CardMemory { bytes, free_bytes, shared: false };
         assert_eq!(of(24 * GIB, Some(20 * GIB)).allowed(), 18 * GIB);
         assert_eq!(of(8 * GIB, Some(4 * GIB)).allowed(), 7 * GIB / 2);
         assert_eq!(of(8 * GIB, Some(GIB / 4)).allowed(), 0);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_card_has_its_own_budget_and_what_shares_memory_has_not() {
         let memory = <Line as clap::Parser>::parse_from(["x", "--ram", "4G"]).memory;
-        let card = Memory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
+        let card = CardMemory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
         let (ram, disk) = memory.resolve(&Room { real: false, output: None }).unwrap();
         let budget = |own, gpu, vram: Option<&str>| {
             let vram = vram.map(|v| v.parse().unwrap());
@@ -321,10 +321,13 @@ mod tests {
         assert_eq!(of(Some(card), true, Some("2G")), Ok((Some(2 * GIB), gpu)));
         assert_eq!(of(Some(card), true, Some("50%")), Ok((Some(4 * GIB), gpu)));
         assert_eq!(of(Some(card), true, Some("-1G")), Ok((Some(3 * GIB), gpu)));
-        let shared = Memory { shared: true, ..card };
+        let shared = CardMemory { shared: true, ..card };
         assert_eq!(of(Some(shared), true, None), Ok((None, gpu)));
-        assert_eq!(of(Some(Memory { free_bytes: Some(GIB), ..shared }), true, None), Ok((None, GIB)));
-        assert_eq!(of(Some(Memory { bytes: GIB, free_bytes: None, ..shared }), true, None), Ok((None, gpu)));
+        assert_eq!(of(Some(CardMemory { free_bytes: Some(GIB), ..shared }), true, None), Ok((None, GIB)));
+        assert_eq!(
+            of(Some(CardMemory { bytes: GIB, free_bytes: None, ..shared }), true, None),
+            Ok((None, gpu))
+        );
         assert_eq!(of(None, false, None), Ok((None, cpu)));
         assert!(of(None, true, None).unwrap_err().contains("--vram"));
     }

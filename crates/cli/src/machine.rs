@@ -1,35 +1,36 @@
 //! How much memory there is: of the machine, of its control groups, and of the limits of this process. Everything here
 //! reads texts of the kernel; where there are none, nothing is known.
 
-/// Memory in all, and what of it is free.
+/// SystemMemory in all, and what of it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct SystemMemory {
     pub(crate) total: Option<u64>,
     pub(crate) free: Option<u64>,
 }
 
-impl Memory {
+impl SystemMemory {
     /// Of both, whatever is less.
-    fn and(self, other: Memory) -> Memory {
+    fn and(self, other: SystemMemory) -> SystemMemory {
         let less = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Memory { total: less(self.total, other.total), free: less(self.free, other.free) }
+        SystemMemory { total: less(self.total, other.total), free: less(self.free, other.free) }
     }
 }
 
 /// What this process may have at most, and what it may have now.
-pub(crate) fn memory() -> Memory {
+pub(crate) fn memory() -> SystemMemory {
     memory_by(&|path| std::fs::read_to_string(path).ok())
 }
 
 /// A file by its path.
 type Files<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-fn memory_by(read: &Files<'_>) -> Memory {
+fn memory_by(read: &Files<'_>) -> SystemMemory {
     let meminfo = read("/proc/meminfo").unwrap_or_default();
-    let machine = Memory { total: field(&meminfo, "MemTotal:"), free: field(&meminfo, "MemAvailable:") };
+    let machine =
+        SystemMemory { total: field(&meminfo, "MemTotal:"), free: field(&meminfo, "MemAvailable:") };
     machine.and(groups(read)).and(rlimits(read))
 }
 
@@ -40,15 +41,15 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Limits of the control groups of this process and of all groups above them.
-fn groups(read: &Files<'_>) -> Memory {
+fn groups(read: &Files<'_>) -> SystemMemory {
     let list = read("/proc/self/cgroup").unwrap_or_default();
-    let mut least = Memory::default();
+    let mut least = SystemMemory::default();
     for line in list.lines() {
         let mut parts = line.splitn(3, ':');
         let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
-        let of: fn(&Files<'_>, &str) -> Memory = match controllers {
+        let of: fn(&Files<'_>, &str) -> SystemMemory = match controllers {
             "" if number == "0" => version2,
             names if names.split(',').any(|n| n == "memory") => version1,
             _ => continue,
@@ -66,14 +67,14 @@ fn groups(read: &Files<'_>) -> Memory {
     least
 }
 
-fn version2(read: &Files<'_>, path: &str) -> Memory {
+fn version2(read: &Files<'_>, path: &str) -> SystemMemory {
     let number = |name: &str| read(&format!("/sys/fs/cgroup{path}/{name}"))?.trim().parse::<u64>().ok();
     let limit = [number("memory.max"), number("memory.high")].into_iter().flatten().min();
     let stat = read(&format!("/sys/fs/cgroup{path}/memory.stat")).unwrap_or_default();
     limited(limit, number("memory.current"), cached(&stat, "inactive_file "))
 }
 
-fn version1(read: &Files<'_>, path: &str) -> Memory {
+fn version1(read: &Files<'_>, path: &str) -> SystemMemory {
     let number =
         |name: &str| read(&format!("/sys/fs/cgroup/memory{path}/{name}"))?.trim().parse::<u64>().ok();
     // Without a limit it says about 2^63.
@@ -87,13 +88,13 @@ fn cached(stat: &str, name: &str) -> u64 {
     stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0)
 }
 
-fn limited(limit: Option<u64>, used: Option<u64>, cached: u64) -> Memory {
+fn limited(limit: Option<u64>, used: Option<u64>, cached: u64) -> SystemMemory {
     let free = limit.map(|limit| limit.saturating_sub(used.unwrap_or(0).saturating_sub(cached)));
-    Memory { total: limit, free }
+    SystemMemory { total: limit, free }
 }
 
 /// What `ulimit -v` and `ulimit -d` leave.
-fn rlimits(read: &Files<'_>) -> Memory {
+fn rlimits(read: &Files<'_>) -> SystemMemory {
     let limits = read("/proc/self/limits").unwrap_or_default();
     let status = read("/proc/self/status").unwrap_or_default();
     let of = |name: &str, used: &str| {
@@ -110,7 +111,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn on(files: &[(&str, &str)]) -> Memory {
+    fn on(files: &[(&str, &str)]) -> SystemMemory {
         let files: HashMap<&str, &str> = files.iter().copied().collect();
         memory_by(&|path| files.get(path).map(|text| (*text).to_owned()))
     }
@@ -120,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_machine_without_limits_has_what_it_has() {
-        assert_eq!(on(&[MEMINFO]), Memory { total: Some(16 * GIB), free: Some(8 * GIB) });
-        assert_eq!(on(&[]), Memory::default());
+        assert_eq!(on(&[MEMINFO]), SystemMemory { total: Some(16 * GIB), free: Some(8 * GIB) });
+        assert_eq!(on(&[]), SystemMemory::default());
     }
 
     #[test]
@@ -136,9 +137,9 @@ mod tests {
             ("/sys/fs/cgroup/user.slice/job/memory.max", "max\n"),
             ("/sys/fs/cgroup/user.slice/job/memory.current", "1024\n"),
         ];
-        assert_eq!(on(&files), Memory { total: Some(4 * GIB), free: Some(2 * GIB) });
+        assert_eq!(on(&files), SystemMemory { total: Some(4 * GIB), free: Some(2 * GIB) });
         let high = [files[0], files[1], ("/sys/fs/cgroup/user.slice/job/memory.high", "1073741824\n")];
-        assert_eq!(on(&high), Memory { total: Some(GIB), free: Some(GIB) });
+        assert_eq!(on(&high), SystemMemory { total: Some(GIB), free: Some(GIB) });
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n"),
             ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n"),
         ];
-        assert_eq!(on(&old), Memory { total: Some(2 * GIB), free: Some(GIB) });
+        assert_eq!(on(&old), SystemMemory { total: Some(2 * GIB), free: Some(GIB) });
         let endless =
             [old[0], old[1], ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")];
         assert_eq!(on(&endless).total, Some(16 * GIB));
@@ -168,7 +169,7 @@ mod tests {
             ),
             ("/proc/self/status", "VmSize:\t 1048576 kB\nVmData:\t 10 kB\n"),
         ];
-        assert_eq!(on(&files), Memory { total: Some(3 * GIB), free: Some(2 * GIB) });
+        assert_eq!(on(&files), SystemMemory { total: Some(3 * GIB), free: Some(2 * GIB) });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! let mut progress = Progress::new(args.progress.mode, out);
-//! progress.about(About { .. });
+//! progress.about(Label { .. });
 //! progress.plan(planned_bytes, &[("encode", macs_per_frame), ("decode", macs_per_frame)]);
 //! progress.phase("encode", Some(65));
 //! progress.phase("decode", Some(65));
@@ -31,7 +31,7 @@ use crate::args::GLOBAL;
 use crate::output::{Output, Screen};
 
 use display::{How, Shared, State};
-pub(crate) use summary::{About, Summary};
+pub(crate) use summary::{Label, Summary};
 use tally::{Tally, Total};
 use view::Style;
 pub(crate) use view::clock;
@@ -99,7 +99,7 @@ impl Progress {
         }
         let state = State {
             tally: Tally::default(),
-            about: About::default(),
+            about: Label::default(),
             unit,
             planned: None,
             memory: None,
@@ -124,7 +124,7 @@ impl Progress {
     }
 
     /// What the summary says the run was about.
-    pub(crate) fn about(&mut self, about: About) {
+    pub(crate) fn about(&mut self, about: Label) {
         self.shared.lock().about = about;
     }
 

@@ -14,7 +14,7 @@ use crate::memory::{Held, Room};
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{Search, Total};
-use crate::progress::{About, Progress};
+use crate::progress::{Label, Progress};
 use crate::report::{self, End, NetworkDone, Start};
 use crate::tensors::{self, FRAMES, LATENT};
 use crate::video;
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let size = |source| CliError::Size { path: args.input.clone(), source };
     let Shape { t, h, w, .. } = input.shape;
     let clip = if name == LATENT { Clip::of_latents(t, h, w) } else { Clip::new(t, h, w) }.map_err(size)?;
-    progress.about(About {
+    progress.about(Label {
         device: format!("{}, {}", network.backend.numerics(), args.device.dtype.name()),
         model: args.weights.clone(),
         input: format!("{}, {} x {} x {}", args.input.display(), clip.frames(), clip.height(), clip.width()),

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery};
 use remaster_media::{Format, FrameSource, Late, Probe, appetite, probe};
 use remaster_model::vae::Direction;
 use remaster_pipeline::{
     Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
 };
-use remaster_plan::{Clip, MAX_FRAMES, Plan, bytes, divide};
+use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, bytes, divide};
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::destination::{self, Size};
@@ -19,7 +20,7 @@ use crate::memory::Room;
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Search, Total};
-use crate::progress::{About, Progress};
+use crate::progress::{Label, Progress};
 use crate::report::{self, End, NetworkDone, Source, Start};
 use crate::tensors;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
     let network = Network::open(args, out, &cancel)?;
-    progress.about(About {
+    progress.about(Label {
         device: format!("{}, {}", network.backend.numerics(), args.device.dtype.name()),
         model: args.weights.clone(),
         input: args.input.display().to_string(),
@@ -146,9 +147,8 @@ impl Run<'_> {
             network: self.network.identity()?,
             origin: origin(&args.input, opened.probe.as_ref())?,
         };
-        let [width, height] = geometry.padded.map(|n| n as u64 / 8);
-        let values = [clip.frames().div_ceil(4) as u64, height, width, self.network.latent() as u64, 4];
-        let latents = values.iter().fold(1u64, |all, n| all.saturating_mul(*n));
+        let Cells { steps, rows, columns } = clip.cells();
+        let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
         notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut task = self.network.task(Direction::Encode, clip, open_ended);
         let search = self.search(opened.probe.as_ref(), None);

@@ -10,6 +10,7 @@ use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 use remaster_media::{FrameSource, MediaError};
 use remaster_picture::{Frame, mirror_index};
+use remaster_plan::TIME;
 
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
@@ -125,7 +126,7 @@ impl<'a> Intake<'a> {
             }
         }
         // 4n + 1 by frames that go back the way they came.
-        if self.last.is_empty() || self.given % 4 == 1 {
+        if self.last.is_empty() || self.given % TIME == 1 {
             return Ok(None);
         }
         let seen = self.seen.load(Relaxed);

@@ -12,6 +12,7 @@ use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError};
 use remaster_media::MediaError;
 use remaster_media::place::Part;
+use remaster_plan::SPACE;
 use serde::{Deserialize, Serialize};
 
 use crate::about::{About, NetworkId};
@@ -155,7 +156,7 @@ impl LatentWriter {
         let mut times = self.times.into_inner().map_err(|e| failed(&path, e.into_error()))?;
         times.seek(SeekFrom::Start(0)).map_err(io)?;
         std::io::copy(&mut times, &mut self.out).map_err(io)?;
-        let [width, height] = self.size.map(|n| n as u64 / 8);
+        let [width, height] = self.size.map(|n| (n / SPACE) as u64);
         let latent_bytes = 4 * self.values;
         let header = Header {
             metadata: Metadata { format: FORMAT.into(), remaster: self.about },

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::summary::{About, PhaseSummary, Summary};
+use super::summary::{Label, PhaseSummary, Summary};
 use super::tally::{self, Tally, Total};
 use super::view::{Style, View};
 use crate::memory;
@@ -41,7 +41,7 @@ pub(super) struct Shared {
 
 pub(super) struct State {
     pub(super) tally: Tally,
-    pub(super) about: About,
+    pub(super) about: Label,
     pub(super) unit: &'static str,
     pub(super) planned: Option<u64>,
     /// Bytes held now, and at most so far.
