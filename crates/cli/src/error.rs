@@ -216,6 +216,7 @@ impl CliError {
                         | PlanError::LongSlice { .. }
                         | PlanError::Tile { .. }
                         | PlanError::Tiles { .. }
+                        | PlanError::Mode { .. }
                         | PlanError::TooLarge { .. },
                     ) => 2,
                     EngineError::Compute(ComputeError::Cancelled) => INTERRUPTED,

@@ -143,7 +143,10 @@ fn the_network_that_computes_nothing_is_planned_for_nothing() {
     run.fails(4, &["does not fit", "--ram"]);
     run.is_cheap(10, 200);
     y4m(&desk, "small.y4m", 64, 48, 9);
-    for mode in ["auto", "shared-stats", "exact", "blend --tile 32 --overlap 8"] {
+    // It has no statistics to share.
+    let shared = "vae roundtrip small.y4m -o small-out.y4m --weights identity --mode shared-stats";
+    desk.run(shared).fails(2, &["encode has no shared-stats mode", "--mode exact"]);
+    for mode in ["auto", "exact", "blend --tile 32 --overlap 8"] {
         let run = desk
             .run(&format!("vae roundtrip small.y4m -o small-out.y4m -y --weights identity --mode {mode}"));
         assert_eq!(run.code, 0, "{mode}: {}", run.told);

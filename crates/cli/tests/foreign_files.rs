@@ -142,3 +142,16 @@ fn a_capture_becomes_frames_and_keeps_its_sound() {
     let streams = text(&out.arg(&double).output().unwrap().stdout);
     assert!(streams.contains("pcm_s16le"), "{streams}");
 }
+
+/// Sound of AAC begins half a frame before the picture: rounded to the frame rate, two frames would get one time.
+#[test]
+fn sound_that_begins_before_the_picture_passes_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("in.mp4"), folder.path().join("out.mkv"));
+    let video = ["-f", "lavfi", "-i", "testsrc2=s=64x48:r=24:d=1", "-f", "lavfi", "-i", "sine=r=48000:d=1"];
+    let codecs = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-c:a", "aac"];
+    make(&[&video[..], &codecs].concat(), &from);
+    let out = roundtrip(&from, &to, &[]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(times(&to).len(), 24);
+}

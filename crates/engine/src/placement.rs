@@ -14,8 +14,7 @@ pub(crate) fn placement(how: &Candidate) -> Placement {
         activations: rule(how.activations),
         state: rule(how.state),
         stream_weights: how.stream_weights,
-        // Stripes are for memory that holds nothing larger: there is no room for a second layer then.
-        read_ahead: how.stream_weights && stripes == 1,
+        read_ahead: how.stream_weights && how.read_ahead,
         stripes,
     }
 }

@@ -31,6 +31,7 @@ fn bands_with_exact_statistics_are_the_whole_frame_to_the_bit() {
             slice: 4 * rng.below(3),
             state: if rng.one_in(2) { Tiers::file(0) } else { Tiers::DEVICE },
             stream_weights: rng.one_in(2),
+            read_ahead: rng.one_in(2),
             ..WHOLE
         };
         let plan = bench.plan(how);

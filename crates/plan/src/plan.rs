@@ -125,6 +125,9 @@ pub struct Candidate {
     pub state: Tiers,
     /// Weights come and go with the layer that needs them.
     pub stream_weights: bool,
+    /// Streamed weights of the next layer are read while this one computes: that takes room for two layers.
+    #[serde(default)]
+    pub read_ahead: bool,
 }
 
 /// What a run does.
@@ -183,6 +186,7 @@ impl Candidate {
         activations: Tiers::DEVICE,
         state: Tiers::DEVICE,
         stream_weights: false,
+        read_ahead: false,
     };
 
     /// An error for numbers that no machine could hold, before anything is made of them.
@@ -259,7 +263,11 @@ impl Candidate {
                 format!(", {what} over {} in host memory, over {} in the file", bytes(n), bytes(m))
             }
         };
-        let weights = if self.stream_weights { ", weights streamed" } else { "" };
+        let weights = match (self.stream_weights, self.read_ahead) {
+            (false, _) => "",
+            (true, false) => ", weights streamed",
+            (true, true) => ", weights streamed and read ahead",
+        };
         let (activations, state) = (far("activations", self.activations), far("state", self.state));
         format!("{mode}, {slice}{activations}{state}{weights}")
     }

@@ -83,8 +83,7 @@ impl<E: From<PlanError>> Turn<'_, '_, E> {
             }
         }
         let sums: Vec<Peaks> = sums.iter().map(|chosen| total(chosen)).collect();
-        let names: Vec<String> = self.jobs.iter().map(Job::to_string).collect();
-        Ok(Err(refusal(names.join(" and "), budget, &sums)))
+        Ok(Err(refusal(in_words(self.jobs), budget, &sums)))
     }
 
     /// Plans one network after the other. All but the last get what `share` gives them of what is left.
@@ -111,6 +110,22 @@ impl<E: From<PlanError>> Turn<'_, '_, E> {
     ) -> Result<T, E> {
         let mut meter = |how: &Candidate, budget: Option<&Budget>| (self.meter)(i, how, budget);
         f(&mut Search::new(&self.jobs[i], budget, self.wish, &mut meter)?)
+    }
+}
+
+/// Networks of one clip are named together.
+fn in_words(jobs: &[Job]) -> String {
+    let all = |jobs: &[Job]| jobs.iter().map(Job::to_string).collect::<Vec<_>>().join(" and ");
+    let Some((first, rest)) = jobs.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+        return all(jobs);
+    };
+    match rest.iter().all(|job| (job.picture(), &job.dtype) == (first.picture(), &first.dtype)) {
+        true => {
+            let names: Vec<&str> = jobs.iter().map(|job| job.network.name.as_str()).collect();
+            let [frames, height, width] = first.picture();
+            format!("running {} of {frames} x {height} x {width} in {}", names.join(" and "), first.dtype)
+        }
+        false => format!("running {}", all(jobs)),
     }
 }
 

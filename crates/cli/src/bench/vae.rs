@@ -53,7 +53,9 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let mut params = FormulaParams;
     let network = args.what.direction().network(&VaeConfig::full(), &mut params, build);
     let task = Task::new(network, clip.cells(), backend, build.dtype);
-    let mut how = Candidate { slice: args.slice, stream_weights: args.stream_weights, ..Candidate::WHOLE };
+    let stream_weights = args.stream_weights;
+    let read_ahead = stream_weights && args.stripes.is_none();
+    let mut how = Candidate { slice: args.slice, stream_weights, read_ahead, ..Candidate::WHOLE };
     if let Some(stripes) = args.stripes {
         let kept = match args.keep {
             Some(amount) => amount.bytes("--keep")?,

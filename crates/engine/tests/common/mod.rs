@@ -77,6 +77,7 @@ pub(crate) fn way(rng: &mut Rng) -> Candidate {
         activations,
         state,
         stream_weights: rng.one_in(3),
+        read_ahead: rng.one_in(2),
     }
 }
 

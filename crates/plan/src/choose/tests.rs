@@ -22,7 +22,11 @@ fn cost(c: &Candidate) -> Cost {
     let kept = c.activations.device.map_or(largest, |n| n.min(largest));
     let state = if c.slice == 0 { 0 } else { 2000 };
     let stripes = if let Mode::Exact { stripes } = c.mode { stripes as u64 } else { 1 };
-    let weights = if c.stream_weights { 50 } else { 500 };
+    let weights = match (c.stream_weights, c.read_ahead) {
+        (false, _) => 500,
+        (true, false) => 50,
+        (true, true) => 100,
+    };
     let staged = if kept < largest { largest / stripes } else { 0 };
     let near = c.state.device.is_none();
     let device = weights + kept * frames / 4 + staged + if near { state } else { 0 };
