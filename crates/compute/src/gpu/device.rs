@@ -8,11 +8,11 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use super::bindings::Reach;
 use super::cache::PipelineFile;
 use super::choice::Choices;
 use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
-use super::windows::Reach;
 use crate::error::ComputeError;
 
 /// The programming interface a device is reached by.
@@ -142,7 +142,7 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// The most memory a single operand can have: the windows that the kernel with most operands has left.
+    /// Bytes of the largest operand: all bindings that the kernel with the most operands leaves for it.
     pub fn max_operand(&self) -> u64 {
         let chunk = 1u64 << self.max_binding.min(self.max_buffer).max(1).ilog2();
         let left = self.max_bindings.saturating_sub(8);

@@ -1,10 +1,11 @@
 //! The GPU backend: WGSL kernels through wgpu, on any card whose driver speaks Vulkan, DX12 or Metal.
 //!
-//! The arena lies in as few buffers as the device's limits allow. Each operand of a kernel has a window onto
-//! it, or several where it is larger than what can be bound at once.
+//! The arena lies in as few buffers as the device's limits allow. Each operand of a kernel has a binding
+//! of its own, or several if it is larger than the largest binding.
 //! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
 //! order that its layer gives, so slices and stripes change no bit.
 
+mod bindings;
 mod cache;
 mod choice;
 mod device;
@@ -15,7 +16,6 @@ mod pack;
 mod params;
 mod stream;
 mod tune;
-mod windows;
 
 pub use choice::{Choices, Variant, all_variants, layer_name, variants};
 pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, preferred};

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use super::bindings::Operand;
 use super::kernels::{Kernel, Product, QUERIES, Role, attention_values};
 use super::pack::{Layout, up4};
 use super::params::{P, Params};
 use super::stream::DISPATCH_MACS;
-use super::windows::Operand;
 use super::{Gpu, Place};
 use crate::dtype::DType;
 use crate::error::{ComputeError, mismatch};

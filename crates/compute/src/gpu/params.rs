@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::windows::{Operand, Ranges};
+use super::bindings::{Operand, Ranges};
 
 /// Words of a block of parameters. Blocks lie at multiples of 512 bytes, which every device can bind at.
 pub(super) const WORDS: usize = 128;

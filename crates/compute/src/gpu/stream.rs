@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::bindings::{Binding, Grid, Operand, Reach};
 use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened, lock};
 use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use super::params::{Params, WORDS, Words};
-use super::windows::{Grid, Operand, Reach, Window};
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
 
@@ -83,13 +83,13 @@ pub(super) struct Stream {
     params: wgpu::Buffer,
     blocks: HashMap<Words, u32>,
     fresh: Vec<u8>,
-    /// What is bound together, found by its windows.
+    /// Bind groups, found by their bindings.
     groups: Vec<wgpu::BindGroup>,
-    bound: HashMap<Vec<Window>, usize>,
+    bound: HashMap<Vec<Binding>, usize>,
     pipelines: Vec<wgpu::ComputePipeline>,
     compiled: HashMap<(Kernel, Reach), usize>,
-    /// Windows of the dispatch at hand.
-    windows: Vec<Window>,
+    /// Bindings of the current dispatch.
+    bindings: Vec<Binding>,
     commands: Vec<Command>,
     macs: u64,
     flight: VecDeque<wgpu::SubmissionIndex>,
@@ -152,7 +152,7 @@ impl Stream {
             bound: HashMap::new(),
             pipelines: Vec::new(),
             compiled: HashMap::new(),
-            windows: Vec::new(),
+            bindings: Vec::new(),
             commands: Vec::new(),
             macs: 0,
             flight: VecDeque::new(),
@@ -233,24 +233,24 @@ impl Stream {
         if self.commands.len() >= BATCH || self.macs >= BATCH_MACS { self.submit() } else { Ok(()) }
     }
 
-    /// Lays windows over the operands and says where each starts in its first one. An operand that this
-    /// dispatch does without gets some window, which nobody reads.
+    /// Covers the operands with bindings and writes where each starts in its first one. An operand that this
+    /// dispatch does not use is bound to the start of the arena and never read.
     fn reach(&mut self, kernel: Kernel, params: &Params, words: &mut Words) -> Reach {
-        self.windows.clear();
-        let mut windows = [0; Operand::COUNT];
+        self.bindings.clear();
+        let mut bindings = [0; Operand::COUNT];
         let nothing = 0..1;
         let range = |o: Operand| params.ranges[o as usize].as_ref().unwrap_or(&nothing);
         for operand in kernel.operands() {
-            let (count, base) = self.grid.cover(range(operand), &mut self.windows);
+            let (count, base) = self.grid.cover(range(operand), &mut self.bindings);
             // More than 255 are refused below: no device binds as many.
-            windows[operand as usize] = count.min(255) as u8;
+            bindings[operand as usize] = count.min(255) as u8;
             words[operand as usize] = base;
         }
         if let Some(operand) = kernel.merged() {
-            self.grid.cover(range(operand), &mut self.windows);
+            self.grid.cover(range(operand), &mut self.bindings);
         }
-        let several = windows.iter().any(|n| *n > 1);
-        Reach { windows, shift: if several { (self.grid.chunk / 16).ilog2() } else { 0 } }
+        let several = bindings.iter().any(|n| *n > 1);
+        Reach { bindings, shift: if several { (self.grid.chunk / 16).ilog2() } else { 0 } }
     }
 
     /// The block of parameters with these values.
@@ -296,7 +296,7 @@ impl Stream {
 
     fn compile(&self, kernel: Kernel, reach: Reach) -> wgpu::ComputePipeline {
         let layouts = lock(&self.opened.layouts);
-        let layout = layouts.get(&self.windows.len()).map(|l| &l.1);
+        let layout = layouts.get(&self.bindings.len()).map(|l| &l.1);
         let text = kernel.source(reach);
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some("remaster"),
@@ -321,12 +321,12 @@ impl Stream {
         })
     }
 
-    /// The bind group of the windows at hand.
+    /// The bind group of the current bindings.
     fn group(&mut self) -> Result<usize, ComputeError> {
-        if let Some(found) = self.bound.get(&self.windows) {
+        if let Some(found) = self.bound.get(&self.bindings) {
             return Ok(*found);
         }
-        let count = self.windows.len();
+        let count = self.bindings.len();
         let most = self.opened.limits.max_storage_buffers_per_shader_stage;
         if count > most as usize {
             return Err(ComputeError::DeviceBindings {
@@ -345,10 +345,10 @@ impl Stream {
             wgpu::BindGroupEntry { binding, resource }
         };
         let mut entries = vec![entry(0, &self.params, 0, block)];
-        for (i, w) in self.windows.iter().enumerate() {
+        for (i, b) in self.bindings.iter().enumerate() {
             // Bindings are whole words; the end of the arena is one of 16 bytes.
-            let size = std::num::NonZeroU64::new(w.bytes / 4 * 4);
-            entries.push(entry(i as u32 + 1, &self.buffers[w.buffer], w.start, size));
+            let size = std::num::NonZeroU64::new(b.bytes / 4 * 4);
+            entries.push(entry(i as u32 + 1, &self.buffers[b.buffer], b.start, size));
         }
         let group = opened.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
@@ -363,7 +363,7 @@ impl Stream {
             self.groups.clear();
             self.bound.clear();
         }
-        self.bound.insert(self.windows.clone(), self.groups.len());
+        self.bound.insert(self.bindings.clone(), self.groups.len());
         self.groups.push(group);
         self.check()?;
         Ok(self.groups.len() - 1)

@@ -11,8 +11,8 @@ pub(super) use matrix::Blocks;
 pub(super) use threads::Tile;
 pub(super) use winograd::Winograd;
 
+use super::bindings::{Operand, Reach, declare};
 use super::params::{NAMES, WORDS};
-use super::windows::{Operand, Reach, declare};
 use crate::dtype::DType;
 
 /// What multiplies in a convolution.
@@ -295,9 +295,9 @@ mod tests {
         }
         kernels.push(Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true });
         let reach = |k: &Kernel, n: u8| {
-            let mut windows = [0; Operand::COUNT];
-            k.operands().into_iter().for_each(|o| windows[o as usize] = n);
-            Reach { windows, shift: if n > 1 { 20 } else { 0 } }
+            let mut bindings = [0; Operand::COUNT];
+            k.operands().into_iter().for_each(|o| bindings[o as usize] = n);
+            Reach { bindings, shift: if n > 1 { 20 } else { 0 } }
         };
         kernels.iter().enumerate().map(|(i, k)| (*k, reach(k, if i % 5 == 4 { 3 } else { 1 }))).collect()
     }

@@ -1,5 +1,5 @@
-//! How kernels reach the arena. Each operand has windows of its own onto it: one where it fits into a
-//! binding, which is reached directly, or several, where the upper bits of an address say which.
+//! How kernels reach the arena. Each operand has bindings of its own: one if it fits, which is indexed directly,
+//! or several, which the upper bits of an address choose from.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -41,17 +41,17 @@ impl Operand {
 /// Bytes of the arena that each operand takes.
 pub(super) type Ranges = [Option<Range<u64>>; Operand::COUNT];
 
-/// How many windows each operand of a kernel has; all that its text depends on.
+/// How many bindings each operand of a kernel has: all that the kernel's text depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reach {
-    pub(super) windows: [u8; Operand::COUNT],
-    /// log2 of the 16-byte units of a window, where an operand has several.
+    pub(super) bindings: [u8; Operand::COUNT],
+    /// log2 of the 16-byte units in a binding, where an operand has several.
     pub(super) shift: u32,
 }
 
-/// A part of a buffer that is bound.
+/// The bound part of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Window {
+pub(super) struct Binding {
     pub(super) buffer: usize,
     pub(super) start: u64,
     pub(super) bytes: u64,
@@ -93,28 +93,29 @@ impl Grid {
         (self.buffer - at % self.buffer).min(self.bytes - at)
     }
 
-    fn window(&self, at: u64, most: u64) -> Window {
+    fn binding(&self, at: u64, most: u64) -> Binding {
         let (buffer, start) = self.find(at);
-        Window { buffer, start, bytes: most.min(self.left(at)) }
+        Binding { buffer, start, bytes: most.min(self.left(at)) }
     }
 
-    /// The windows onto a range, and the unit of the first at which it starts.
-    pub(super) fn cover(&self, range: &Range<u64>, windows: &mut Vec<Window>) -> (usize, u32) {
+    /// Adds the bindings that cover a range. Returns how many they are, and the unit of the first one at which
+    /// the range starts.
+    pub(super) fn cover(&self, range: &Range<u64>, bindings: &mut Vec<Binding>) -> (usize, u32) {
         let start = range.start / self.align * self.align;
         let last = range.end.max(range.start + 1) - 1;
         if last - start < self.limit && last - start < self.left(start) {
-            windows.push(self.window(start, self.limit));
+            bindings.push(self.binding(start, self.limit));
             return (1, ((range.start - start) / 16) as u32);
         }
         let first = range.start / self.chunk * self.chunk;
         let count = last / self.chunk - first / self.chunk + 1;
-        windows.extend((0..count).map(|i| self.window(first + i * self.chunk, self.chunk)));
+        bindings.extend((0..count).map(|i| self.binding(first + i * self.chunk, self.chunk)));
         (count as usize, ((range.start - first) / 16) as u32)
     }
 }
 
-/// Declarations of every operand's windows, and the functions that read and write a 16-byte unit or a word
-/// of it. `merged` has a second view of its windows, for single 16-bit values that share words.
+/// Declares every operand's bindings, and the functions that read and write a 16-byte unit or a word of it.
+/// `merged` is bound a second time as atomics, for single 16-bit values that share words.
 pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand>) -> String {
     let mut text = String::new();
     let mut binding = 0;
@@ -126,14 +127,14 @@ pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand
         );
     };
     for o in operands {
-        (0..reach.windows[*o as usize]).for_each(|i| declare(format!("m_{}{i}", o.letter()), "vec4<u32>"));
+        (0..reach.bindings[*o as usize]).for_each(|i| declare(format!("m_{}{i}", o.letter()), "vec4<u32>"));
     }
     if let Some(o) = merged {
-        (0..reach.windows[o as usize]).for_each(|i| declare(format!("b_{}{i}", o.letter()), "atomic<u32>"));
+        (0..reach.bindings[o as usize]).for_each(|i| declare(format!("b_{}{i}", o.letter()), "atomic<u32>"));
     }
     for o in operands {
         let l = o.letter();
-        let several = reach.windows[*o as usize];
+        let several = reach.bindings[*o as usize];
         let base = format!("P({}_BASE)", l.to_ascii_uppercase());
         let mut function = |head: String, body: &dyn Fn(u8, &str) -> String| {
             let _ = writeln!(text, "{head} {{");
@@ -172,10 +173,10 @@ pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand
 mod tests {
     use super::*;
 
-    /// Every byte of every range is reached through the window that its address says, and no window is
-    /// larger than a binding or leaves its buffer.
+    /// Every byte of every range is reached through the binding that its address chooses, and no binding exceeds
+    /// the limit or leaves its buffer.
     #[test]
-    fn windows_cover_ranges_under_any_limits() {
+    fn bindings_cover_ranges_under_any_limits() {
         let mut seed = 1u64;
         let mut below = |n: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -188,21 +189,21 @@ mod tests {
             let grid = Grid::new(bytes, max_buffer, limit, 16 << below(5));
             let start = below(bytes / 256) * 256;
             let end = start + 1 + below(bytes - start);
-            let mut windows = Vec::new();
-            let (count, base) = grid.cover(&(start..end), &mut windows);
-            assert_eq!(count, windows.len());
-            for w in &windows {
-                assert!(w.bytes <= limit && w.start % grid.align.min(grid.chunk) == 0 && w.bytes > 0);
-                let room = grid.buffer.min(bytes - w.buffer as u64 * grid.buffer);
-                assert!(w.start + w.bytes <= room, "{grid:?} {w:?}");
+            let mut bindings = Vec::new();
+            let (count, base) = grid.cover(&(start..end), &mut bindings);
+            assert_eq!(count, bindings.len());
+            for b in &bindings {
+                assert!(b.bytes <= limit && b.start % grid.align.min(grid.chunk) == 0 && b.bytes > 0);
+                let room = grid.buffer.min(bytes - b.buffer as u64 * grid.buffer);
+                assert!(b.start + b.bytes <= room, "{grid:?} {b:?}");
             }
             for at in [start, start + (end - start) / 2, end - 1] {
                 let unit = u64::from(base) + (at - start) / 16;
                 let units = grid.chunk / 16;
                 let (n, r) = if count == 1 { (0, unit) } else { (unit / units, unit % units) };
-                let window = windows[n as usize];
-                assert!(r * 16 < window.bytes, "{grid:?} {start}..{end} at {at}");
-                assert_eq!(window.buffer as u64 * grid.buffer + window.start + r * 16, at / 16 * 16);
+                let binding = bindings[n as usize];
+                assert!(r * 16 < binding.bytes, "{grid:?} {start}..{end} at {at}");
+                assert_eq!(binding.buffer as u64 * grid.buffer + binding.start + r * 16, at / 16 * 16);
             }
         }
     }
