@@ -1,0 +1,254 @@
+//! The command stream of a device. Ops record commands (`record`), a batch of them is submitted while earlier
+//! batches run (`submit`), and bytes move through staging buffers (`staging`). A steady slice makes nothing: it
+//! finds the pipelines, bind groups, parameters and buffers of the slice before it.
+
+mod record;
+mod staging;
+mod submit;
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::bindings::{Binding, Grid, Reach};
+use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened};
+use super::driver::{self, GpuMemory};
+use super::kernels::Kernel;
+use super::params::{WORDS, Words};
+use crate::cancel::CancelToken;
+use crate::error::ComputeError;
+pub(super) use record::DISPATCH_MACS;
+use record::{BLOCKS, Command};
+use staging::{STAGE, STAGES, Stage};
+
+/// Work done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuCounts {
+    /// Kernels launched.
+    pub dispatches: u64,
+    /// Batches submitted.
+    pub submissions: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Buffers and bind groups created.
+    pub allocations: u64,
+    /// Blocks of parameters written. A steady slice writes none.
+    pub parameters: u64,
+    /// Bytes copied to the device.
+    pub uploaded: u64,
+    /// Bytes copied from the device.
+    pub downloaded: u64,
+}
+
+/// Most buffers of an arena. At 2 GiB each, the smallest limit of current drivers, they hold 2 TiB.
+const MOST_BUFFERS: u64 = 1024;
+/// Device memory beside the arena: parameters, staging, and up to a block each lost to rounding behind the
+/// parameters, behind the arena, and in the buffer that wgpu sends parameters with.
+pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64 + 2 * STAGES as u64 * STAGE + 3 * BLOCK;
+/// Bytes of the note behind the arena. The arena is rounded up to a multiple of it, where a binding may start.
+const NOTE: u64 = 256;
+
+pub(super) struct Stream {
+    name: String,
+    opened: Arc<Opened>,
+    cancel: CancelToken,
+    buffers: Vec<wgpu::Buffer>,
+    grid: Grid,
+    /// Address of a word behind the arena: the number of the first normalisation that met NaN or infinity.
+    note: u64,
+    params: wgpu::Buffer,
+    /// Blocks of parameters in `params`, found by their words.
+    blocks: HashMap<Words, u32>,
+    /// Blocks that the next submission writes.
+    fresh: Vec<u8>,
+    /// Bind groups, found by their bindings.
+    groups: Vec<wgpu::BindGroup>,
+    bound: HashMap<Vec<Binding>, usize>,
+    pipelines: Vec<wgpu::ComputePipeline>,
+    compiled: HashMap<(Kernel, Reach), usize>,
+    /// Bindings of the current dispatch.
+    bindings: Vec<Binding>,
+    /// The batch being recorded, and its multiply-adds.
+    commands: Vec<Command>,
+    macs: u64,
+    /// Batches under way, oldest first.
+    flight: VecDeque<wgpu::SubmissionIndex>,
+    /// Staging buffers to the device, and the one being filled.
+    up: Vec<Stage>,
+    filling: usize,
+    /// Staging buffers from the device.
+    down: Vec<Stage>,
+    counts: GpuCounts,
+}
+
+impl Stream {
+    pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+        let opened = gpu.open()?;
+        let (device, limits) = (&opened.device, &opened.limits);
+        let refused = || ComputeError::DeviceMemory { device: gpu.to_string(), bytes };
+        let note = bytes.max(256).checked_next_multiple_of(NOTE).ok_or_else(refused)?;
+        let grid = Grid::new(
+            note.checked_add(NOTE).ok_or_else(refused)?,
+            limits.max_buffer_size,
+            limits.max_storage_buffer_binding_size,
+            u64::from(limits.min_storage_buffer_offset_alignment),
+        );
+        // No machine has this much, but a driver may grant it and fail only when the memory is used.
+        if grid.buffers() > MOST_BUFFERS {
+            return Err(refused());
+        }
+        let mut counts = GpuCounts::default();
+        let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
+            counts.allocations += 1;
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage,
+                mapped_at_creation: mapped,
+            })
+        };
+        use wgpu::BufferUsages as Usage;
+        let arena = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
+        let buffers: Vec<wgpu::Buffer> =
+            (0..grid.buffers()).map(|i| make("arena", grid.left(i * grid.buffer), arena, false)).collect();
+        let block = (WORDS * 4) as u64;
+        let params = make("parameters", u64::from(BLOCKS) * block, Usage::UNIFORM | Usage::COPY_DST, false);
+        let mut stage = |usage, mapped| Stage::new(make("staging", STAGE, usage, mapped), mapped);
+        let up = (0..STAGES).map(|_| stage(Usage::MAP_WRITE | Usage::COPY_SRC, true)).collect();
+        let down = (0..STAGES).map(|_| stage(Usage::MAP_READ | Usage::COPY_DST, false)).collect();
+        let stream = Stream {
+            name: gpu.to_string(),
+            opened: opened.clone(),
+            cancel,
+            buffers,
+            grid,
+            note,
+            params,
+            blocks: HashMap::new(),
+            fresh: Vec::new(),
+            groups: Vec::new(),
+            bound: HashMap::new(),
+            pipelines: Vec::new(),
+            compiled: HashMap::new(),
+            bindings: Vec::new(),
+            commands: Vec::new(),
+            macs: 0,
+            flight: VecDeque::new(),
+            up,
+            filling: 0,
+            down,
+            counts,
+        };
+        stream.check()?;
+        Ok(stream)
+    }
+
+    pub(super) fn counts(&self) -> GpuCounts {
+        self.counts
+    }
+
+    /// Bytes of device memory reserved by everyone who shares the device.
+    pub(super) fn reserved(&self) -> Option<u64> {
+        self.opened.device.generate_allocator_report().map(|r| r.total_reserved_bytes)
+    }
+
+    /// Memory as the driver counts it.
+    pub(super) fn memory(&self) -> Option<GpuMemory> {
+        driver::memory_now(&self.opened.device)
+    }
+
+    /// Whether compiled kernels of an earlier run were found.
+    pub(super) fn found_pipelines(&self) -> bool {
+        self.opened.found_pipelines()
+    }
+
+    /// The first fault that the driver reported, as an error.
+    fn check(&self) -> Result<(), ComputeError> {
+        let device = self.name.clone();
+        match self.opened.faults.get() {
+            None => Ok(()),
+            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.note }),
+            Some(Fault::Lost(reason)) => Err(ComputeError::DeviceLost { device, reason }),
+            Some(Fault::Other(reason)) => Err(ComputeError::Device { device, reason }),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// Matrix units that kernels can use.
+    pub(super) fn units(&self) -> Option<MatrixUnits> {
+        self.opened.units
+    }
+
+    /// `jobs` workgroups in two axes, each within the device's limit.
+    pub(super) fn grid(&self, jobs: usize) -> [u32; 2] {
+        let most = self.opened.limits.max_compute_workgroups_per_dimension as usize;
+        let x = jobs.clamp(1, most);
+        [x as u32, jobs.div_ceil(x).max(1) as u32]
+    }
+
+    /// The bytes of the note behind the arena.
+    pub(super) fn note(&self) -> Range<u64> {
+        self.note..self.note + 16
+    }
+
+    /// Reads the note and clears it.
+    pub(super) fn take_note(&mut self) -> Result<u32, ComputeError> {
+        let mut word = [0; 4];
+        self.read([(self.note, 4)].into_iter(), &mut |bytes| {
+            word.iter_mut().zip(bytes).for_each(|(w, b)| *w = *b);
+        })?;
+        self.write(self.note, &[0; 4])?;
+        Ok(u32::from_le_bytes(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::gpu::kernels::Role;
+    use crate::gpu::params::Params;
+
+    /// A stream on a device of its own, which a test may lose. The limit on groups tells devices apart.
+    fn stream(bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
+        let device: GpuDevice = "vulkan:0".parse().ok()?;
+        let limits = crate::gpu::GpuLimits { groups: Some(groups), ..device.limits };
+        let device = GpuDevice { limits, ..device };
+        Some(Stream::new(device, bytes, CancelToken::default()))
+    }
+
+    #[test]
+    fn a_lost_device_is_an_error_that_says_so() {
+        let Some(stream) = stream(1 << 20, 1001) else { return };
+        let mut stream = stream.unwrap();
+        stream.write(0, &[0; 64]).unwrap();
+        stream.opened.device.destroy();
+        let error = stream.submit().and_then(|()| stream.wait()).unwrap_err();
+        assert!(matches!(error, ComputeError::DeviceLost { .. }), "{error}");
+        assert!(error.to_string().contains("vulkan:0"), "{error}");
+    }
+
+    #[test]
+    fn a_command_that_is_not_valid_is_an_error_and_no_crash() {
+        let Some(stream) = stream(1 << 20, 1002) else { return };
+        let mut stream = stream.unwrap();
+        let kernel = Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true };
+        let result =
+            stream.dispatch(kernel, &Params::new(), [u32::MAX, 1, 1], 0).and_then(|()| stream.wait());
+        assert!(matches!(result, Err(ComputeError::Device { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn an_arena_beyond_all_memory_is_an_error_with_the_numbers() {
+        for bytes in [1 << 44, 1 << 50, u64::MAX / 2] {
+            let Some(result) = stream(bytes, 1003) else { return };
+            match result.err() {
+                Some(ComputeError::DeviceMemory { bytes: b, .. }) => assert_eq!(b, bytes),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

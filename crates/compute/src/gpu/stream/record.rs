@@ -1,0 +1,211 @@
+//! Recording: a dispatch becomes a pipeline, a bind group and a block of parameters. Each is made once and found
+//! again by what it was made from.
+
+use std::num::NonZeroU64;
+
+use super::Stream;
+use crate::error::ComputeError;
+use crate::gpu::bindings::{Operand, Reach};
+use crate::gpu::device::lock;
+use crate::gpu::kernels::Kernel;
+use crate::gpu::params::{Params, WORDS, Words};
+
+/// Blocks of parameters kept.
+pub(super) const BLOCKS: u32 = 4096;
+/// Bind groups kept. A slice of the whole decoder has 130 dispatches.
+const GROUPS: usize = 4096;
+/// A batch is submitted at this many commands or multiply-adds. Drivers kill work that takes seconds, and a
+/// cancelled run should stop soon.
+const BATCH: usize = 64;
+const BATCH_MACS: u64 = 50_000_000_000;
+/// Most multiply-adds of one dispatch; larger ops are cut.
+pub(in crate::gpu) const DISPATCH_MACS: u64 = 250_000_000_000;
+
+/// A recorded command. Pipelines, bind groups, blocks, buffers and stages are named by their index.
+pub(super) enum Command {
+    Dispatch { pipeline: usize, group: usize, block: u32, grid: [u32; 3] },
+    Up { stage: usize, from: u64, buffer: usize, to: u64, bytes: u64 },
+    Down { buffer: usize, from: u64, stage: usize, to: u64, bytes: u64 },
+}
+
+impl Stream {
+    /// Records a kernel, and submits the batch if it is full.
+    pub(in crate::gpu) fn dispatch(
+        &mut self,
+        kernel: Kernel,
+        params: &Params,
+        grid: [u32; 3],
+        macs: u64,
+    ) -> Result<(), ComputeError> {
+        if self.is_cancelled() {
+            return Ok(());
+        }
+        let mut words = params.words;
+        let reach = self.reach(kernel, params, &mut words);
+        let group = self.group()?;
+        let pipeline = self.pipeline(kernel, reach)?;
+        let block = self.block(words)?;
+        self.commands.push(Command::Dispatch { pipeline, group, block, grid });
+        self.counts.dispatches += 1;
+        self.macs += macs;
+        if self.commands.len() >= BATCH || self.macs >= BATCH_MACS { self.submit() } else { Ok(()) }
+    }
+
+    /// Covers the operands with bindings and writes where each starts in its first one. An operand that this
+    /// dispatch does not use is bound to the start of the arena and never read.
+    fn reach(&mut self, kernel: Kernel, params: &Params, words: &mut Words) -> Reach {
+        self.bindings.clear();
+        let mut bindings = [0; Operand::COUNT];
+        let nothing = 0..1;
+        let range = |o: Operand| params.ranges[o as usize].as_ref().unwrap_or(&nothing);
+        for operand in kernel.operands() {
+            let (count, base) = self.grid.cover(range(operand), &mut self.bindings);
+            // `group` refuses more than 255: no device binds as many.
+            bindings[operand as usize] = count.min(255) as u8;
+            words[operand as usize] = base;
+        }
+        if let Some(operand) = kernel.merged() {
+            self.grid.cover(range(operand), &mut self.bindings);
+        }
+        let several = bindings.iter().any(|n| *n > 1);
+        Reach { bindings, shift: if several { (self.grid.chunk / 16).ilog2() } else { 0 } }
+    }
+
+    /// The block of parameters with these words.
+    fn block(&mut self, words: Words) -> Result<u32, ComputeError> {
+        if let Some(block) = self.blocks.get(&words) {
+            return Ok(*block);
+        }
+        if self.blocks.len() as u32 >= BLOCKS {
+            // Batches under way may still read the old blocks.
+            self.submit()?;
+            self.drain()?;
+            self.blocks.clear();
+        }
+        let block = self.blocks.len() as u32;
+        self.blocks.insert(words, block);
+        self.fresh.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        self.counts.parameters += 1;
+        Ok(block)
+    }
+
+    /// Finds a compiled kernel, or compiles it.
+    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize, ComputeError> {
+        let key = (kernel, reach);
+        if let Some(found) = self.compiled.get(&key) {
+            return Ok(*found);
+        }
+        let opened = self.opened.clone();
+        let mut compiled = lock(&opened.pipelines);
+        let pipeline = match compiled.get(&key) {
+            Some(pipeline) => pipeline.clone(),
+            None => {
+                let pipeline = self.compile(kernel, reach);
+                self.counts.pipelines += 1;
+                compiled.insert(key, pipeline.clone());
+                pipeline
+            }
+        };
+        self.compiled.insert(key, self.pipelines.len());
+        self.pipelines.push(pipeline);
+        self.check()?;
+        Ok(self.pipelines.len() - 1)
+    }
+
+    fn compile(&self, kernel: Kernel, reach: Reach) -> wgpu::ComputePipeline {
+        let layouts = lock(&self.opened.layouts);
+        let layout = layouts.get(&self.bindings.len()).map(|l| &l.1);
+        let text = kernel.source(reach);
+        let descriptor = wgpu::ShaderModuleDescriptor {
+            label: Some("remaster"),
+            source: wgpu::ShaderSource::Wgsl(text.into()),
+        };
+        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..Default::default() };
+        #[expect(unsafe_code, reason = "the loops of the kernels are bounded")]
+        // SAFETY: indices stay checked. Only the counter that wgpu adds to every loop, to stop endless ones, is
+        // left out: every loop of the kernels counts up to a parameter or to the length of its list of taps.
+        let module = unsafe { self.opened.device.create_shader_module_trusted(descriptor, checks) };
+        self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some("remaster"),
+            layout,
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                // Every kernel writes its workgroup memory before it reads it.
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: self.opened.pipeline_cache(),
+        })
+    }
+
+    /// The bind group of the current bindings.
+    fn group(&mut self) -> Result<usize, ComputeError> {
+        if let Some(found) = self.bound.get(&self.bindings) {
+            return Ok(*found);
+        }
+        let count = self.bindings.len();
+        let most = self.opened.limits.max_storage_buffers_per_shader_stage;
+        if count > most as usize {
+            return Err(ComputeError::DeviceBindings {
+                device: self.name.clone(),
+                windows: count,
+                bytes: self.grid.chunk,
+                most,
+            });
+        }
+        let block = NonZeroU64::new((WORDS * 4) as u64);
+        let opened = self.opened.clone();
+        let mut layouts = lock(&opened.layouts);
+        let (layout, _) = layouts.entry(count).or_insert_with(|| make_layout(&opened.device, count as u32));
+        let entry = |binding, buffer, offset, size| {
+            let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size });
+            wgpu::BindGroupEntry { binding, resource }
+        };
+        let mut entries = vec![entry(0, &self.params, 0, block)];
+        for (i, b) in self.bindings.iter().enumerate() {
+            // Bindings are whole words, and the arena ends at a multiple of 16 bytes.
+            let size = NonZeroU64::new(b.bytes / 4 * 4);
+            entries.push(entry(i as u32 + 1, &self.buffers[b.buffer], b.start, size));
+        }
+        let group = opened.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout,
+            entries: &entries,
+        });
+        self.counts.allocations += 1;
+        if self.groups.len() >= GROUPS {
+            // The batch being recorded and those under way may still use the old groups.
+            self.submit()?;
+            self.drain()?;
+            self.groups.clear();
+            self.bound.clear();
+        }
+        self.bound.insert(self.bindings.clone(), self.groups.len());
+        self.groups.push(group);
+        self.check()?;
+        Ok(self.groups.len() - 1)
+    }
+}
+
+/// The layout of one block of parameters and `count` buffers that kernels read and write.
+fn make_layout(device: &wgpu::Device, count: u32) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+    let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: dynamic, min_binding_size: size },
+        count: None,
+    };
+    let block = NonZeroU64::new((WORDS * 4) as u64);
+    let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true, block)];
+    let storage = wgpu::BufferBindingType::Storage { read_only: false };
+    entries.extend((0..count).map(|i| entry(i + 1, storage, false, None)));
+    let group =
+        device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+    let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&group)],
+        immediate_size: 0,
+    });
+    (group, pipeline)
+}

@@ -1,0 +1,103 @@
+//! Submission: recorded commands go to the device as one batch, and the host waits for batches.
+
+use super::Stream;
+use super::record::Command;
+use crate::error::ComputeError;
+use crate::gpu::params::WORDS;
+
+/// Most batches under way.
+const FLIGHT: usize = 3;
+
+impl Stream {
+    /// Sends the recorded commands as one batch. Waits while too many batches are under way.
+    pub(in crate::gpu) fn submit(&mut self) -> Result<(), ComputeError> {
+        self.macs = 0;
+        if !self.fresh.is_empty() {
+            let block = WORDS * 4;
+            let first = (self.blocks.len() * block - self.fresh.len()) as u64;
+            self.opened.queue.write_buffer(&self.params, first, &self.fresh);
+            self.fresh.clear();
+        }
+        let commands = std::mem::take(&mut self.commands);
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let mut encoder = self.opened.device.create_command_encoder(&Default::default());
+        let mut rest = commands.as_slice();
+        while let Some(first) = rest.first() {
+            let run = rest.iter().take_while(|c| matches!(c, Command::Dispatch { .. })).count();
+            if run > 0 {
+                self.encode(&mut encoder, &rest[..run]);
+                rest = &rest[run..];
+                continue;
+            }
+            match *first {
+                Command::Up { stage, from, buffer, to, bytes } => {
+                    let (source, target) = (&self.up[stage].buffer, &self.buffers[buffer]);
+                    encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
+                }
+                Command::Down { buffer, from, stage, to, bytes } => {
+                    let (source, target) = (&self.buffers[buffer], &self.down[stage].buffer);
+                    encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
+                }
+                Command::Dispatch { .. } => {}
+            }
+            rest = &rest[1..];
+        }
+        for stage in self.up.iter().filter(|s| s.used > 0) {
+            stage.buffer.unmap();
+        }
+        self.flight.push_back(self.opened.queue.submit([encoder.finish()]));
+        self.counts.submissions += 1;
+        for stage in self.up.iter_mut().filter(|s| s.used > 0) {
+            stage.used = 0;
+            stage.map(wgpu::MapMode::Write);
+        }
+        while self.flight.len() > FLIGHT {
+            let oldest = self.flight.pop_front();
+            self.poll(oldest)?;
+        }
+        // The list keeps its capacity: no allocation per batch.
+        self.commands = commands;
+        self.commands.clear();
+        self.check()
+    }
+
+    fn encode(&self, encoder: &mut wgpu::CommandEncoder, commands: &[Command]) {
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        for command in commands {
+            let Command::Dispatch { pipeline, group, block, grid } = *command else { continue };
+            pass.set_pipeline(&self.pipelines[pipeline]);
+            pass.set_bind_group(0, &self.groups[group], &[block * (WORDS * 4) as u32]);
+            pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+        }
+    }
+
+    fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<(), ComputeError> {
+        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: None };
+        match self.opened.device.poll(wait) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.check()?;
+                let (device, reason) = (self.name.clone(), error.to_string());
+                Err(ComputeError::DeviceLost { device, reason })
+            }
+        }
+    }
+
+    /// Waits for every batch under way.
+    pub(super) fn drain(&mut self) -> Result<(), ComputeError> {
+        while let Some(oldest) = self.flight.pop_front() {
+            self.poll(Some(oldest))?;
+        }
+        Ok(())
+    }
+
+    /// Submits and waits for everything.
+    pub(in crate::gpu) fn wait(&mut self) -> Result<(), ComputeError> {
+        self.submit()?;
+        self.drain()?;
+        self.check()?;
+        if self.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
+    }
+}
