@@ -4,42 +4,71 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-/// What a kernel reads and writes. The order is that of the words that hold where each starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Operand {
-    /// Input; queries.
-    X,
-    /// Carried tail; keys.
-    C,
-    /// Input of the shortcut; values; the number of the first normalisation that saw what is not finite.
-    S,
-    /// Output.
-    Y,
-    /// New tail.
-    K,
-    /// Row sums.
-    U,
-    /// Statistics.
-    T,
-    /// Scale and shift.
-    A,
-    /// Weight: matrices, bias, taps.
-    W,
-    /// Weight of the shortcut.
-    V,
+macro_rules! operands {
+    ($($(#[$doc:meta])* $operand:ident $name:literal,)*) => {
+        /// What a kernel reads and writes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(super) enum Operand { $($(#[$doc])* $operand,)* }
+
+        impl Operand {
+            const NAMES: &[&str] = &[$($name),*];
+            pub(super) const COUNT: usize = Self::NAMES.len();
+
+            /// Its name in the kernels.
+            pub(super) fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+        }
+    };
 }
 
-impl Operand {
-    pub(super) const COUNT: usize = 10;
-
-    /// The letter it has in the kernels.
-    pub(super) fn letter(self) -> char {
-        ['x', 'c', 's', 'y', 'k', 'u', 't', 'a', 'w', 'v'][self as usize]
-    }
+operands! {
+    Input "input",
+    /// The tail that the slice before left.
+    Carried "carried",
+    Output "output",
+    /// The tail for the next slice.
+    Carry "carry",
+    /// Input of the shortcut.
+    Shortcut "shortcut",
+    /// Matrices, bias, lists of taps.
+    Weight "weight",
+    ShortcutWeight "shortcut_weight",
+    /// Mean and 1/deviation of each group.
+    Stats "stats",
+    /// Scale and shift.
+    Affine "affine",
+    /// Row sums.
+    Sums "sums",
+    /// Number of the first normalisation that met NaN or infinity.
+    Note "note",
+    Queries "queries",
+    Keys "keys",
+    Values "values",
 }
 
 /// Bytes of the arena that each operand takes.
-pub(super) type Ranges = [Option<Range<u64>>; Operand::COUNT];
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges([Option<Range<u64>>; Operand::COUNT]);
+
+impl Ranges {
+    pub(super) fn set(&mut self, operand: Operand, range: Range<u64>) {
+        self.0[operand as usize] = Some(range);
+    }
+
+    /// The first byte of the arena for an operand that is not used.
+    pub(super) fn get(&self, operand: Operand) -> Range<u64> {
+        self.0[operand as usize].clone().unwrap_or(0..1)
+    }
+}
+
+impl<const N: usize> From<[(Operand, Range<u64>); N]> for Ranges {
+    fn from(operands: [(Operand, Range<u64>); N]) -> Self {
+        let mut ranges = Ranges::default();
+        operands.into_iter().for_each(|(operand, range)| ranges.set(operand, range));
+        ranges
+    }
+}
 
 /// How many bindings each operand of a kernel has: all that the kernel's text depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,15 +156,15 @@ pub(super) fn declare(operands: &[Operand], reach: Reach, merged: Option<Operand
         );
     };
     for o in operands {
-        (0..reach.bindings[*o as usize]).for_each(|i| declare(format!("m_{}{i}", o.letter()), "vec4<u32>"));
+        (0..reach.bindings[*o as usize]).for_each(|i| declare(format!("m_{}{i}", o.name()), "vec4<u32>"));
     }
     if let Some(o) = merged {
-        (0..reach.bindings[o as usize]).for_each(|i| declare(format!("b_{}{i}", o.letter()), "atomic<u32>"));
+        (0..reach.bindings[o as usize]).for_each(|i| declare(format!("b_{}{i}", o.name()), "atomic<u32>"));
     }
     for o in operands {
-        let l = o.letter();
+        let l = o.name();
         let several = reach.bindings[*o as usize];
-        let base = format!("P({}_BASE)", l.to_ascii_uppercase());
+        let base = format!("op.{l}_base");
         let mut function = |head: String, body: &dyn Fn(u8, &str) -> String| {
             let _ = writeln!(text, "{head} {{");
             if several == 1 {

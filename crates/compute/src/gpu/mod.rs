@@ -36,6 +36,7 @@ use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use kernels::Product;
+use params::At;
 use stream::Stream;
 
 /// Which kernels compute: part of the class of results. Changes when a kernel's order of sums does.
@@ -81,12 +82,11 @@ impl Sizing for GpuSizing {
     }
 }
 
-/// Where the values of a view lie: bytes of the arena, and numbers of values from their start.
+/// Where the values of a view lie: its bytes in the arena, the values from their start, and its first row.
 #[derive(Clone, Debug)]
 struct Place {
     range: Range<u64>,
-    skip: usize,
-    frame: usize,
+    at: At,
     row0: usize,
 }
 
@@ -156,8 +156,7 @@ impl Gpu {
         let start = offset + first as u64 * size;
         Ok(Place {
             range: start / 16 * 16..start + values as u64 * size,
-            skip: (start % 16 / size) as usize,
-            frame: whole.h * row,
+            at: At { skip: (start % 16 / size) as usize, frame: whole.h * row },
             row0: view.row_range().start,
         })
     }

@@ -33,23 +33,23 @@ pub(super) fn text(part: Part, body: &Body<'_>) -> String {
     let pixels = each(loads_a, |l| {
         format!(
             "    let u{l} = tid + {l}u * THREADS;\n    let p{l} = first + u{l} / (BK / 4u);\n    \
-             let cy{l} = P(CELL0) + p{l} / P(W_GRID);\n    let cx{l} = p{l} % P(W_GRID);\n    \
+             let cy{l} = op.cell_row0 + p{l} / op.grid_w;\n    let cx{l} = p{l} % op.grid_w;\n    \
              let oy{l} = cy{l} * factor + py;\n    \
-             let ok{l} = u{l} < {units_a}u && p{l} < P(CELLS) && oy{l} >= P(Y_ROW0) && oy{l} < P(Y_END);"
+             let ok{l} = u{l} < {units_a}u && p{l} < op.cells && oy{l} >= op.output_row0 && oy{l} < op.output_end;"
         )
     });
     let places = each(loads_a, |l| {
         format!(
-            "        let y{l} = cy{l} * P(STRIDE_Y) + dy - P(BEFORE_Y);\n        \
-             let x{l} = cx{l} * P(STRIDE_X) + dx - P(BEFORE_X);\n        \
-             let in{l} = ok{l} && y{l} < P(H_IN) && x{l} < P(W_IN);\n        \
-             let o{l} = s.start + ((y{l} - s.row0) * P(W_IN) + x{l}) * cin;"
+            "        let y{l} = cy{l} * op.stride_y + dy - op.pad_top;\n        \
+             let x{l} = cx{l} * op.stride_x + dx - op.pad_left;\n        \
+             let in{l} = ok{l} && y{l} < op.h_in && x{l} < op.w_in;\n        \
+             let o{l} = s.start + ((y{l} - s.row0) * op.w_in + x{l}) * cin;"
         )
     });
     let short_places = each(loads_a, |l| {
         format!(
-            "        let o{l} = P(S_SKIP) + t * P(S_FRAME) + ((oy{l} - P(Y_ROW0)) * P(W_GRID) + cx{l}) \
-             * P(SHORT_CIN);"
+            "        let o{l} = op.shortcut_skip + t * op.shortcut_frame + ((oy{l} - op.output_row0) * op.grid_w + cx{l}) \
+             * op.shortcut_cin;"
         )
     });
     let load_a = |inside: &str, limit: &str, call: &str| {
@@ -85,8 +85,8 @@ pub(super) fn text(part: Part, body: &Body<'_>) -> String {
         .replace("@SHORT_PLACES@", &short_places)
         .replace("@LOAD_A@", &load_a("in", "cin4", "input4(s, "))
         .replace("@SHORT_A@", &load_a("ok", "deep4", "short4("))
-        .replace("@LOAD_B@", &load_b("cin4", "w", "matrix + "))
-        .replace("@SHORT_B@", &load_b("deep4", "v", ""))
+        .replace("@LOAD_B@", &load_b("cin4", "weight", "matrix + "))
+        .replace("@SHORT_B@", &load_b("deep4", "shortcut_weight", ""))
         .replace("@MULTIPLY@", &body.multiply)
         .replace("@STORE@", &body.store)
 }

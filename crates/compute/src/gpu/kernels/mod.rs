@@ -12,7 +12,10 @@ pub(super) use threads::Tile;
 pub(super) use winograd::Winograd;
 
 use super::bindings::{Operand, Reach, declare};
-use super::params::{NAMES, WORDS};
+use super::params::{
+    AfterParams, AttentionParams, CombineParams, CopyParams, Fields, NormalizeParams, ProductParams,
+    ShuffleParams,
+};
 use crate::dtype::DType;
 
 /// What multiplies in a convolution.
@@ -94,24 +97,42 @@ pub(super) fn attention_values(width: usize) -> usize {
 }
 
 impl Kernel {
-    /// What it is given, in the order of its bindings.
+    /// Its operands, in the order of their bindings.
     pub(super) fn operands(&self) -> Vec<Operand> {
         use Operand as O;
         let mut operands = match self.role {
-            Role::Conv { .. } => vec![O::X, O::C, O::Y, O::W],
-            Role::After { .. } => vec![O::X, O::C, O::Y, O::K, O::U],
-            Role::Normalize => vec![O::X, O::C, O::Y],
-            Role::Combine => vec![O::X, O::Y, O::S],
-            Role::Copy { .. } | Role::Shuffle => vec![O::X, O::Y],
-            Role::Attention { .. } => vec![O::X, O::C, O::S, O::Y],
+            Role::Conv { .. } => vec![O::Input, O::Carried, O::Output, O::Weight],
+            Role::After { .. } => vec![O::Input, O::Carried, O::Output, O::Carry, O::Sums],
+            Role::Combine => vec![O::Sums, O::Output, O::Note],
+            Role::Normalize | Role::Copy { .. } | Role::Shuffle => vec![O::Input, O::Output],
+            Role::Attention { .. } => vec![O::Queries, O::Keys, O::Values, O::Output],
         };
         if let Role::Conv { shortcut: true, .. } = self.role {
-            operands.extend([O::S, O::V]);
+            operands.extend([O::Shortcut, O::ShortcutWeight]);
         }
         if self.prologue() {
-            operands.extend([O::T, O::A]);
+            operands.extend([O::Stats, O::Affine]);
         }
         operands
+    }
+
+    /// Declares its parameters: those of the op, then where each operand starts in its first binding.
+    fn parameters(&self) -> String {
+        let declare = match self.role {
+            Role::Conv { .. } => ProductParams::declare,
+            Role::After { .. } => AfterParams::declare,
+            Role::Combine => CombineParams::declare,
+            Role::Normalize => NormalizeParams::declare,
+            Role::Copy { .. } => CopyParams::declare,
+            Role::Shuffle => ShuffleParams::declare,
+            Role::Attention { .. } => AttentionParams::declare,
+        };
+        let mut members = String::new();
+        declare("", &mut members);
+        for operand in self.operands() {
+            usize::declare(&format!("{}_base", operand.name()), &mut members);
+        }
+        format!("struct Params {{\n{members}}}\n@group(0) @binding(0) var<uniform> op: Params;\n")
     }
 
     fn prologue(&self) -> bool {
@@ -121,25 +142,25 @@ impl Kernel {
         }
     }
 
-    /// What it stores single 16-bit values to, which share words with others.
+    /// The operand to which it stores single 16-bit values, which share words with others.
     pub(super) fn merged(&self) -> Option<Operand> {
         let (whole, to) = match self.role {
-            Role::Conv { vec_out, .. } => (vec_out, Operand::Y),
-            Role::After { .. } => (self.vec_in, Operand::K),
-            Role::Combine => (true, Operand::Y),
-            _ => (self.vec_in, Operand::Y),
+            Role::Conv { vec_out, .. } => (vec_out, Operand::Output),
+            Role::After { .. } => (self.vec_in, Operand::Carry),
+            Role::Combine => (true, Operand::Output),
+            _ => (self.vec_in, Operand::Output),
         };
         (self.dtype != DType::F32 && !whole).then_some(to)
     }
 
     pub(super) fn source(&self, reach: Reach) -> String {
         let operands = self.operands();
-        let mut text = parameters();
+        let mut text = self.parameters();
         text += &declare(&operands, reach, self.merged());
         text += include_str!("../wgsl/formats.wgsl");
         for operand in operands {
             let dtype = match self.role {
-                Role::Copy { from } if operand == Operand::X => from,
+                Role::Copy { from } if operand == Operand::Input => from,
                 _ => self.dtype,
             };
             text += &values(dtype, operand);
@@ -160,7 +181,7 @@ impl Kernel {
             Role::Conv { product: Product::Winograd(w), .. } => winograd::text(&mut text, w),
             Role::After { .. } => with_source(TOTAL) + include_str!("../wgsl/after.wgsl"),
             Role::Combine => [TOTAL, include_str!("../wgsl/combine.wgsl")].concat(),
-            Role::Normalize => with_source(include_str!("../wgsl/normalize.wgsl")),
+            Role::Normalize => [NORMALISED, include_str!("../wgsl/normalize.wgsl")].concat(),
             Role::Copy { .. } => include_str!("../wgsl/copy.wgsl").into(),
             Role::Shuffle => {
                 constants(&mut text, &[("LANES", if self.vec_in { 4 } else { 1 })]);
@@ -173,9 +194,11 @@ impl Kernel {
 }
 
 const TOTAL: &str = include_str!("../wgsl/total.wgsl");
+const NORMALISED: &str = include_str!("../wgsl/normalised.wgsl");
 
+/// A kernel that reads the frames of a slice and those in front of it.
 fn with_source(body: &str) -> String {
-    format!("{}{body}", include_str!("../wgsl/source.wgsl"))
+    format!("@IF PROLOGUE@\n{NORMALISED}@END@\n{}{body}", include_str!("../wgsl/source.wgsl"))
 }
 
 /// The frame of a convolution, without what multiplies.
@@ -183,16 +206,7 @@ fn product_source() -> String {
     with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/conv.wgsl")
 }
 
-fn parameters() -> String {
-    let mut text = format!("@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {}>;\n", WORDS / 4);
-    text += "fn P(i: u32) -> u32 { return params[i >> 2u][i & 3u]; }\n";
-    for (i, name) in NAMES.iter().enumerate() {
-        let _ = writeln!(text, "const {name}: u32 = {i}u;");
-    }
-    text
-}
-
-/// Reading and writing the values of an operand.
+/// Functions that read and write the values of an operand.
 fn values(dtype: DType, operand: Operand) -> String {
     let (text, bits, value) = match dtype {
         DType::F32 => (include_str!("../wgsl/f32.wgsl"), "", ""),
@@ -200,7 +214,7 @@ fn values(dtype: DType, operand: Operand) -> String {
         DType::Bf16 => (include_str!("../wgsl/half.wgsl"), "bf16_bits", "bitcast<f32>(h << 16u)"),
     };
     let text = [include_str!("../wgsl/values.wgsl"), text, include_str!("../wgsl/some.wgsl")].concat();
-    text.replace("@O@", &operand.letter().to_string()).replace("@BITS@", bits).replace("@VALUE@", value)
+    text.replace("@O@", operand.name()).replace("@BITS@", bits).replace("@VALUE@", value)
 }
 
 /// Keeps the lines whose flags hold: `@IF NAME@`, `@IF !NAME@`, `@ELSE@`, `@END@`.
@@ -240,7 +254,8 @@ fn each(n: usize, lines: impl Fn(usize) -> String) -> String {
 fn attention(text: &mut String, values: usize) -> String {
     constants(text, &[("QUERIES", QUERIES), ("THREADS", ATTENTION_THREADS), ("VALUES", values)]);
     let quads = values / 4 / (ATTENTION_THREADS / QUERIES);
-    let tokens = ["x", "c", "s"].map(|o| include_str!("../wgsl/token.wgsl").replace("@O@", o)).concat();
+    let tokens =
+        ["queries", "keys", "values"].map(|o| include_str!("../wgsl/token.wgsl").replace("@O@", o)).concat();
     (tokens + include_str!("../wgsl/attention.wgsl"))
         .replace("@ACC@", &each(quads, |j| format!("    var r{j} = vec4<f32>(0.0);")))
         .replace("@FADE@", &each(quads, |j| format!("        r{j} *= fade;")))
@@ -248,7 +263,7 @@ fn attention(text: &mut String, values: usize) -> String {
             "@INNER@",
             &each(quads, |j| {
                 format!(
-                    "            r{j} = fma(vec4<f32>(w), token4_s(o, column + (lane + {j}u * PER) * 4u, true), r{j});"
+                    "            r{j} = fma(vec4<f32>(w), token4_values(o, column + (lane + {j}u * PER) * 4u, true), r{j});"
                 )
             }),
         )

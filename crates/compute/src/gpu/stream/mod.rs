@@ -209,8 +209,9 @@ impl Stream {
 mod tests {
     use super::*;
     use crate::dtype::DType;
+    use crate::gpu::bindings::Ranges;
     use crate::gpu::kernels::Role;
-    use crate::gpu::params::Params;
+    use crate::gpu::params::{CombineParams, Params};
 
     /// A stream on a device of its own, which a test may lose. The limit on groups tells devices apart.
     fn stream(bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
@@ -236,8 +237,8 @@ mod tests {
         let Some(stream) = stream(1 << 20, 1002) else { return };
         let mut stream = stream.unwrap();
         let kernel = Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true };
-        let result =
-            stream.dispatch(kernel, &Params::new(), [u32::MAX, 1, 1], 0).and_then(|()| stream.wait());
+        let params = Params::new(&CombineParams::default(), Ranges::default());
+        let result = stream.dispatch(kernel, &params, [u32::MAX, 1, 1], 0).and_then(|()| stream.wait());
         assert!(matches!(result, Err(ComputeError::Device { .. })), "{result:?}");
     }
 

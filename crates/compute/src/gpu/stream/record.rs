@@ -56,16 +56,14 @@ impl Stream {
     fn reach(&mut self, kernel: Kernel, params: &Params, words: &mut Words) -> Reach {
         self.bindings.clear();
         let mut bindings = [0; Operand::COUNT];
-        let nothing = 0..1;
-        let range = |o: Operand| params.ranges[o as usize].as_ref().unwrap_or(&nothing);
-        for operand in kernel.operands() {
-            let (count, base) = self.grid.cover(range(operand), &mut self.bindings);
+        for (i, operand) in kernel.operands().into_iter().enumerate() {
+            let (count, base) = self.grid.cover(&params.ranges.get(operand), &mut self.bindings);
             // `group` refuses more than 255: no device binds as many.
             bindings[operand as usize] = count.min(255) as u8;
-            words[operand as usize] = base;
+            words[params.len + i] = base;
         }
         if let Some(operand) = kernel.merged() {
-            self.grid.cover(range(operand), &mut self.bindings);
+            self.grid.cover(&params.ranges.get(operand), &mut self.bindings);
         }
         let several = bindings.iter().any(|n| *n > 1);
         Reach { bindings, shift: if several { (self.grid.chunk / 16).ilog2() } else { 0 } }

@@ -12,22 +12,22 @@ var<workgroup> sp: array<f32, QUERIES * KEYS>;
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = P(FIRST) + wid.x + wid.y * grid.x;
-    if (job >= P(JOBS)) { return; }
-    let head = wid.z % P(GROUPS);
-    let column = wid.z / P(GROUPS) * VALUES;
-    let t = job / P(TILES);
-    let first = job % P(TILES) * QUERIES;
-    let c = P(CIN);
-    let wide = P(WIDE);
-    let queries = P(CELLS);
-    let keys = P(KEY_COUNT);
-    let q0 = P(X_SKIP) + t * P(X_FRAME) + head * wide;
-    let k0 = P(C_SKIP) + t * P(C_FRAME) + head * wide;
-    let v0 = P(S_SKIP) + t * P(S_FRAME) + head * wide;
+    let job = op.first_job + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) { return; }
+    let head = wid.z % op.heads;
+    let column = wid.z / op.heads * VALUES;
+    let t = job / op.tiles;
+    let first = job % op.tiles * QUERIES;
+    let c = op.channels;
+    let wide = op.head_width;
+    let queries = op.query_count;
+    let keys = op.key_count;
+    let q0 = op.queries_skip + t * op.queries_frame + head * wide;
+    let k0 = op.keys_skip + t * op.keys_frame + head * wide;
+    let v0 = op.values_skip + t * op.values_frame + head * wide;
     let mine = tid / PER;
     let lane = tid % PER;
-    let scale = bitcast<f32>(P(EPS));
+    let scale = op.scale;
     var top = -3.0e38;
     var sum = 0.0;
 @ACC@
@@ -38,12 +38,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             for (var i = tid; i < QUERIES * DEEP / 4u; i += THREADS) {
                 let n = first + i / (DEEP / 4u);
                 let e = i % (DEEP / 4u);
-                sq[i / (DEEP / 4u) * LINE + e] = token4_x(q0 + n * c, d + e * 4u, n < queries);
+                sq[i / (DEEP / 4u) * LINE + e] = token4_queries(q0 + n * c, d + e * 4u, n < queries);
             }
             for (var i = tid; i < KEYS * DEEP / 4u; i += THREADS) {
                 let n = start + i / (DEEP / 4u);
                 let e = i % (DEEP / 4u);
-                sk[i / (DEEP / 4u) * LINE + e] = token4_c(k0 + n * c, d + e * 4u, n < keys);
+                sk[i / (DEEP / 4u) * LINE + e] = token4_keys(k0 + n * c, d + e * 4u, n < keys);
             }
             workgroupBarrier();
             for (var e = 0u; e < DEEP / 4u; e++) {
@@ -75,22 +75,22 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         for (var i = 0u; i < live; i++) {
             let p = sp[mine * KEYS + i];
             sum += p;
-            let w = rounded_x(vec4<f32>(p)).x;
+            let w = rounded_queries(vec4<f32>(p)).x;
             let o = v0 + (start + i) * c;
 @INNER@
         }
     }
     let n = first + mine;
     if (n >= queries) { return; }
-    let o = P(Y_SKIP) + t * P(Y_FRAME) + n * c + head * wide;
+    let o = op.output_skip + t * op.output_frame + n * c + head * wide;
 @STORE@
 }
 
 fn give(o: u32, x: u32, v: vec4<f32>) {
-    if (x >= P(WIDE)) { return; }
+    if (x >= op.head_width) { return; }
 @IF VECIN@
-    st4_y(o + x, v);
+    st4_output(o + x, v);
 @ELSE@
-    st_some_y(o + x, P(WIDE) - x, v);
+    st_some_output(o + x, op.head_width - x, v);
 @END@
 }

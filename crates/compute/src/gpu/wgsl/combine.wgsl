@@ -7,31 +7,31 @@ fn is_finite(v: f32) -> bool {
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
     let job = wid.x + wid.y * grid.x;
-    if (job >= P(JOBS)) { return; }
-    let groups = P(GROUPS);
+    if (job >= op.jobs) { return; }
+    let groups = op.groups;
     let g = job % groups;
     let t = job / groups;
-    let start = P(X_SKIP) + t * P(X_FRAME) + 2u * g;
+    let start = op.sums_skip + t * op.sums_frame + 2u * g;
     var sum = 0.0;
-    for (var y = tid; y < P(Y_ROWS); y += 64u) {
-        sum += lf_x(start + y * 2u * groups);
+    for (var y = tid; y < op.rows; y += 64u) {
+        sum += lf_sums(start + y * 2u * groups);
     }
-    let mean = total(tid, sum) / f32(P(Y_ROWS));
+    let mean = total(tid, sum) / f32(op.rows);
     var squares = 0.0;
-    for (var y = tid; y < P(Y_ROWS); y += 64u) {
+    for (var y = tid; y < op.rows; y += 64u) {
         let o = start + y * 2u * groups;
-        let d = lf_x(o) - mean;
-        squares += fma(d * d, f32(P(COUNT)), lf_x(o + 1u));
+        let d = lf_sums(o) - mean;
+        squares += fma(d * d, f32(op.count), lf_sums(o + 1u));
     }
     let all = total(tid, squares);
     if (tid == 0u) {
-        let variance = all / (f32(P(COUNT)) * f32(P(Y_ROWS)));
-        let o = P(Y_SKIP) + t * P(Y_FRAME) + 2u * g;
-        let rstd = 1.0 / sqrt(variance + bitcast<f32>(P(EPS)));
-        sf_y(o, mean);
-        sf_y(o + 1u, rstd);
+        let variance = all / (f32(op.count) * f32(op.rows));
+        let o = op.output_skip + t * op.output_frame + 2u * g;
+        let rstd = 1.0 / sqrt(variance + op.eps);
+        sf_output(o, mean);
+        sf_output(o + 1u, rstd);
         // The first normalisation that sees what is not finite leaves its number. Groups of one dispatch write the
         // same one, and dispatches follow each other.
-        if (!(is_finite(mean) && is_finite(rstd)) && word_s(0u, 0u) == 0u) { put_word_s(0u, 0u, P(NORM)); }
+        if (!(is_finite(mean) && is_finite(rstd)) && word_note(0u, 0u) == 0u) { put_word_note(0u, 0u, op.number); }
     }
 }

@@ -6,28 +6,28 @@
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32@BUILTINS@) {
-    let job = P(FIRST) + wid.x + wid.y * grid.x;
-    if (job >= P(JOBS)) { return; }
-    let tiles = P(TILES);
+    let job = op.first_job + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) { return; }
+    let tiles = op.tiles;
     let t = job / tiles;
     let first = (job % tiles) * BM;
-    let phase = wid.z % P(PHASES);
-    let n0 = (wid.z / P(PHASES)) * BN;
-    let factor = P(FACTOR);
+    let phase = wid.z % op.phases;
+    let n0 = (wid.z / op.phases) * BN;
+    let factor = op.factor;
     let py = phase >> 1u;
     let px = phase & 1u;
-    let cin = P(CIN);
-    let cin4 = P(CIN4);
-    let cout4 = P(COUT4);
+    let cin = op.cin;
+    let cin4 = op.cin4;
+    let cout4 = op.cout4;
 @BEGIN@
     // The pixels this thread brings in.
 @PIXELS@
     let frame = frame_of(t);
-    let list = P(TABLE) + (frame.kind * P(PHASES) + phase) * P(TABLE_ROW);
-    let taps = word_w(list >> 2u, list & 3u);
+    let list = op.taps + (frame.kind * op.phases + phase) * op.taps_row;
+    let taps = word_weight(list >> 2u, list & 3u);
     for (var n = 1u; n <= taps; n++) {
         let at = list + n;
-        let tap = word_w(at >> 2u, at & 3u);
+        let tap = word_weight(at >> 2u, at & 3u);
         let s = source(frame.newest - (tap & 63u));
         let dy = (tap >> 6u) & 63u;
         let dx = (tap >> 12u) & 63u;
@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 @IF SHORTCUT@
     {
-        let deep4 = (P(SHORT_CIN) + 3u) / 4u * 4u;
+        let deep4 = (op.shortcut_cin + 3u) / 4u * 4u;
 @SHORT_PLACES@
         for (var c0 = 0u; c0 < deep4; c0 += BK) {
             workgroupBarrier();

@@ -3,12 +3,12 @@
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
     let i = (wid.x + wid.y * grid.x) * 64u + tid;
-    if (i >= P(JOBS)) { return; }
-    let t = i / P(CELLS);
-    let rest = i % P(CELLS);
+    if (i >= op.units) { return; }
+    let t = i / op.frame_units;
+    let rest = i % op.frame_units;
 @IF VECIN@
-    st4_y(P(Y_SKIP) + t * P(Y_FRAME) + rest * 4u, ld4_x(P(X_SKIP) + t * P(X_FRAME) + rest * 4u));
+    st4_output(op.output_skip + t * op.output_frame + rest * 4u, ld4_input(op.input_skip + t * op.input_frame + rest * 4u));
 @ELSE@
-    st_y(P(Y_SKIP) + t * P(Y_FRAME) + rest, ld_x(P(X_SKIP) + t * P(X_FRAME) + rest));
+    st_output(op.output_skip + t * op.output_frame + rest, ld_input(op.input_skip + t * op.input_frame + rest));
 @END@
 }

@@ -3,24 +3,24 @@
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
     let i = (wid.x + wid.y * grid.x) * 64u + tid;
-    if (i >= P(JOBS)) { return; }
-    let cout = P(COUT);
+    if (i >= op.units) { return; }
+    let cout = op.cout;
     let e = i * LANES;
     let c = e % cout;
     let pixel = e / cout;
-    let x = pixel % P(Y_W);
-    let y = pixel / P(Y_W) % P(Y_ROWS);
-    let t = pixel / P(Y_W) / P(Y_ROWS);
-    let frame = t + select(0u, 1u, P(SECOND) != 0u && t > 0u);
-    let fz = P(KT);
-    let fy = P(STRIDE_Y);
-    let fx = P(STRIDE_X);
+    let x = pixel % op.output_w;
+    let y = pixel / op.output_w % op.output_rows;
+    let t = pixel / op.output_w / op.output_rows;
+    let frame = t + select(0u, 1u, op.drop_second != 0u && t > 0u);
+    let fz = op.factor_t;
+    let fy = op.factor_y;
+    let fx = op.factor_x;
     let channel = ((y % fy * fx + x % fx) * fz + frame % fz) * cout + c;
-    let o = P(X_SKIP) + frame / fz * P(X_FRAME) + (y / fy * P(W_IN) + x / fx) * P(CIN) + channel;
-    let to = P(Y_SKIP) + t * P(Y_FRAME) + (y * P(Y_W) + x) * cout + c;
+    let o = op.input_skip + frame / fz * op.input_frame + (y / fy * op.w_in + x / fx) * op.cin + channel;
+    let to = op.output_skip + t * op.output_frame + (y * op.output_w + x) * cout + c;
 @IF VECIN@
-    st4_y(to, ld4_x(o));
+    st4_output(to, ld4_input(o));
 @ELSE@
-    st_y(to, ld_x(o));
+    st_output(to, ld_input(o));
 @END@
 }

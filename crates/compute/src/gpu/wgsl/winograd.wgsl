@@ -10,14 +10,14 @@ var<workgroup> sh: array<vec4<f32>, 2u * BEHIND>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = P(FIRST) + wid.x + wid.y * grid.x;
-    if (job >= P(JOBS)) { return; }
-    let t = job / P(TILES);
-    let first = (job % P(TILES)) * TM;
+    let job = op.first_job + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) { return; }
+    let t = job / op.tiles;
+    let first = (job % op.tiles) * TM;
     let n0 = wid.z * BN;
-    let cin = P(CIN);
-    let cin4 = P(CIN4);
-    let cout4 = P(COUT4);
+    let cin = op.cin;
+    let cin4 = op.cin4;
+    let cout4 = op.cout4;
     // What this thread multiplies.
     let place = tid / 16u;
     let tx = tid % 4u;
@@ -28,19 +28,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let tile = tid / 4u % TM;
     let quad = tid / (4u * TM);
     let cell = first + tile;
-    let ok = cell < P(CELLS) && quad < QUADS;
-    let top = (P(CELL0) + cell / P(W_GRID)) * 2u - P(BEFORE_Y);
-    let left = cell % P(W_GRID) * 2u - P(BEFORE_X);
+    let ok = cell < op.cells && quad < QUADS;
+    let top = (op.cell_row0 + cell / op.grid_w) * 2u - op.pad_top;
+    let left = cell % op.grid_w * 2u - op.pad_left;
     let ya = top + select(select(0u, 1u, (row & 1u) == 1u), 2u, row == 2u);
     let yb = top + select(select(2u, 3u, row == 3u), 1u, row == 2u);
     let sign = select(-1.0, 1.0, row == 1u);
-    let ina = ok && ya >= P(NEED0) && ya < P(NEED1);
-    let inb = ok && yb >= P(NEED0) && yb < P(NEED1);
+    let ina = ok && ya >= op.need_row0 && ya < op.need_end;
+    let inb = ok && yb >= op.need_row0 && yb < op.need_end;
     let frame = frame_of(t);
-    for (var n = 0u; n < P(KT); n++) {
-        let s = source(frame.newest + n + 1u - P(KT));
-        let oa = s.start + (ya - s.row0) * P(W_IN) * cin;
-        let ob = s.start + (yb - s.row0) * P(W_IN) * cin;
+    for (var n = 0u; n < op.kernel_t; n++) {
+        let s = source(frame.newest + n + 1u - op.kernel_t);
+        let oa = s.start + (ya - s.row0) * op.w_in * cin;
+        let ob = s.start + (yb - s.row0) * op.w_in * cin;
         for (var c0 = 0u; c0 < cin4; c0 += BK) {
             workgroupBarrier();
             if (quad < QUADS) {
@@ -58,7 +58,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
                 let kk = c0 + i / (BN / 4u) % BK;
                 let o = n0 + i % (BN / 4u) * 4u;
                 var v = vec4<f32>(0.0);
-                if (kk < cin4 && o < cout4) { v = ld4_w(((n * 16u + p) * cin4 + kk) * cout4 + o); }
+                if (kk < cin4 && o < cout4) { v = ld4_weight(((n * 16u + p) * cin4 + kk) * cout4 + o); }
                 sh[BEHIND + i] = v;
             }
             workgroupBarrier();
@@ -77,8 +77,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 
 // Four channels of a pixel; nothing outside the frame.
 fn pixel(s: Source, o: u32, inside: bool, x: u32, c: u32) -> vec4<f32> {
-    if (!inside || x >= P(W_IN)) { return vec4<f32>(0.0); }
-    return input4(s, o + x * P(CIN), c);
+    if (!inside || x >= op.w_in) { return vec4<f32>(0.0); }
+    return input4(s, o + x * op.cin, c);
 }
 
 fn across(o: u32, py: u32) -> vec4<f32> {

@@ -1,0 +1,50 @@
+//! Softmax attention.
+
+use super::quad;
+use crate::error::ComputeError;
+use crate::gpu::Gpu;
+use crate::gpu::bindings::{Operand, Ranges};
+use crate::gpu::kernels::{Kernel, QUERIES, Role, attention_values};
+use crate::gpu::params::{AttentionParams, Jobs};
+use crate::ops::{AttentionDesc, AttentionWork};
+
+impl Gpu {
+    pub(in crate::gpu) fn attention_now(
+        &mut self,
+        d: &AttentionDesc<'_>,
+        work: &AttentionWork,
+    ) -> Result<(), ComputeError> {
+        const OP: &str = "attention";
+        let queries = self.place(OP, "queries", &d.q)?;
+        let keys = self.place(OP, "keys", &d.k)?;
+        let values = self.place(OP, "values", &d.v)?;
+        let output = self.place(OP, "output", &d.output)?;
+        let query_count = work.rows.len() * work.w;
+        let tiles = query_count.div_ceil(QUERIES);
+        let params = AttentionParams {
+            queries: queries.at,
+            keys: keys.at,
+            values: values.at,
+            output: output.at,
+            query_count,
+            key_count: work.h * work.w,
+            channels: work.heads * work.width,
+            heads: work.heads,
+            head_width: work.width,
+            scale: d.scale,
+            tiles,
+            jobs: Jobs::default(),
+        };
+        let ranges = Ranges::from([
+            (Operand::Queries, queries.range),
+            (Operand::Keys, keys.range),
+            (Operand::Values, values.range),
+            (Operand::Output, output.range),
+        ]);
+        let columns = attention_values(work.width);
+        let role = Role::Attention { values: columns };
+        let kernel = Kernel { role, dtype: work.dtype, vec_in: quad(work.width) };
+        let groups = [tiles * work.t, work.heads * work.width.div_ceil(columns)];
+        self.in_parts(kernel, &ranges, groups, work.macs(), |jobs| AttentionParams { jobs, ..params })
+    }
+}

@@ -1,0 +1,92 @@
+//! Ops as parameters and operands of their kernels, one file for each family.
+
+mod after;
+mod attention;
+mod moves;
+mod norm;
+mod product;
+
+use std::ops::Range;
+
+use super::Gpu;
+use super::bindings::{Operand, Ranges};
+use super::kernels::{Kernel, Product};
+use super::pack::Layout;
+use super::params::{Fields, Jobs, Norm, Params};
+use super::stream::DISPATCH_MACS;
+use crate::error::{ComputeError, mismatch};
+use crate::ops::{Ops, Prologue};
+use crate::weight::Weight;
+
+/// Threads of a workgroup in the kernels that work value by value.
+const THREADS: usize = 64;
+
+fn quad(n: usize) -> bool {
+    n.is_multiple_of(4)
+}
+
+impl Gpu {
+    /// The bytes and the layout of the weight of a product.
+    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
+        let at = self.address(op, "weight", &weight.buffer(&self.arena)?)?;
+        let transformed = matches!(self.product(op, &weight.spec())?, Product::Winograd(_));
+        let Some(layout) = Layout::new(&weight.spec(), transformed) else {
+            return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
+        };
+        Ok((at..at + layout.bytes() as u64, layout))
+    }
+
+    /// The parameters of a normalisation of `channels`, whose operands are added to `ranges`.
+    fn norm(
+        &self,
+        op: &'static str,
+        prologue: &Prologue<'_>,
+        channels: usize,
+        ranges: &mut Ranges,
+    ) -> Result<Norm, ComputeError> {
+        let stats = self.place(op, "statistics", &prologue.stats)?;
+        let affine = self.address(op, "scale and shift", &prologue.affine.buffer(&self.arena)?)?;
+        let bytes = self.weight_bytes(&prologue.affine.spec());
+        ranges.set(Operand::Stats, stats.range);
+        ranges.set(Operand::Affine, affine..affine + bytes);
+        let group_width = channels / (prologue.stats.shape().c / 2);
+        Ok(Norm { stats: stats.at, group_width, silu: prologue.silu })
+    }
+
+    /// Enqueues `jobs` workgroups; none at all is no dispatch.
+    fn enqueue(
+        &mut self,
+        kernel: Kernel,
+        params: &impl Fields,
+        ranges: Ranges,
+        jobs: usize,
+    ) -> Result<(), ComputeError> {
+        if jobs == 0 {
+            return Ok(());
+        }
+        let [x, y] = self.stream.grid(jobs);
+        self.stream.dispatch(kernel, &Params::new(params, ranges), [x, y, 1], 0)
+    }
+
+    /// Enqueues `jobs` times `columns` workgroups, in several dispatches if one would take too long.
+    fn in_parts<F: Fields>(
+        &mut self,
+        kernel: Kernel,
+        ranges: &Ranges,
+        [jobs, columns]: [usize; 2],
+        macs: u64,
+        params: impl Fn(Jobs) -> F,
+    ) -> Result<(), ComputeError> {
+        let parts = macs.div_ceil(DISPATCH_MACS).max(1) as usize;
+        let some = jobs.div_ceil(parts).max(1);
+        for first in (0..jobs).step_by(some) {
+            let n = some.min(jobs - first);
+            let [x, y] = self.stream.grid(n);
+            let part = params(Jobs { first_job: first, end_job: first + n });
+            let macs = macs / jobs as u64 * n as u64;
+            let params = Params::new(&part, ranges.clone());
+            self.stream.dispatch(kernel, &params, [x, y, columns as u32], macs)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! Convolutions, upsamplers and linear layers: products of a weight, by the same kernels.
+
+use super::after::After;
+use super::quad;
+use crate::dtype::DType;
+use crate::error::ComputeError;
+use crate::gpu::bindings::{Operand, Ranges};
+use crate::gpu::kernels::{Kernel, Product, Role};
+use crate::gpu::pack::{Layout, up4};
+use crate::gpu::params::{AfterParams, Norm, ProductParams, Source};
+use crate::gpu::{Gpu, Place};
+use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, UpsampleDesc, UpsampleWork};
+use crate::tensor::View;
+use crate::weight::Weight;
+
+/// A product, but for what its weight says.
+struct Multiply {
+    params: ProductParams,
+    ranges: Ranges,
+    prologue: bool,
+    shortcut: bool,
+    frames: usize,
+    macs: u64,
+}
+
+/// The tail that follows a product: its frames, and the first of them among prefix and slice.
+#[derive(Clone, Copy, Default)]
+struct Tail {
+    len: usize,
+    first: usize,
+}
+
+impl Multiply {
+    /// The op that follows, on the product's input and output.
+    fn after(&self, dtype: DType, tail: Tail) -> After {
+        let ProductParams { source, norm, output, output_row0, output_end, output_w, cout, .. } = self.params;
+        let params = AfterParams {
+            source,
+            norm,
+            tail_len: tail.len,
+            tail_first: tail.first,
+            output,
+            output_rows: output_end - output_row0,
+            output_w,
+            cout,
+            ..Default::default()
+        };
+        After { params, ranges: self.ranges.clone(), dtype, prologue: self.prologue }
+    }
+}
+
+/// Parameters of a product from one place to another. The grid has a cell for each output pixel.
+fn product(source: Source, output: &Place, rows: usize, w: usize) -> ProductParams {
+    ProductParams {
+        source,
+        output: output.at,
+        output_row0: output.row0,
+        output_end: output.row0 + rows,
+        output_w: w,
+        grid_w: w,
+        factor: 1,
+        phases: 1,
+        stride_t: 1,
+        stride_y: 1,
+        stride_x: 1,
+        kernel_t: 1,
+        ..Default::default()
+    }
+}
+
+impl Gpu {
+    /// Where a product of `cin` channels reads, without a prefix.
+    fn source(
+        &self,
+        op: &'static str,
+        input: &View<'_>,
+        carried: Option<&View<'_>>,
+        ranges: &mut Ranges,
+    ) -> Result<Source, ComputeError> {
+        let place = self.place(op, "input", input)?;
+        ranges.set(Operand::Input, place.range);
+        let (w_in, cin) = (input.shape().w, input.shape().c);
+        let (input, input_row0) = (place.at, place.row0);
+        let mut source = Source { input, input_row0, w_in, cin, cin4: up4(cin), ..Default::default() };
+        if let Some(carried) = carried {
+            let place = self.place(op, "carried tail", carried)?;
+            ranges.set(Operand::Carried, place.range);
+            (source.carried, source.carried_row0) = (place.at, place.row0);
+        }
+        Ok(source)
+    }
+
+    pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+        const OP: &str = "conv";
+        let mut ranges = Ranges::default();
+        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
+        let output = self.place(OP, "output", &d.output)?;
+        let norm = match &d.prologue {
+            Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
+            None => Norm::default(),
+        };
+        let transformed = matches!(self.product(OP, &d.weight.spec())?, Product::Winograd(_));
+        // Transformed tiles are cells of two by two pixels.
+        let factor = if transformed { 2 } else { 1 };
+        let first = work.rows.start / factor;
+        let (cell_rows, columns) = (work.rows.end.div_ceil(factor) - first, work.w_out.div_ceil(factor));
+        let need = work.input_rows();
+        let [kernel_t, ..] = work.kernel;
+        let [stride_t, stride_y, stride_x] = work.stride;
+        let source = Source { prefix: work.prefix, continued: work.continued, ..source };
+        let mut params = ProductParams {
+            norm,
+            h_in: work.h_in,
+            grid_h: work.h_out,
+            grid_w: columns,
+            cell_row0: first,
+            cells: cell_rows * columns,
+            factor,
+            need_row0: need.start,
+            need_end: need.end,
+            stride_t,
+            stride_y,
+            stride_x,
+            pad_top: work.padding.top,
+            pad_left: work.padding.left,
+            kernel_t,
+            accumulate: d.accumulate,
+            ..product(source, &output, work.rows.len(), work.w_out)
+        };
+        ranges.set(Operand::Output, output.range);
+        let fused = d.shortcut.as_ref().filter(|_| !transformed);
+        if let Some(shortcut) = fused {
+            let place = self.place(OP, "shortcut", &shortcut.input)?;
+            let (range, layout) = self.weight(OP, shortcut.weight)?;
+            ranges.set(Operand::Shortcut, place.range);
+            ranges.set(Operand::ShortcutWeight, range);
+            params.shortcut = place.at;
+            params.shortcut_cin = shortcut.input.shape().c;
+            params.shortcut_bias = layout.bias() / 4;
+        }
+        let (prologue, shortcut) = (d.prologue.is_some(), fused.is_some());
+        let (frames, macs) = (work.t_out, work.macs());
+        let multiply = Multiply { params, ranges, prologue, shortcut, frames, macs };
+        let multiply = self.multiply(OP, d.weight, multiply)?;
+        // A shortcut cannot be transformed: it becomes a product of its own.
+        if let (Some(shortcut), true) = (&d.shortcut, transformed) {
+            let (input, output) = (shortcut.input.clone(), d.output.clone());
+            let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
+            self.conv(&ConvDesc { accumulate: true, ..alone })?;
+        }
+        let tail = Tail { len: work.tail, first: work.prefix + work.t_in - work.tail };
+        self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
+    }
+
+    pub(in crate::gpu) fn upsample_now(
+        &mut self,
+        d: &UpsampleDesc<'_>,
+        work: &UpsampleWork,
+    ) -> Result<(), ComputeError> {
+        const OP: &str = "upsample";
+        let mut ranges = Ranges::default();
+        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
+        let output = self.place(OP, "output", &d.output)?;
+        let (prefix, frame_mode) = match (work.time, work.continued) {
+            (false, _) => (2, 1),
+            (true, true) => (1, 2),
+            (true, false) => (0, 3),
+        };
+        let first = work.rows.start / 2;
+        let source = Source { prefix, continued: work.continued, ..source };
+        let params = ProductParams {
+            h_in: work.h,
+            grid_h: work.h,
+            grid_w: work.w,
+            cell_row0: first,
+            cells: (work.rows.end.div_ceil(2) - first) * work.w,
+            factor: 2,
+            phases: 4,
+            pad_top: 1,
+            pad_left: 1,
+            frame_mode,
+            second: work.second,
+            ..product(source, &output, work.rows.len(), 2 * work.w)
+        };
+        ranges.set(Operand::Output, output.range);
+        let (frames, macs) = (work.t_out, work.macs());
+        let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
+        let multiply = self.multiply(OP, d.weight, multiply)?;
+        let tail = Tail { len: work.tail, first: prefix + work.t_in - work.tail };
+        self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
+    }
+
+    pub(in crate::gpu) fn linear_now(
+        &mut self,
+        d: &LinearDesc<'_>,
+        work: &LinearWork,
+    ) -> Result<(), ComputeError> {
+        const OP: &str = "linear";
+        let mut ranges = Ranges::default();
+        let source = self.source(OP, &d.input, None, &mut ranges)?;
+        let output = self.place(OP, "output", &d.output)?;
+        let rows = work.rows.len();
+        let params = ProductParams {
+            h_in: work.h,
+            grid_h: work.h,
+            cell_row0: work.rows.start,
+            cells: rows * work.w,
+            accumulate: d.accumulate,
+            ..product(source, &output, rows, work.w)
+        };
+        ranges.set(Operand::Output, output.range);
+        let (frames, macs) = (work.t, work.macs());
+        let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
+        let multiply = self.multiply(OP, d.weight, multiply)?;
+        self.after(OP, multiply.after(work.dtype, Tail::default()), None, d.sums.as_ref())
+    }
+
+    /// Enqueues the product with a weight, and returns it with what the weight said.
+    fn multiply(
+        &mut self,
+        op: &'static str,
+        weight: &Weight,
+        mut multiply: Multiply,
+    ) -> Result<Multiply, ComputeError> {
+        let product = self.product(op, &weight.spec())?;
+        let (range, layout) = self.weight(op, weight)?;
+        let Layout { cin, cout, dtype, .. } = layout;
+        let [bm, bn, _] = product.tile();
+        multiply.ranges.set(Operand::Weight, range);
+        let params = &mut multiply.params;
+        params.cout = cout;
+        params.cout4 = up4(cout);
+        params.bias = layout.bias() / 4;
+        params.taps = layout.table() / 4;
+        params.taps_row = layout.list;
+        params.tiles = params.cells.div_ceil(bm);
+        let Multiply { params, prologue, shortcut, frames, macs, .. } = multiply;
+        let role = Role::Conv { product, prologue, shortcut, vec_out: quad(cout) };
+        let kernel = Kernel { role, dtype, vec_in: quad(cin) };
+        let groups = [params.tiles * frames, cout.div_ceil(bn) * params.phases];
+        self.in_parts(kernel, &multiply.ranges, groups, macs, |jobs| ProductParams { jobs, ..params })?;
+        Ok(multiply)
+    }
+}

@@ -1,0 +1,23 @@
+// Four channels from `c` on, normalised; `stats` is the first statistic of their frame.
+fn normalised(v: vec4<f32>, c: u32, stats: u32) -> vec4<f32> {
+    let gamma = lf4_affine(c);
+    let beta = lf4_affine(op.cin4 + c);
+    let wide = op.group_width;
+    var mean: vec4<f32>;
+    var rstd: vec4<f32>;
+    if ((wide & 3u) == 0u) {
+        let g = stats + c / wide * 2u;
+        mean = vec4<f32>(lf_stats(g));
+        rstd = vec4<f32>(lf_stats(g + 1u));
+    } else {
+        let last = op.cin - 1u;
+        let g = vec4<u32>(stats) + min(vec4<u32>(c, c + 1u, c + 2u, c + 3u), vec4<u32>(last)) / wide * 2u;
+        mean = vec4<f32>(lf_stats(g.x), lf_stats(g.y), lf_stats(g.z), lf_stats(g.w));
+        rstd = vec4<f32>(lf_stats(g.x + 1u), lf_stats(g.y + 1u), lf_stats(g.z + 1u), lf_stats(g.w + 1u));
+    }
+    var y = fma((v - mean) * rstd, gamma, beta);
+    if (op.silu != 0u) {
+        y = y / (vec4<f32>(1.0) + exp(-y));
+    }
+    return rounded_input(y);
+}
