@@ -1,5 +1,5 @@
-//! Compiled kernels on disk, so that the next run need not compile them. A driver may crash on data that is
-//! not its own, so a file that is damaged, too large, of another device, driver or version counts as none.
+//! Keeps compiled kernels on disk for the next run. A driver may crash on data that it did not write, so a file is
+//! ignored if it is damaged, too large, or from another device, driver or version.
 #![expect(unsafe_code, reason = "only this file knows that its data is what a driver gave")]
 
 use std::io::Read;
@@ -9,12 +9,12 @@ use super::KERNELS;
 use super::device::hash;
 use super::driver;
 
-/// Begins every file; the number changes when the layout does.
+/// First bytes of every file. The number changes with the layout.
 const MAGIC: &[u8; 8] = b"RMpipe01";
 /// Magic, stamp, length and hash.
 const HEADER: usize = 32;
-/// Bytes that are kept at most. Those of all kernels of a device are a few MiB; drivers never drop one, so a
-/// file could grow for ever.
+/// Most bytes kept. All kernels of a device take a few MiB, but drivers never drop one, so a file could grow
+/// without end.
 const LIMIT: usize = 64 << 20;
 
 /// Compiled kernels of one device.
@@ -22,12 +22,12 @@ pub(super) struct PipelineFile {
     cache: wgpu::PipelineCache,
     path: PathBuf,
     stamp: u64,
-    /// Hash of what was read.
+    /// Hash of the data read from the file.
     known: Option<u64>,
 }
 
 impl PipelineFile {
-    /// For a device that was opened with `PIPELINE_CACHE`; `None` where wgpu has no name for the file.
+    /// Opens the file of a device that has `PIPELINE_CACHE`; `None` if wgpu has no key for the device.
     pub(super) fn open(
         folder: &Path,
         device: &wgpu::Device,
@@ -38,23 +38,23 @@ impl PipelineFile {
         let path = folder.join(format!("{key}-{fingerprint:016x}.bin"));
         let stamp = hash(format!("{}|{KERNELS}|{key}|{fingerprint}", env!("CARGO_PKG_VERSION")).as_bytes());
         let data = read(&path, stamp);
-        // SAFETY: the stamp says that this version wrote it for this device and driver, and the hash that it
-        // is still what it was.
+        // SAFETY: the stamp shows that this version wrote the data for this device and driver, and the hash that
+        // it is unchanged.
         let cache = unsafe { driver::pipelines(device, data.as_deref()) };
         Some(PipelineFile { cache, path, stamp, known: data.as_deref().map(hash) })
     }
 
-    /// For the descriptor of a pipeline.
+    /// The cache to compile pipelines with.
     pub(super) fn cache(&self) -> &wgpu::PipelineCache {
         &self.cache
     }
 
-    /// Whether an earlier run's kernels were found.
+    /// Whether compiled kernels of an earlier run were found.
     pub(super) fn found(&self) -> bool {
         self.known.is_some()
     }
 
-    /// Writes what was compiled, unless it is what was read. Only time is lost if it cannot be written.
+    /// Writes the compiled kernels if they changed. A failed write costs the next run some time, nothing else.
     pub(super) fn save(&self) {
         let Some(data) = self.cache.get_data().filter(|d| d.len() <= LIMIT) else { return };
         if self.known != Some(hash(&data)) {
@@ -73,7 +73,7 @@ fn write(path: &Path, stamp: u64, data: &[u8]) -> std::io::Result<()> {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(data);
-    // Runs that end at the same time each have a file of their own to rename.
+    // Each process renames a file of its own, so runs that end together do not collide.
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let done = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
     if done.is_err() {
@@ -82,7 +82,7 @@ fn write(path: &Path, stamp: u64, data: &[u8]) -> std::io::Result<()> {
     done
 }
 
-/// What `write` was given, or nothing.
+/// The data passed to `write`, if the file is intact and has this stamp.
 fn read(path: &Path, stamp: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = (HEADER + LIMIT) as u64;

@@ -1,5 +1,5 @@
-//! Which kernel multiplies in which layer. A choice depends on the layer and its format, never on the size of
-//! a slice or a stripe: those must change no bit.
+//! Chooses the kernel of each layer. A choice depends on the layer and its format, never on the size of a slice or
+//! a stripe, which must change no bit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::weight::WeightSpec;
 
-/// A kernel that convolutions and linear layers can be done with.
+/// A kernel for convolutions, upsamplers and linear layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant(pub(super) Product);
 
@@ -30,12 +30,12 @@ impl Variant {
         self.0.shared_bytes()
     }
 
-    /// Sums that a thread holds: the registers it needs at the least.
+    /// Sums held by a thread: the least number of registers it needs.
     pub fn sums(&self) -> usize {
         self.0.sums()
     }
 
-    /// Kernels of one family give the same bits.
+    /// Name of the family. Kernels of one family give the same bits.
     pub fn family(&self) -> &'static str {
         match self.0 {
             Product::Threads(_) => "direct",
@@ -66,26 +66,26 @@ fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
     }
 }
 
-/// Every kernel that can do a layer on a device with these matrix units. The first is used where nothing was
-/// tuned: it runs everywhere.
+/// Every kernel that can run a layer on a device with these matrix units. The first runs everywhere and is the
+/// default.
 pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
     let Some((cout, dtype)) = layer(spec) else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
-    // Single 16-bit values are stored with atomic operations, which kernels with matrices must not have: under
-    // their memory model those need a capability that naga does not declare.
+    // Single 16-bit values are stored with atomics, which kernels with matrices cannot use: the memory model of
+    // those kernels requires a capability for atomics that naga does not declare.
     let fits = dtype == DType::F16 && cout.is_multiple_of(4);
     if let (true, Some(MatrixUnits { size, subgroup })) = (fits, units) {
         all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
     }
-    // In 16 bits the transformed weights would be rounded once more than those of the other kernels.
+    // In 16 bits, transformed weights would be rounded once more than those of the other kernels.
     if let WeightSpec::Conv { kernel: [_, 3, 3], stride: [_, 1, 1], dtype: DType::F32, .. } = spec {
         all.extend(Winograd::VARIANTS.map(|w| Variant(Product::Winograd(w))));
     }
     all
 }
 
-/// Every kernel that a device can do some layer with.
+/// Every kernel that a device can run for some layer.
 pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
     let units = device.open()?.units;
     let layer = |(cout, dtype)| WeightSpec::Conv { cin: 4, cout, kernel: [3; 3], stride: [1; 3], dtype };
@@ -98,7 +98,7 @@ pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
     }))
 }
 
-/// A layer in words, as choices are kept: `conv 3x3x3 512 to 512 f16`.
+/// Name of a layer in a table of choices, such as `conv 3x3x3 512 to 512 f16`.
 pub fn layer_name(spec: &WeightSpec) -> String {
     match spec {
         WeightSpec::Conv { cin, cout, kernel: [t, y, x], stride, dtype } => {
@@ -117,13 +117,13 @@ pub fn layer_name(spec: &WeightSpec) -> String {
     }
 }
 
-/// The kernels that were chosen, by [`layer_name`] (`*` for all others) and the name of the variant. A handle: a device is a value
-/// that is copied freely.
+/// The chosen kernels: names of variants by [`layer_name`], `*` for all other layers. A handle, because devices are
+/// copied freely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Choices(Option<&'static BTreeMap<String, String>>);
 
 impl Choices {
-    /// Keeps a table for the life of the process, which has one or two.
+    /// Keeps a table until the process ends. A process has one or two.
     pub fn new(table: BTreeMap<String, String>) -> Self {
         if table.is_empty() { Choices(None) } else { Choices(Some(Box::leak(Box::new(table)))) }
     }
@@ -133,7 +133,7 @@ impl Choices {
         self.0.cloned().unwrap_or_default()
     }
 
-    /// The kernel for a layer. One that this device does not have counts as none chosen.
+    /// The kernel for a layer: the chosen one if this device has it, else the default.
     pub(super) fn find(&self, spec: &WeightSpec, units: Option<MatrixUnits>) -> Option<Variant> {
         let all = variants(spec, units);
         let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
@@ -143,11 +143,12 @@ impl Choices {
 
     /// Whether a layer's weights are kept transformed.
     pub(super) fn transforms(&self, spec: &WeightSpec) -> bool {
-        // Nothing is unless it was chosen.
+        // The default kernel of a layer never transforms.
         self.0.is_some() && matches!(self.find(spec, None), Some(Variant(Product::Winograd(_))))
     }
 
-    /// What results depend on: the layers whose kernels add in another order than the direct ones.
+    /// Part of the class of results: a hash of the layers whose kernels add in another order than the direct
+    /// ones.
     pub(super) fn class(&self) -> String {
         let apart = self.0.into_iter().flatten().filter(|(_, v)| !v.starts_with("direct"));
         let text: String = apart.map(|(l, v)| format!("{l}={v};")).collect();

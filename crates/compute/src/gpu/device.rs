@@ -1,4 +1,4 @@
-//! Which GPUs there are, what they can do, and opening one.
+//! Lists GPUs with their limits, and opens one.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use crate::error::ComputeError;
 
-/// The programming interface a device is reached by.
+/// The graphics API that drives a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Api {
     /// Linux, Windows, Android.
@@ -29,7 +29,7 @@ pub enum Api {
 impl Api {
     const ALL: [Api; 3] = [Api::Vulkan, Api::Dx12, Api::Metal];
 
-    /// The word used on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Api::Vulkan => "vulkan",
@@ -47,7 +47,7 @@ impl Api {
     }
 }
 
-/// Limits below those of the device, for tests and for careful people.
+/// Limits below those of the device, for tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GpuLimits {
     /// Bytes of one binding.
@@ -59,17 +59,17 @@ pub struct GpuLimits {
 /// A GPU that is not open yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GpuDevice {
-    /// How it is reached.
+    /// Its API.
     pub api: Api,
-    /// Its number among those of that interface.
+    /// Its number among the devices of that API.
     pub index: usize,
-    /// Name and driver, hashed: results of another device or driver are of another class.
+    /// Hash of name and driver. Results of another device or driver belong to another class.
     pub fingerprint: u64,
-    /// Limits to keep below.
+    /// Limits to stay below.
     pub limits: GpuLimits,
     /// Kernels by layer, as `tune` chose them.
     pub choices: Choices,
-    /// Folder for compiled kernels; without one every run compiles its own. Whoever opens the device decides.
+    /// Folder for compiled kernels; without one every run compiles its own.
     pub cache: Option<&'static Path>,
 }
 
@@ -79,16 +79,16 @@ impl std::fmt::Display for GpuDevice {
     }
 }
 
-/// Matrix units that the kernels can use: 16-bit products, sums in f32.
+/// Matrix units that the kernels can use: products of f16, sums in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixUnits {
     /// Rows and columns of a matrix.
     pub size: usize,
-    /// Threads of a subgroup at most.
+    /// Most threads of a subgroup.
     pub subgroup: usize,
 }
 
-/// What the kernels on matrix units need of a device.
+/// Features that kernels on matrix units need.
 const MATRIX_FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
@@ -106,12 +106,12 @@ fn matrix_units(adapter: &wgpu::Adapter) -> Option<MatrixUnits> {
     Some(MatrixUnits { size, subgroup: adapter.get_info().subgroup_max_size as usize })
 }
 
-/// What is known of a device.
+/// Description of a device.
 #[derive(Clone, Debug)]
 pub struct GpuInfo {
-    /// How to name it.
+    /// The device.
     pub device: GpuDevice,
-    /// As its maker calls it.
+    /// Product name.
     pub name: String,
     /// discrete, integrated, virtual, software or other.
     pub kind: &'static str,
@@ -121,23 +121,23 @@ pub struct GpuInfo {
     pub max_binding: u64,
     /// Largest buffer in bytes.
     pub max_buffer: u64,
-    /// Buffers a kernel can be given.
+    /// Most buffers bound to a kernel.
     pub max_bindings: u32,
-    /// Workgroups along one axis.
+    /// Most workgroups along one axis.
     pub max_groups: u32,
     /// Workgroup memory in bytes.
     pub shared_memory: u32,
-    /// Threads of a workgroup.
+    /// Most threads of a workgroup.
     pub max_threads: u32,
-    /// Arithmetic in 16 bits. Storage in 16 bits works everywhere.
+    /// Whether it computes in f16. Storage in 16 bits works everywhere.
     pub f16: bool,
-    /// Sizes of the matrix units, such as `8x8x8 f16 to f32`; empty where there are none.
+    /// Sizes of its matrix units, such as `8x8x8 f16 to f32`.
     pub matrices: Vec<String>,
-    /// Which of them the kernels use.
+    /// The matrix units that the kernels use.
     pub units: Option<MatrixUnits>,
-    /// Its memory; absent where the driver cannot be asked.
+    /// Its memory, if the driver reports it.
     pub memory: Option<GpuMemory>,
-    /// Why it cannot be used; empty if it can.
+    /// Reasons why it cannot be used; empty if it can.
     pub lacks: Vec<String>,
 }
 
@@ -149,14 +149,14 @@ impl GpuInfo {
         chunk.saturating_mul(u64::from(left)).max(self.max_binding).min(u64::from(u32::MAX) * 16)
     }
 
-    /// Whether it computes in host memory.
+    /// Whether its memory is host memory.
     pub fn shares_memory(&self) -> bool {
         matches!(self.kind, "software" | "integrated")
     }
 }
 
-/// Workgroup memory, threads and buffers that the kernels need: a convolution with everything has eight operands
-/// and a second view of its output.
+/// Buffers, workgroup memory and threads that the kernels need. A convolution with prologue and shortcut has eight
+/// operands, and its output is bound twice.
 const BUFFERS_NEEDED: u32 = 9;
 const SHARED_NEEDED: u32 = 16384;
 const THREADS_NEEDED: u32 = 256;
@@ -173,7 +173,7 @@ fn adapters(api: Api) -> Vec<wgpu::Adapter> {
     block_on(instance(api).enumerate_adapters(api.backends()))
 }
 
-/// Native futures of wgpu are done when they are made, or after a poll of the device.
+/// Waits for a future of wgpu. On native platforms they are ready at once or after the device was polled.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -196,19 +196,19 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let mut lacks = Vec::new();
     if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
         lacks.push(format!(
-            "{} bytes of workgroup memory, {SHARED_NEEDED} are needed",
+            "{} bytes of workgroup memory, needs {SHARED_NEEDED}",
             limits.max_compute_workgroup_storage_size
         ));
     }
     if limits.max_compute_invocations_per_workgroup < THREADS_NEEDED {
         lacks.push(format!(
-            "{} threads in a workgroup, {THREADS_NEEDED} are needed",
+            "{} threads per workgroup, needs {THREADS_NEEDED}",
             limits.max_compute_invocations_per_workgroup
         ));
     }
     if limits.max_storage_buffers_per_shader_stage < BUFFERS_NEEDED {
         lacks.push(format!(
-            "{} buffers for a kernel, {BUFFERS_NEEDED} are needed",
+            "{} buffers per kernel, needs {BUFFERS_NEEDED}",
             limits.max_storage_buffers_per_shader_stage
         ));
     }
@@ -254,7 +254,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     }
 }
 
-/// Every GPU of this machine, whatever it lacks.
+/// Every GPU of this machine, usable or not.
 pub fn devices() -> Vec<GpuInfo> {
     let of = |api: Api| {
         adapters(api).into_iter().enumerate().map(move |(i, a)| describe(api, i, &a)).collect::<Vec<_>>()
@@ -262,7 +262,7 @@ pub fn devices() -> Vec<GpuInfo> {
     Api::ALL.into_iter().flat_map(of).collect()
 }
 
-/// The GPU to use where none is named: a real one, the most powerful kind first.
+/// The default GPU: discrete, else integrated, else virtual, never software.
 pub fn preferred() -> Option<GpuDevice> {
     let usable: Vec<GpuInfo> = devices().into_iter().filter(|d| d.lacks.is_empty()).collect();
     let of = |kind: &str| usable.iter().find(|d| d.kind == kind);
@@ -272,7 +272,7 @@ pub fn preferred() -> Option<GpuDevice> {
 impl FromStr for GpuDevice {
     type Err = String;
 
-    /// `vulkan:0` and the like.
+    /// Parses a name such as `vulkan:0`.
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let (api, index) = word.split_once(':').unwrap_or((word, "0"));
         let api = Api::ALL.into_iter().find(|a| a.name() == api);
@@ -283,7 +283,7 @@ impl FromStr for GpuDevice {
         match found.get(index) {
             Some(adapter) => Ok(describe(api, index, adapter).device),
             None => Err(format!(
-                "there is no device {word}: this machine has {} with {}; see `remaster devices`",
+                "there is no device {word}: {} found with {}; see `remaster devices`",
                 found.len(),
                 api.name()
             )),
@@ -291,7 +291,7 @@ impl FromStr for GpuDevice {
     }
 }
 
-/// The first thing that went wrong on a device, as the driver said it.
+/// The first failure of a device, as the driver reported it.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     Memory,
@@ -312,38 +312,38 @@ impl Faults {
     }
 }
 
-/// Nothing panics while one of these is held.
+/// Locks a mutex. No code panics while it holds one, so poisoning is ignored.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A device that is ready, and what was compiled for it.
+/// An open device, and the kernels compiled for it.
 pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
     pub(super) faults: Faults,
     pub(super) units: Option<MatrixUnits>,
-    /// By the number of buffers that are bound.
+    /// By the number of bound buffers.
     pub(super) layouts: Mutex<HashMap<usize, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
     pub(super) pipelines: Mutex<HashMap<(Kernel, Reach), wgpu::ComputePipeline>>,
     kept: Option<PipelineFile>,
 }
 
 impl Opened {
-    /// Where compiled kernels of earlier runs are looked for.
+    /// The cache of compiled kernels, if the device has a folder for it.
     pub(super) fn pipeline_cache(&self) -> Option<&wgpu::PipelineCache> {
         self.kept.as_ref().map(PipelineFile::cache)
     }
 
-    /// Whether there were any.
+    /// Whether compiled kernels of an earlier run were found.
     pub(super) fn found_pipelines(&self) -> bool {
         self.kept.as_ref().is_some_and(PipelineFile::found)
     }
 }
 
 impl Drop for Opened {
-    /// What a device compiled before it broke is not worth a guess.
+    /// Saves the compiled kernels, unless the device failed: what it compiled before may be bad.
     fn drop(&mut self) {
         if let Some(kept) = self.kept.as_ref().filter(|_| self.faults.get().is_none()) {
             kept.save();
@@ -351,20 +351,20 @@ impl Drop for Opened {
     }
 }
 
-/// Devices that somebody has open. Those who open one again share it and the kernels compiled for it.
+/// Open devices. Opening one again shares it and the kernels compiled for it.
 static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 
-/// Small buffers share blocks of this many bytes, in device memory and in host memory: the smallest there
-/// are. wgpu's own choices let them grow to 64 MiB and more, which nobody could plan with.
+/// Small buffers share blocks of this many bytes, in device and host memory: the smallest that wgpu allows. By
+/// default blocks grow to 64 MiB and more, which no plan could predict.
 pub(super) const BLOCK: u64 = 4 << 20;
 
 impl GpuDevice {
-    /// What is known of it now; `None` if it is gone.
+    /// Describes the device as it is now; `None` if it is gone.
     pub fn info(&self) -> Option<GpuInfo> {
         Some(describe(self.api, self.index, adapters(self.api).get(self.index)?))
     }
 
-    /// Opens it with all it has, but for the limits that are forced lower.
+    /// Opens the device with all its limits, except those forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
         let key = GpuDevice { choices: Choices::default(), ..*self };
         let mut open = lock(&OPEN);
@@ -380,7 +380,7 @@ impl GpuDevice {
     fn open_anew(&self) -> Result<Opened, ComputeError> {
         let refused = |reason: String| ComputeError::Device { device: self.to_string(), reason };
         let adapter = adapters(self.api).into_iter().nth(self.index);
-        let adapter = adapter.ok_or_else(|| refused("it is gone".into()))?;
+        let adapter = adapter.ok_or_else(|| refused("the device is gone; see `remaster devices`".into()))?;
         let info = describe(self.api, self.index, &adapter);
         if let Some(lack) = info.lacks.first() {
             return Err(refused(format!("it has {lack}")));
@@ -394,11 +394,11 @@ impl GpuDevice {
                 limits.max_compute_workgroups_per_dimension.min(groups);
         }
         let units = info.units;
-        #[expect(unsafe_code, reason = "wgpu wants it said")]
+        #[expect(unsafe_code, reason = "wgpu asks for consent to experimental features")]
         let experimental_features = match units {
-            // SAFETY: "experimental" says that wgpu may have faults in it. What is used of it, loads,
-            // products and stores of matrices, is checked against the naive loops by the tests and, on
-            // every device, by `tune` before such a kernel may be chosen.
+            // SAFETY: "experimental" means that wgpu may have bugs here. The features in use, loads, products and
+            // stores of matrices, are tested against the naive loops, and on every device `tune` checks such a
+            // kernel before it can be chosen.
             Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
             None => wgpu::ExperimentalFeatures::disabled(),
         };

@@ -1,16 +1,15 @@
-//! What only a driver's own interface tells or takes: how much memory is free, and compiled kernels of an
-//! earlier run.
+//! What needs the driver's own interface: free memory, and compiled kernels of an earlier run.
 #![expect(unsafe_code, reason = "below wgpu's safe surface")]
 
 /// Memory of a device, as its driver counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuMemory {
-    /// Bytes of the largest memory of the device's own, which the arena comes from.
+    /// Bytes of the device's largest heap, which holds the arena.
     pub size: u64,
-    /// Bytes of it that this process may still take; absent where the driver does not say.
+    /// Bytes of it that this process may still allocate, if the driver reports them.
     pub free: Option<u64>,
-    /// Bytes of it that this process has taken; absent where the driver does not say. Mesa's software device
-    /// counts those of the whole machine.
+    /// Bytes of it that this process has allocated, if the driver reports them. Mesa's software device counts the
+    /// whole machine.
     pub used: Option<u64>,
 }
 
@@ -39,15 +38,15 @@ mod vulkan {
     /// `told`: whether the device has `VK_EXT_memory_budget`.
     fn ask(instance: &InstanceShared, device: vk::PhysicalDevice, told: bool) -> GpuMemory {
         let vulkan = instance.raw_instance();
-        // SAFETY: the device belongs to this instance, and whoever called holds both.
+        // SAFETY: the device belongs to this instance, and the caller holds both.
         let version = unsafe { vulkan.get_physical_device_properties(device) }.api_version;
         let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
-        // The question with an extension is a function of Vulkan 1.1, of the instance and of the device.
+        // The query that takes extensions needs Vulkan 1.1 in both the instance and the device.
         let told = told && version.min(instance.instance_api_version()) >= vk::API_VERSION_1_1;
         let memory = if told {
             let mut asked = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
-            // SAFETY: as above; the function is there, and the device has the extension of the structure
-            // behind the first one, which lives as long as the call.
+            // SAFETY: as above. The function exists, the device supports the extension of the chained structure,
+            // and that structure outlives the call.
             unsafe { vulkan.get_physical_device_memory_properties2(device, &mut asked) };
             asked.memory_properties
         } else {
@@ -56,7 +55,7 @@ mod vulkan {
         };
         let heaps = memory.memory_heaps_as_slice().iter().enumerate();
         let own = heaps.filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
-        // Cards with a window for the host may show it as a second, small heap.
+        // Memory that the host can map may show up as a second, small heap.
         let (i, size) = own.map(|(i, h)| (i, h.size)).max_by_key(|(_, size)| *size).unwrap_or((0, 0));
         let (whole, used) = (budget.heap_budget[i], budget.heap_usage[i]);
         GpuMemory { size, free: told.then(|| whole.saturating_sub(used)), used: told.then_some(used) }
@@ -68,8 +67,8 @@ fn dx12(adapter: &wgpu::Adapter) -> Option<GpuMemory> {
     // SAFETY: the adapter is read while the guard lives, and nothing of it is destroyed.
     let adapter = unsafe { adapter.as_hal::<wgpu::hal::api::Dx12>() }?;
     let mut info = Default::default();
-    // SAFETY: the adapter lives, and the answer goes into a structure of the type that is asked for. Node 0
-    // and the default group are the first GPU and the memory next to it.
+    // SAFETY: the adapter lives, and the result goes into a structure of the right type. Node 0 and the default
+    // group are the first GPU and its local memory.
     unsafe { adapter.as_raw().QueryVideoMemoryInfo(0, Default::default(), &mut info) }.ok()?;
     // SAFETY: the adapter lives.
     let size = unsafe { adapter.as_raw().GetDesc1() }.ok()?.DedicatedVideoMemory as u64;
@@ -87,7 +86,7 @@ fn metal(adapter: &wgpu::Adapter) -> Option<GpuMemory> {
     Some(GpuMemory { size: whole, free: Some(whole.saturating_sub(used)), used: Some(used) })
 }
 
-/// What the driver says of a device that is not open.
+/// Memory of a device that is not open.
 pub(super) fn memory(adapter: &wgpu::Adapter) -> Option<GpuMemory> {
     #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
     if let Some(memory) = vulkan::of_adapter(adapter) {
@@ -105,7 +104,7 @@ pub(super) fn memory(adapter: &wgpu::Adapter) -> Option<GpuMemory> {
     None
 }
 
-/// What the driver says now of a device that is open. Only Vulkan counts what one device has taken.
+/// Current memory of an open device. Only Vulkan reports it.
 pub(super) fn memory_now(device: &wgpu::Device) -> Option<GpuMemory> {
     #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
     return vulkan::of_device(device);
@@ -116,15 +115,15 @@ pub(super) fn memory_now(device: &wgpu::Device) -> Option<GpuMemory> {
     }
 }
 
-/// A place for compiled kernels, with those of an earlier run. The device must have been opened with
+/// A pipeline cache that starts with the kernels of an earlier run. The device must have been opened with
 /// `PIPELINE_CACHE`.
 ///
 /// # Safety
 ///
-/// `data` must be what such a place gave on this device with this driver, unchanged.
+/// `data` must come from such a cache on this device with this driver, unchanged.
 pub(super) unsafe fn pipelines(device: &wgpu::Device, data: Option<&[u8]>) -> wgpu::PipelineCache {
     let descriptor = wgpu::PipelineCacheDescriptor { label: Some("remaster"), data, fallback: true };
-    // SAFETY: promised by whoever calls. wgpu and the driver compare their own headers on top of that and
-    // start with nothing if these do not fit.
+    // SAFETY: promised by the caller. wgpu and the driver also check their own headers and start with an empty
+    // cache if those do not match.
     unsafe { device.create_pipeline_cache(&descriptor) }
 }

@@ -3,7 +3,7 @@
 //! The arena lies in as few buffers as the device's limits allow. Each operand of a kernel has a binding
 //! of its own, or several if it is larger than the largest binding.
 //! Values are stored in 32 or 16 bits and computed in f32. Each output value is summed by one thread in an
-//! order that its layer gives, so slices and stripes change no bit.
+//! order fixed by its layer, so slices and stripes change no bit.
 
 mod bindings;
 mod cache;
@@ -39,10 +39,10 @@ use kernels::Product;
 use params::At;
 use stream::Stream;
 
-/// Which kernels compute: part of the class of results. Changes when a kernel's order of sums does.
+/// Version of the kernels, part of the class of results. Changes when a kernel adds in another order.
 const KERNELS: &str = "direct-1";
 
-/// Class of results of a device: how it is opened decides which kernels compute.
+/// Class of results of a device, which follows from the kernels chosen for it.
 pub(crate) fn numerics(device: &GpuDevice) -> String {
     format!("gpu {:016x} {KERNELS}{}", device.fingerprint, device.choices.class())
 }
@@ -52,19 +52,19 @@ pub struct Gpu {
     arena: Arena,
     stream: Stream,
     choices: Choices,
-    /// Room of weights on their way, and their bytes; then the threads that bring them.
+    /// Weights being prefetched: their place in the arena and their bytes; then the threads that read them.
     ahead: Ahead<(Buffer, Coming<Vec<u8>>)>,
     loader: Loader,
     /// Kernels of the layers met so far.
     products: HashMap<WeightSpec, Product>,
-    /// Normalisations met so far; the kernels know them by their place in this list, from 1 on.
+    /// Normalisations met so far. Kernels know them by their position in this list, counted from 1.
     norms: Vec<String>,
 }
 
 /// Sizes of this backend: padded weights, no scratch in the arena.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuSizing {
-    /// Which layers' weights are kept transformed.
+    /// Chosen kernels, which decide whose weights are kept transformed.
     pub choices: Choices,
 }
 
@@ -104,27 +104,27 @@ impl Gpu {
         })
     }
 
-    /// What was done so far.
+    /// Work done so far.
     pub fn gpu_counts(&self) -> GpuCounts {
         self.stream.counts()
     }
 
-    /// Bytes of device memory that were taken from the driver; absent where it is not known.
+    /// Bytes of device memory taken from the driver, if known.
     pub fn reserved_bytes(&self) -> Option<u64> {
         self.stream.reserved()
     }
 
-    /// Memory of the device as its driver counts it now; absent where it cannot be asked.
+    /// Memory of the device as its driver counts it now, if the driver reports it.
     pub fn memory(&self) -> Option<GpuMemory> {
         self.stream.memory()
     }
 
-    /// Whether kernels that an earlier run compiled were found in the folder of the device.
+    /// Whether compiled kernels of an earlier run were found in the device's cache folder.
     pub fn found_pipelines(&self) -> bool {
         self.stream.found_pipelines()
     }
 
-    /// What multiplies in a layer.
+    /// The kernel chosen for a layer.
     fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product, ComputeError> {
         if let Some(product) = self.products.get(spec) {
             return Ok(*product);
@@ -143,7 +143,7 @@ impl Gpu {
         Ok(buffer.offset())
     }
 
-    /// From the first value of a view to its last. Kernels count values with 32 bits.
+    /// Locates a view, from its first value to its last. Kernels index values with 32 bits.
     fn place(&self, op: &'static str, what: &'static str, view: &View<'_>) -> Result<Place, ComputeError> {
         let offset = self.address(op, what, view.tensor().buffer())?;
         let (whole, part, size) = (view.tensor().shape(), view.shape(), view.dtype().bytes() as u64);
@@ -161,7 +161,7 @@ impl Gpu {
         })
     }
 
-    /// The bytes of a view, frame by frame.
+    /// The bytes of a view, one run `(offset, bytes)` per frame.
     fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>, ComputeError> {
         let offset = self.address(op, "tensor", view.tensor().buffer())?;
         let whole = view.tensor().shape();
@@ -174,7 +174,7 @@ impl Gpu {
         Ok(frames.map(run).filter(|_| bytes > 0).collect())
     }
 
-    /// Reads runs that need not start or end at whole words.
+    /// Reads runs that may start or end inside a word.
     fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<(), ComputeError> {
         let widened = runs.iter().map(|(at, n)| (at / 4 * 4, (at + n).next_multiple_of(4) - at / 4 * 4));
         let total: u64 = runs.iter().map(|r| r.1).sum();
@@ -193,7 +193,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Writes a run that need not start or end at whole words: what lies beside it is kept.
+    /// Writes a run that may start or end inside a word, and keeps the rest of that word.
     fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<(), ComputeError> {
         let end = at + bytes.len() as u64;
         let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
@@ -213,7 +213,7 @@ impl Gpu {
     }
 }
 
-/// Rows at a time between a store and the device.
+/// Bytes converted at a time between the host and the device.
 const PIECE: usize = 4 << 20;
 
 impl Ops for Gpu {
@@ -229,7 +229,7 @@ impl Ops for Gpu {
         GpuSizing { choices: self.choices }.weight_bytes(spec)
     }
 
-    /// Laid out in host memory first, which is given back at once.
+    /// Lays the weight out in host memory, sends it, and frees that memory at once.
     fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if weight.is_resident(&self.arena) {
             return Ok(());
@@ -246,7 +246,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    /// Laid out in host memory while the device works; `load` sends it, in the order of the stream.
+    /// Lays the weight out in host memory while the device works. `load` sends it, in stream order.
     fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
         if weight.is_resident(&self.arena) || self.ahead.contains(weight) {
             return Ok(());
@@ -302,7 +302,7 @@ impl Ops for Gpu {
     }
 
     fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
-        // The device works on what was collected while the store is read.
+        // The device works on the recorded batch while the store is read.
         self.stream.submit()?;
         let rows = to.shape().h;
         let bytes = to.shape().w * to.shape().c * to.dtype().bytes();

@@ -1,5 +1,5 @@
-//! Weights in the layout of the kernels: matrices of `[input channels, output channels]`, both padded to
-//! four, one for each tap; behind them the rows of the bias in f32, and the list of taps.
+//! Lays weights out for the kernels: a matrix `[input channels, output channels]` per tap, both padded to multiples
+//! of four, then the rows of the bias in f32, then the lists of taps.
 
 use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kernel};
 use crate::cpu::conv::program::{Kind, upsampled_phases};
@@ -16,7 +16,7 @@ pub(super) struct Layout {
     matrices: usize,
     /// Rows of the bias.
     biases: usize,
-    /// Lists of taps, and words of each: how many, then one for each tap.
+    /// Lists of taps, and words in each: the number of taps, then one word per tap.
     lists: usize,
     pub(super) list: usize,
 }
@@ -26,7 +26,7 @@ pub(super) fn up4(n: usize) -> usize {
 }
 
 impl Layout {
-    /// Of a weight that is multiplied, as it is or transformed; others have none.
+    /// The layout of a product's weight, plain or transformed; `None` for other weights.
     pub(super) fn new(spec: &WeightSpec, transformed: bool) -> Option<Self> {
         let of = |dtype, cin, cout, matrices, biases, lists, list| {
             Some(Layout { dtype, cin, cout, matrices, biases, lists, list })
@@ -75,7 +75,7 @@ pub(super) fn bytes(spec: &WeightSpec, transformed: bool) -> u64 {
     }
 }
 
-/// A tap in one word. 63 frames back and a window of 63 by 63 are far beyond any network.
+/// Packs a tap into one word. 63 frames back and a kernel of 63 by 63 exceed any network.
 fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
     (back | dy << 6 | dx << 12 | matrix << 18) as u32
 }
@@ -94,7 +94,7 @@ pub(super) fn pack(weight: &Weight, transformed: bool) -> Result<Vec<u8>, Comput
     Ok(packed.bytes)
 }
 
-/// Scale, then shift; or a vector.
+/// Scale, then shift; or one vector.
 fn plain(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
     let (len, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     let mut values = vec![0.0; up4(len) + up4(bias)];
@@ -131,7 +131,7 @@ impl Packed {
     }
 }
 
-/// Output channels read at a time: the columns of a matrix row are gathered from that many places.
+/// Output channels read at a time. A row of a matrix gathers its columns from that many places.
 const CHUNK: usize = 64;
 
 fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<(), ComputeError> {
@@ -162,7 +162,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
     Ok(())
 }
 
-/// The 3x3 windows of every tap in time, transformed as on the CPU.
+/// Transforms the 3x3 kernel of every tap in time, as on the CPU.
 fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
     let Layout { cin, cout, dtype, .. } = packed.layout;
     let taps = 9 * kt;
@@ -170,8 +170,8 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
     for o in 0..cout {
         weight.read(Part::Main, o * cin * taps, &mut line)?;
         for (i, k) in (0..cin).flat_map(|i| (0..kt).map(move |k| (i, k))) {
-            let window = std::array::from_fn(|n| line[i * taps + 9 * k + n]);
-            for (place, value) in transform_kernel(window).into_iter().enumerate() {
+            let kernel = std::array::from_fn(|n| line[i * taps + 9 * k + n]);
+            for (place, value) in transform_kernel(kernel).into_iter().enumerate() {
                 let matrix = (k * 16 + place) * packed.layout.matrix_len();
                 let start = (matrix + i * up4(cout) + o) * dtype.bytes();
                 encode(dtype, &[value], &mut packed.bytes[start..start + dtype.bytes()]);

@@ -1,5 +1,5 @@
-//! Which kernel is the fastest here, layer by layer. A kernel may only win if it gives the numbers of the slow
-//! twin on a small input.
+//! Finds the fastest kernel for each layer. A kernel can win only if it agrees with the reference backend on a
+//! small input.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::reference::Reference;
 use crate::tensor::Shape;
 use crate::weight::{Part, Weight, WeightSource, WeightSpec};
 
-/// What one kernel did in one layer.
+/// Result of one kernel in one layer.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// The layer, in words.
+    /// Name of the layer.
     pub layer: String,
-    /// Which one.
+    /// The kernel.
     pub variant: Variant,
-    /// Largest difference from the twin.
+    /// Largest difference from the reference.
     pub max_abs: f64,
-    /// Whether that is rounding.
+    /// Whether that difference is within rounding.
     pub right: bool,
-    /// Fastest of a few runs; infinite if it is not right or could not run.
+    /// Fastest of a few runs; infinite if the kernel was wrong or could not run.
     pub seconds: f64,
 }
 
-/// Numbers between -1 and 1 that look random.
+/// Weights from pseudo-random numbers.
 struct Numbers;
 
 fn number(i: usize) -> f32 {
@@ -46,7 +46,7 @@ impl WeightSource for Numbers {
     }
 }
 
-/// The same layer with other channels; none for one that is not multiplied.
+/// The same layer with other channels; `None` if it is not a product.
 fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpec> {
     Some(match *spec {
         WeightSpec::Conv { kernel, stride, dtype, .. } => {
@@ -58,11 +58,11 @@ fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpe
     })
 }
 
-/// Format, channels and, for so many frames of `side` rows and columns, input and output.
+/// Format of a layer, and its input and output for `frames` frames of `side` by `side` pixels.
 fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape), ComputeError> {
     Ok(match *spec {
         WeightSpec::Conv { cin, cout, kernel: [_, ky, kx], stride: [st, sy, sx], dtype } => {
-            // Whole steps in time, whatever the stride.
+            // Rounded down to whole steps in time.
             let t = (frames - 1) / st * st + 1;
             let steps = |size: usize, k: usize, s: usize| (size + k / 2 * 2 - k) / s + 1;
             let output = Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout);
@@ -81,7 +81,7 @@ fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape
     })
 }
 
-/// One layer over a slice: its result, and how long the fastest of `runs` took.
+/// Runs one layer over a slice. Returns its output and the seconds of the fastest of `runs`.
 fn layer(
     ops: &mut dyn Ops,
     spec: &WeightSpec,
@@ -128,8 +128,8 @@ fn layer(
     Ok((out, fastest))
 }
 
-/// Largest difference that is rounding, for results around 1: the last place of the format and, where sums
-/// are added in another order, its neighbour.
+/// Largest difference due to rounding for results around 1: a unit in the last place of the format, and another
+/// where sums are added in a different order.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 2e-5,
@@ -138,13 +138,13 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// The device with one kernel in every layer that has it.
+/// The device with one kernel chosen for every layer that can use it.
 pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
     let everywhere = BTreeMap::from([("*".to_owned(), variant.to_string())]);
     GpuDevice { choices: Choices::new(everywhere), ..device }
 }
 
-/// Bytes of an arena for a layer, with room for alignment.
+/// Bytes of an arena for one layer, alignment included.
 fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64, ComputeError> {
     let (dtype, input, output) = shapes(spec, frames, side)?;
     let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
@@ -152,9 +152,9 @@ fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> R
     Ok(values + weight + (1 << 20))
 }
 
-/// Times every kernel of `device` for each layer, over a frame of `side` by `side` pixels, tells of each, and
-/// returns the device with the fastest ones chosen: of all, or of one `family`, whose kernels give the same bits.
-/// Layers that come twice are looked at once.
+/// Times every kernel of `device`, or those of one `family`, for each layer over a frame of `side` by `side` pixels,
+/// and passes each result to `tell`. Returns the device with the fastest kernels chosen. A layer listed twice is
+/// timed once.
 pub fn tune(
     device: GpuDevice,
     layers: &[WeightSpec],
@@ -173,13 +173,13 @@ pub fn tune(
             continue;
         }
         let (dtype, _, output) = shapes(spec, 1, side)?;
-        // Channels that are no multiples of a tile, few enough for the twin.
+        // Channels that do not divide into tiles, few enough for the reference.
         let Some(small) = with_channels(spec, 20, if output.c > 16 { 40 } else { 7 }) else { continue };
         let (twin, _) = layer(&mut Reference::new(8 << 20)?, &small, 3, 6, 1)?;
         let mut best: Option<(f64, Variant)> = None;
         for variant in all {
             let with = with_variant(device, &variant);
-            // A kernel that this device cannot run loses; another error of the device comes back later.
+            // A kernel that this device cannot run loses. Any other device error will show again in a run.
             let tried =
                 Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
                     let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;

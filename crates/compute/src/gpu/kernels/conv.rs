@@ -1,9 +1,9 @@
-//! The text of convolutions: what brings pixels and weights into workgroup memory is the same for all of them,
-//! what multiplies them is not.
+//! The text of direct convolutions. All load pixels and weights into workgroup memory the same way and differ in how
+//! they multiply.
 
 use super::{each, product_source};
 
-/// Sizes of a workgroup's part of the product.
+/// Sizes of a workgroup's part of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) bm: usize,
@@ -12,7 +12,7 @@ pub(super) struct Part {
     pub(super) threads: usize,
 }
 
-/// What multiplies. Each is text that is put into the frame of `conv.wgsl`.
+/// How a kernel multiplies: pieces of text for the placeholders of `conv.wgsl`.
 pub(super) struct Body<'a> {
     pub(super) shared: &'a str,
     /// More arguments of the kernel.

@@ -1,5 +1,5 @@
-//! Products on matrix units: subgroups multiply 16-bit matrices of the size that the device reports, with sums
-//! in f32. What is stored is what the other kernels store, but for the order inside a sum.
+//! Products on matrix units: subgroups multiply f16 matrices of the size that the device reports, with sums in f32.
+//! Results differ from those of the other kernels only by the order inside a sum.
 
 use std::fmt::Write;
 
@@ -19,8 +19,8 @@ pub(in crate::gpu) struct Blocks {
     pub(in crate::gpu) columns: usize,
     /// Matrices of a step along the input channels.
     pub(in crate::gpu) deep: usize,
-    /// Threads of a subgroup at most. Where the driver makes smaller ones, there are more than needed, and
-    /// those beyond only help to load.
+    /// Most threads of a subgroup. If the driver makes smaller ones, there are more subgroups than needed, and the
+    /// extra ones only help to load.
     pub(in crate::gpu) subgroup: usize,
 }
 
@@ -47,15 +47,15 @@ impl Blocks {
     }
 }
 
-/// Values that rows are longer than needed, so that they start in different banks.
+/// Values added to each row, so that rows start in different banks.
 const PAD: usize = 8;
 
 pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
     let Blocks { size, down, across, rows, columns, deep, .. } = blocks;
     let [bm, bn, bk] = blocks.tile();
     let threads = blocks.threads();
-    // The flow is the same for all threads of a subgroup, which is what matrices need. It depends on values read
-    // from memory, of which the checker of WGSL cannot know that; this is the rule it reports it under.
+    // Matrices need control flow that is uniform within a subgroup, and it is. WGSL's analysis cannot prove that,
+    // because the flow depends on values read from memory; this is the rule it reports.
     let rule = "diagnostic(off, derivative_uniformity);";
     head.insert_str(0, &format!("enable f16;\nenable wgpu_cooperative_matrix;\n{rule}\n"));
     constants(
@@ -106,7 +106,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
         }
     }
     multiply += "\n            }";
-    // One matrix of every subgroup at a time goes through workgroup memory.
+    // Each subgroup passes one matrix at a time through workgroup memory.
     let store = each(down * across, |n| {
         let (i, j) = (n / across * size, n % across * size);
         format!(

@@ -1,4 +1,4 @@
-//! Kernels as text: WGSL with the sizes of a variant written in, so that a variant is data.
+//! Writes the WGSL text of kernels from templates and the sizes of a variant, so that a variant is data.
 
 mod conv;
 mod matrix;
@@ -18,7 +18,7 @@ use super::params::{
 };
 use crate::dtype::DType;
 
-/// What multiplies in a convolution.
+/// How a convolution multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Product {
     /// Threads with sums of their own.
@@ -30,7 +30,7 @@ pub(super) enum Product {
 }
 
 impl Product {
-    /// Pixels (of transformed tiles: tiles) and output channels of a workgroup, and input channels of a step.
+    /// Pixels (or transformed tiles) and output channels of a workgroup, and input channels of a step.
     pub(super) fn tile(&self) -> [usize; 3] {
         match self {
             Product::Threads(tile) => [tile.bm, tile.bn, tile.bk],
@@ -56,7 +56,7 @@ impl Product {
         }
     }
 
-    /// Sums that a thread holds: the registers it needs at the least.
+    /// Sums held by a thread: the least number of registers it needs.
     pub(super) fn sums(&self) -> usize {
         match self {
             Product::Threads(tile) => tile.tm * tile.tn,
@@ -78,12 +78,12 @@ pub(super) enum Role {
     Attention { values: usize },
 }
 
-/// A kernel: all that its text depends on.
+/// A kernel: everything its text depends on, but for its bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kernel {
     pub(super) role: Role,
     pub(super) dtype: DType,
-    /// Four channels are read at a time.
+    /// Whether it reads four channels at a time.
     pub(super) vec_in: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Kernel {
 pub(super) const QUERIES: usize = 16;
 pub(super) const ATTENTION_THREADS: usize = 256;
 
-/// Columns of the result that a workgroup of attention makes: at most 512, a whole number of quads a thread.
+/// Output columns of a workgroup of attention: at most 512, a whole number of quads per thread.
 pub(super) fn attention_values(width: usize) -> usize {
     width.min(512).next_multiple_of(4 * ATTENTION_THREADS / QUERIES)
 }
@@ -201,7 +201,7 @@ fn with_source(body: &str) -> String {
     format!("@IF PROLOGUE@\n{NORMALISED}@END@\n{}{body}", include_str!("../wgsl/source.wgsl"))
 }
 
-/// The frame of a convolution, without what multiplies.
+/// The text of a direct convolution, with placeholders where it multiplies.
 fn product_source() -> String {
     with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/conv.wgsl")
 }
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use wgpu::naga;
 
-    /// Every kernel, with everything that it can be asked for, on devices with matrices of 8 and of 16.
+    /// Every kernel with every option, on devices with matrices of 8 and of 16.
     fn all() -> Vec<(Kernel, Reach)> {
         let direct = Tile::WIDE.iter().chain(&Tile::NARROW).map(|t| Product::Threads(*t));
         let matrix = [(8, 8), (16, 32), (16, 64)].into_iter().flat_map(|(n, s)| Blocks::variants(n, s));
@@ -333,8 +333,8 @@ mod tests {
         spv::write_vec(&module, &info, &options, None).unwrap()
     }
 
-    /// naga says of arrays in workgroup memory how far apart their values lie, which newer rules forbid there
-    /// (<https://github.com/gfx-rs/wgpu/issues/7696>). Drivers do not mind; the checker would see nothing else.
+    /// naga decorates arrays in workgroup memory with a stride, which newer rules forbid
+    /// (<https://github.com/gfx-rs/wgpu/issues/7696>). Drivers accept it; spirv-val would stop at it.
     fn without_strides(words: &[u32]) -> Vec<u32> {
         let [variable, pointer, decorate, stride, workgroup] = [59, 32, 71, 6, 4];
         let mut all: Vec<&[u32]> = Vec::new();
@@ -354,7 +354,7 @@ mod tests {
         words[..5].iter().chain(kept).copied().collect()
     }
 
-    /// Those that cannot be run here are at least valid: matrices of 16, and subgroups of 32 and 64.
+    /// Kernels that this machine cannot run are at least valid: matrices of 16, and subgroups of 32 and 64.
     #[test]
     fn every_kernel_is_valid_spirv() {
         let tool = std::env::var("SPIRV_VAL").unwrap_or_else(|_| "spirv-val".into());

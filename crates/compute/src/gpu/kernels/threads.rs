@@ -1,5 +1,5 @@
-//! Products in which each thread holds some sums. They are spelled out one by one: how a driver unrolls loops
-//! then decides nothing.
+//! Products in which each thread holds a few sums. The text is unrolled, so nothing depends on how a driver unrolls
+//! loops.
 
 use std::fmt::Write;
 
@@ -20,14 +20,14 @@ pub(in crate::gpu) struct Tile {
 }
 
 impl Tile {
-    /// For most layers; the first is used where nothing was tuned.
+    /// For most layers. The first is the default.
     pub(in crate::gpu) const WIDE: [Tile; 4] = [
         Tile { bm: 128, bn: 64, bk: 8, tm: 8, tn: 8 },
         Tile { bm: 64, bn: 64, bk: 16, tm: 8, tn: 8 },
         Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 },
         Tile { bm: 128, bn: 128, bk: 8, tm: 8, tn: 8 },
     ];
-    /// For layers of few output channels, such as the last one with its three colours.
+    /// For layers with few output channels, such as the last one with three.
     pub(in crate::gpu) const NARROW: [Tile; 2] =
         [Tile { bm: 128, bn: 16, bk: 16, tm: 8, tn: 4 }, Tile { bm: 64, bn: 16, bk: 16, tm: 2, tn: 4 }];
 
@@ -73,7 +73,7 @@ pub(super) fn text(head: &mut String, tile: Tile) -> String {
         )
     });
     let body = Body {
-        // Rows of pixels have one quad more, so that they start in different banks.
+        // Rows of pixels are one quad longer, so that they start in different banks.
         shared: "const ROW: u32 = BK / 4u + 1u;\n\
                  var<workgroup> sa: array<vec4<f32>, BM * ROW>;\n\
                  var<workgroup> sb: array<vec4<f32>, BK * BN / 4u>;",

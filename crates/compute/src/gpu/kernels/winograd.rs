@@ -51,7 +51,7 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
             }
         }
     }
-    // Rounds of sixteen tiles and sixteen channels.
+    // Each round stores sixteen tiles of sixteen channels.
     let store = each(4, |round| {
         let (j, half) = (round / 2, round % 2);
         let put = each(4, |i| {

@@ -1,7 +1,7 @@
-// What follows a convolution, in one dispatch: the tail for the next slice, and sums of the rows made.
+// Follows a product, in one dispatch: the tail for the next slice, and the sums of the output's rows.
 
-// Mean of a row's values and sum of squared distances from it, for one group. The order of the sum is
-// given by the columns and the channels of a group alone.
+// Mean of one group of a row, and sum of squared distances from it. The order of the sum depends only on the columns
+// and on the channels of a group.
 fn row_sums(job: u32, tid: u32) {
     let groups = op.groups;
     let g = job % groups;
@@ -30,7 +30,7 @@ fn row_sums(job: u32, tid: u32) {
     }
 }
 
-// The same place of every tail frame, oldest first: the new tail may lie where the old one does.
+// One pixel of every tail frame, oldest first: the new tail may overwrite the old one.
 fn tail(i: u32) {
     let cin4 = op.cin4;
     let pixel = i / (cin4 / 4u);

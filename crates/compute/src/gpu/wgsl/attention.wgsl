@@ -1,6 +1,6 @@
-// Softmax attention in one pass over the keys. A workgroup has QUERIES queries of one head and up to
-// VALUES columns of the result; keys come in blocks of KEYS from the first on, so that a query's sums do
-// not depend on which other queries are made. The scores are never stored.
+// Softmax attention in one pass over the keys. A workgroup computes QUERIES queries of one head and up to VALUES
+// output columns. Keys come in blocks of KEYS, always from the first key on, so a query's sums do not depend on the
+// other queries. The scores are never stored.
 
 const DEEP: u32 = 32u;           // channels of a step of the scores
 const LINE: u32 = DEEP / 4u + 1u;
@@ -65,7 +65,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let fade = exp(top - high);
         workgroupBarrier();
         let lower = sp[mine * KEYS + lane] - high;
-        // By its bits: what a driver's exp makes of a number that is none is its own affair.
+        // NaN is passed on by its bits: drivers differ in exp(NaN).
         let none = (bitcast<u32>(lower) & 0x7fffffffu) > 0x7f800000u;
         sp[mine * KEYS + lane] = select(0.0, select(exp(lower), lower, none), lane < live);
         workgroupBarrier();

@@ -1,4 +1,4 @@
-// Row sums of a whole frame to mean and 1/deviation. Rows are added in an order that the height gives.
+// Mean and 1/deviation of a frame from its row sums. The order of the sum depends only on the height.
 
 fn is_finite(v: f32) -> bool {
     return (bitcast<u32>(v) & 0x7f800000u) != 0x7f800000u;
@@ -30,8 +30,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         let rstd = 1.0 / sqrt(variance + op.eps);
         sf_output(o, mean);
         sf_output(o + 1u, rstd);
-        // The first normalisation that sees what is not finite leaves its number. Groups of one dispatch write the
-        // same one, and dispatches follow each other.
+        // The first normalisation that meets NaN or infinity leaves its number. All groups of a dispatch write the
+        // same number, and dispatches run in order.
         if (!(is_finite(mean) && is_finite(rstd)) && word_note(0u, 0u) == 0u) { put_word_note(0u, 0u, op.number); }
     }
 }

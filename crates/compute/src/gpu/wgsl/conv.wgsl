@@ -1,6 +1,6 @@
-// Convolution as a matrix product that is never spelled out: rows are output pixels of one frame and one
-// phase, columns output channels, and the inner axis runs over the taps of a table and their channels.
-// Each output value is summed tap by tap, channel by channel: where it lies in a tile changes nothing.
+// Convolution as an implicit matrix product: rows are output pixels of one frame and one phase, columns are output
+// channels, and the inner axis runs over the taps of a list and their channels. Each output value is summed tap by
+// tap and channel by channel, whatever its position in a tile.
 
 @SHARED@
 
@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let cin4 = op.cin4;
     let cout4 = op.cout4;
 @BEGIN@
-    // The pixels this thread brings in.
+    // The pixels that this thread loads.
 @PIXELS@
     let frame = frame_of(t);
     let list = op.taps + (frame.kind * op.phases + phase) * op.taps_row;

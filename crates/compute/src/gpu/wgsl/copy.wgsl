@@ -1,4 +1,4 @@
-// Values as they are, or in another format.
+// Copies values, converting them if the formats differ.
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {

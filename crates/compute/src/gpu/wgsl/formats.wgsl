@@ -1,4 +1,4 @@
-// Rounding is done with integers: no feature is needed, and every device rounds alike, to nearest even.
+// Integer arithmetic rounds to nearest even: it needs no device feature and is the same on every device.
 
 fn f16_bits(v: f32) -> u32 {
     let b = bitcast<u32>(v);

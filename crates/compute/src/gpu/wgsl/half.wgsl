@@ -17,7 +17,7 @@ fn ld4_@O@(i: u32) -> vec4<f32> {
     return vec4<f32>(value_@O@(w.x & 0xffffu), value_@O@(w.x >> 16u), value_@O@(w.y & 0xffffu), value_@O@(w.y >> 16u));
 }
 
-// Two values share a word, and the other one may be another thread's.
+// Two values share a word, and another thread may own the other one.
 fn st_@O@(i: u32, v: f32) {
     let shift = (i & 1u) * 16u;
     merge_@O@(i >> 3u, (i >> 1u) & 3u, 0xffffu << shift, bits_@O@(v) << shift);

@@ -1,4 +1,4 @@
-// Normalisation on its own, four channels a thread.
+// Normalisation on its own, four channels per thread.
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {

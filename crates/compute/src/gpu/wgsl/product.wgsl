@@ -1,4 +1,4 @@
-// What all convolutions share: which frames and taps an output frame has, and how a value is finished.
+// Shared by all products: which frames and taps make an output frame, and how a value is finished.
 
 struct Frame { newest: u32, kind: u32 }
 
@@ -28,7 +28,7 @@ fn short4(o: u32, c: u32) -> vec4<f32> {
 }
 @END@
 
-// Bias, residual, rounding. `p` is the pixel's place in the frame's tiles, `n` the first channel.
+// Adds bias and residual, rounds and stores. `p` is the cell of the pixel, `n` the first channel.
 fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: vec4<f32>) {
     if (p >= op.cells || n >= op.cout) { return; }
     let factor = op.factor;
@@ -39,7 +39,7 @@ fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: 
     if (y < op.output_row0 || y >= op.output_end || x >= op.output_w) { return; }
     var row = 0u;
     if (op.phases == 4u) {
-        // The border that a phase can touch: its own side of the cell.
+        // A phase can touch only the border on its own side of the cell.
         let above = select(0u, 2u, cy == select(0u, op.grid_h - 1u, py == 1u));
         let beside = select(0u, 1u, cx == select(0u, op.grid_w - 1u, px == 1u));
         row = (kind * 4u + phase) * 4u + above + beside;

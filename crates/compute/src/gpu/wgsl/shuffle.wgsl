@@ -1,4 +1,4 @@
-// Channels to time, rows and columns: one output value (or four channels of it) a thread.
+// Moves channels to time, rows and columns: one output value, or four channels, per thread.
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {

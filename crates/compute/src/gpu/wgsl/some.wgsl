@@ -1,4 +1,4 @@
-// Up to four values, `n` of them there; what is not there is zero.
+// The first `n` of four values, all if `n` is larger; the others are zero.
 fn ld_some_@O@(i: u32, n: u32) -> vec4<f32> {
     var v = vec4<f32>(ld_@O@(i), 0.0, 0.0, 0.0);
     if (n > 1u) { v.y = ld_@O@(i + 1u); }

@@ -1,10 +1,10 @@
-// Where a convolution reads: frames in front of the slice, the slice itself, a normalisation on the way.
+// Where a product reads: frames in front of the slice, then the slice, normalised on the way.
 
 struct Source {
     start: u32,   // first value of the frame's first row held
     row0: u32,    // its absolute number
     stats: u32,   // first statistic of the frame
-    tail: bool,   // of the carried tail, which is stored after its normalisation
+    tail: bool,   // in the carried tail, which is stored normalised
 }
 
 // Frame `f` of the prefix and the slice behind it.

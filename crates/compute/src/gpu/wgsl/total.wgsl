@@ -1,4 +1,4 @@
-// The sum over a workgroup of 64 threads, in an order of its own.
+// Sum over a workgroup of 64 threads, in a fixed order.
 
 var<workgroup> part: array<f32, 64>;
 

@@ -1,4 +1,4 @@
-// Values of one operand, by their index. Statistics, biases and sums are f32 whatever the rest is.
+// Values of one operand by index, as f32: statistics, biases and sums are f32 in every format.
 
 fn lf_@O@(i: u32) -> f32 {
     return bitcast<f32>(word_@O@(i >> 2u, i & 3u));

@@ -1,11 +1,11 @@
-// Convolution by Winograd's F(2x2, 3x3): tiles of 2 by 2 output pixels come from 4 by 4 input pixels by 16
-// products instead of 36. Taps in time are summed before the way back. A workgroup has TM tiles and BN
-// output channels, sixteen threads for each of the 16 places of the transformed tile. Tiles lie at even rows
-// and columns of the frame, wherever a stripe starts.
+// Convolution by Winograd's F(2x2, 3x3): 4 by 4 input pixels give 2 by 2 output pixels with 16 products instead of
+// 36. Taps in time are summed before the inverse transform. A workgroup computes TM tiles by BN output channels, with
+// sixteen threads for each of the 16 places of a transformed tile. Tiles start at even rows and columns of the frame,
+// wherever a stripe starts.
 
 const QUADS: u32 = BK / 4u;
 const BEHIND: u32 = 16u * TM * QUADS;
-// Transformed pixels [16, TM, QUADS], behind them weights [16, BK, BN / 4]; at the end sums.
+// Transformed pixels [16, TM, QUADS], then weights [16, BK, BN / 4]. Reused for the sums at the end.
 var<workgroup> sh: array<vec4<f32>, 2u * BEHIND>;
 
 @compute @workgroup_size(256)
@@ -18,12 +18,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let cin = op.cin;
     let cin4 = op.cin4;
     let cout4 = op.cout4;
-    // What this thread multiplies.
+    // The part that this thread multiplies.
     let place = tid / 16u;
     let tx = tid % 4u;
     let ty = tid / 4u % 4u;
 @ACC@
-    // What it brings in: a row of the transformed tile is the sum or difference of two rows of pixels.
+    // The part that it loads: a row of the transformed tile is the sum or difference of two rows of pixels.
     let row = tid % 4u;
     let tile = tid / 4u % TM;
     let quad = tid / (4u * TM);
@@ -68,14 +68,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
             }
         }
     }
-    // The way back: a quarter of the sums at a time, one output pixel and four channels a thread.
+    // Inverse transform: a quarter of the sums at a time, one output pixel and four channels per thread.
     let here = tid / 4u % 16u;
     let py = tid / 128u;
     let px = tid / 64u % 2u;
 @STORE@
 }
 
-// Four channels of a pixel; nothing outside the frame.
+// Four channels of a pixel; zero outside the frame.
 fn pixel(s: Source, o: u32, inside: bool, x: u32, c: u32) -> vec4<f32> {
     if (!inside || x >= op.w_in) { return vec4<f32>(0.0); }
     return input4(s, o + x * op.cin, c);
