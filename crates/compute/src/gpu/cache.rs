@@ -2,7 +2,7 @@
 //! ignored if it is damaged, too large, or from another device, driver or version.
 #![expect(unsafe_code, reason = "only this file knows that its data is what a driver gave")]
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::KERNELS;
@@ -73,13 +73,7 @@ fn write(path: &Path, stamp: u64, data: &[u8]) -> std::io::Result<()> {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(data);
-    // Each process renames a file of its own, so runs that end together do not collide.
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
-    let done = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    done
+    remaster_disk::write_whole(path, |file| file.write_all(&bytes))
 }
 
 /// The data passed to `write`, if the file is intact and has this stamp.
