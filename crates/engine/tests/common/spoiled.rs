@@ -59,12 +59,9 @@ impl Params for Spoiled {
 pub(crate) fn bench(direction: Direction, dtype: DType, backend: Backend, spoil: Option<Spoil>) -> Bench {
     let clip = Clip::new(9, 48, 32).unwrap();
     let mut params = Spoiled(spoil);
-    let task = Task::new(
-        direction.network(&VaeConfig::tiny(), &mut params, build(dtype, true)),
-        clip.cells(),
-        backend,
-        build(dtype, true).dtype,
-    );
+    let network = direction.network(&VaeConfig::tiny(), &mut params, build(dtype, true));
+    let mut task = Task::new(network, clip.cells(), backend, dtype);
+    task.settings.spill = Some(std::env::temp_dir());
     let mut clip = HostTensor::zeros(task.input());
     fill_uniform("input/engine", 0, &mut clip.data);
     Bench { task, clip }

@@ -34,7 +34,4 @@ impl VaeConfig {
 
     /// Added to every variance.
     pub const EPS: f32 = 1e-6;
-
-    /// Latents times this is what the diffusion transformer sees.
-    pub const SCALING: f32 = 0.9152;
 }
