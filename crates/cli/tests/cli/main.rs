@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use remaster_model::vae::{self, VaeConfig};
+#[cfg(feature = "gpu")]
 use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::{NamedTensor, fill_formula, fill_uniform, read_tensors, write_tensors};
 use serde_json::Value;

@@ -140,6 +140,7 @@ fn devices_are_a_document_and_gpus_have_a_memory() {
 }
 
 /// On the first GPU of this machine, a software one included.
+#[cfg(feature = "gpu")]
 #[test]
 fn a_gpu_is_examined_stage_by_stage() {
     let desk = Desk::new();

@@ -73,6 +73,7 @@ fn short_help_fits_a_screen_and_long_help_has_everything() {
 }
 
 /// Libraries of GPU drivers look for a display server, and complain if there cannot be one.
+#[cfg(feature = "gpu")]
 #[test]
 fn libraries_print_nothing_on_stderr() {
     for line in ["devices", "tune --help", "doctor --help"] {
