@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_compute::{DType, Shape};
-use remaster_engine::{Planner, Recovery};
+use remaster_engine::{Planner, Recovery, Task};
 use remaster_media::{Format, FrameSource, Late, Probe, appetite, probe};
 use remaster_model::vae::Direction;
 use remaster_pipeline::{
@@ -19,7 +19,7 @@ use crate::media::{Goal, Lazy, has_ending, is_pipe};
 use crate::memory::Room;
 use crate::network::Network;
 use crate::output::Output;
-use crate::plan::{self, Search, Total};
+use crate::plan::{Search, Total, threads};
 use crate::progress::{Label, Progress};
 use crate::report::{self, End, NetworkDone, Source, Start};
 use crate::tensors;
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
         _ => destination::check_frames(&args.output, &args.input, args.yes, out)?,
     }
-    let threads = plan::threads(&args.memory, true)?;
+    let threads = threads(&args.memory, true)?;
     let tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
     let network = Network::open(args, out, &cancel)?;
@@ -91,42 +91,21 @@ impl Run<'_> {
         let goal = Goal { path: &args.output, format: &shown, counted: opened.counted, overwrite: args.yes };
         notes.extend(args.target.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
-        let [mut encoder, mut decoder] = [Direction::Encode, Direction::Decode]
+        let mut tasks = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
-        let search = self.search(opened.probe.as_ref(), Some(&shown));
-        let (mut first, mut second) = (encoder.planner(), decoder.planner());
-        let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
-            Planner::together(&mut [&mut [&mut first, &mut second]], budget, wish)
-        })?;
-        drop((first, second));
-        let total = Total::of(&plans, budget.is_apart(), held);
-        for (task, budget) in [&mut encoder, &mut decoder].into_iter().zip(divide(&budget, &plans)) {
-            task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
-        }
+        let found = plan(&mut tasks, &self.search(opened.probe.as_ref(), Some(&shown)), &geometry, &clip)?;
         let (sink, more) =
             args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
-        let names = [encoder.network.name(), decoder.network.name()];
-        self.announce(&Start {
-            names: &names,
-            plans: &plans,
-            apart: budget.is_apart(),
-            total: &total,
-            frames: format.frames,
-            counted: opened.counted,
-            estimated,
-            shown: geometry.shown,
-            notes: &notes,
-        });
-        let networks =
-            [Planned { task: &encoder, plan: &plans[0] }, Planned { task: &decoder, plan: &plans[1] }];
+        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
+        let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
         let clamp = !self.network.is_identity();
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, &names, plans, total)
+        self.report(&done, geometry, Some(source), notes, found)
     }
 
     fn encode(mut self) -> Result<(), CliError> {
@@ -150,34 +129,17 @@ impl Run<'_> {
         let Cells { steps, rows, columns } = clip.cells();
         let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
         notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
-        let mut task = self.network.task(Direction::Encode, clip, open_ended);
-        let search = self.search(opened.probe.as_ref(), None);
-        let mut planner = task.planner();
-        let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
-        drop(planner);
-        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
-        let plans = vec![plan];
-        let total = Total::of(&plans, budget.is_apart(), held);
-        let names = [task.network.name()];
-        self.announce(&Start {
-            names: &names,
-            plans: &plans,
-            apart: budget.is_apart(),
-            total: &total,
-            frames: format.frames,
-            counted: opened.counted,
-            estimated,
-            shown: geometry.shown,
-            notes: &notes,
-        });
+        let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
+        let found = plan(&mut tasks, &self.search(opened.probe.as_ref(), None), &geometry, &clip)?;
+        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
         let progress = &mut self.progress;
-        let network = Planned { task: &task, plan: &plans[0] };
+        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
         let channels = self.network.latent();
         let footage = footage(opened.source, args, &mut self.tools);
         let done = encode(footage, target, geometry, network, channels, &mut |event| progress.event(&event))?;
         warn(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
-        self.report(&done, geometry, Some(source), notes, &names, plans, total)
+        self.report(&done, geometry, Some(source), notes, found)
     }
 
     fn decode(mut self) -> Result<(), CliError> {
@@ -202,33 +164,16 @@ impl Run<'_> {
         let goal = Goal { path: &args.output, format: &format, counted: true, overwrite: args.yes };
         let (probe, mut notes) = self.streams(&file)?;
         notes.extend(args.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
-        let mut task = self.network.task(Direction::Decode, clip, false);
-        let search = self.search(None, Some(&format));
-        let mut planner = task.planner();
-        let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
-        drop(planner);
-        task.settings.recovery = Some(Recovery::new(&self.network.backend, budget));
-        let plans = vec![plan];
-        let total = Total::of(&plans, budget.is_apart(), held);
+        let mut tasks = [self.network.task(Direction::Decode, clip, false)];
+        let found = plan(&mut tasks, &self.search(None, Some(&format)), &geometry, &clip)?;
         let (sink, more) = args.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
-        let names = [task.network.name()];
-        self.announce(&Start {
-            names: &names,
-            plans: &plans,
-            apart: budget.is_apart(),
-            total: &total,
-            frames: format.frames,
-            counted: true,
-            estimated: false,
-            shown: geometry.shown,
-            notes: &notes,
-        });
+        self.announce(&found, format.frames, [true, false], geometry.shown, &notes);
         let progress = &mut self.progress;
-        let network = Planned { task: &task, plan: &plans[0] };
+        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
         let clamp = !self.network.is_identity();
         let done = decode(&file, sink, network, clamp, &mut |event| progress.event(&event))?;
-        self.report(&done, geometry, None, notes, &names, plans, total)
+        self.report(&done, geometry, None, notes, found)
     }
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and words for people about it.
@@ -288,11 +233,21 @@ impl Run<'_> {
         }
     }
 
-    fn announce(&mut self, start: &Start<'_>) {
+    /// Frames of the clip, whether their number is sure, and whether it was computed from duration and rate.
+    fn announce(
+        &mut self,
+        found: &Found,
+        frames: Option<usize>,
+        [counted, estimated]: [bool; 2],
+        shown: [usize; 2],
+        notes: &[String],
+    ) {
         for line in self.tools.details() {
             self.out.detail(line);
         }
-        report::announce(self.args, &self.network, self.out, &mut self.progress, start);
+        let Found { names, plans, apart, total } = found;
+        let start = Start { names, plans, apart: *apart, total, frames, counted, estimated, shown, notes };
+        report::announce(self.args, &self.network, self.out, &mut self.progress, &start);
         self.progress.phase("finish", Some(0));
     }
 
@@ -302,10 +257,9 @@ impl Run<'_> {
         geometry: Geometry,
         source: Option<Source>,
         notes: Vec<String>,
-        names: &[&'static str],
-        plans: Vec<Plan>,
-        total: Total,
+        found: Found,
     ) -> Result<(), CliError> {
+        let Found { names, plans, total, .. } = found;
         let (took, reserved) = (self.tools.children_peak(), total.children());
         let Run { args, out, network, mut progress, .. } = self;
         if took > reserved {
@@ -328,6 +282,35 @@ impl Run<'_> {
         };
         report::finish(args, &network, out, progress, end)
     }
+}
+
+/// The networks of a run and how they will run.
+struct Found {
+    names: Vec<&'static str>,
+    plans: Vec<Plan>,
+    /// The device has memory of its own.
+    apart: bool,
+    total: Total,
+}
+
+/// Plans networks that are there at the same time, and says what each may use if its device fails.
+fn plan(
+    tasks: &mut [Task],
+    search: &Search<'_>,
+    geometry: &Geometry,
+    clip: &Clip,
+) -> Result<Found, CliError> {
+    let mut planners: Vec<Planner<'_>> = tasks.iter().map(Task::planner).collect();
+    let mut turn: Vec<&mut Planner<'_>> = planners.iter_mut().collect();
+    let (plans, budget, held) =
+        search.run(geometry, clip, |budget, wish| Planner::together(&mut [&mut turn], budget, wish))?;
+    drop(planners);
+    for (task, budget) in tasks.iter_mut().zip(divide(&budget, &plans)) {
+        task.settings.recovery = Some(Recovery::new(&search.backend, budget));
+    }
+    let names = tasks.iter().map(|task| task.network.name()).collect();
+    let total = Total::of(&plans, budget.is_apart(), held);
+    Ok(Found { names, plans, apart: budget.is_apart(), total })
 }
 
 /// The frames of the input, which a file gives again if the device is lost.

@@ -1,6 +1,5 @@
 //! Frames of one slice between source, device and sink.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use remaster_compute::{HostTensor, Ops, Shape, Tensor};
@@ -17,25 +16,27 @@ use crate::io::{Event, Sink, Source};
 /// measured.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    frames: VecDeque<Vec<f32>>,
+    values: Vec<f32>,
+    /// Values that were taken.
+    taken: usize,
 }
 
 impl Ahead {
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.taken == self.values.len()
     }
 
-    fn put(&mut self, values: &[f32], frame: usize) {
-        self.frames.extend(values.chunks_exact(frame.max(1)).map(<[f32]>::to_vec));
-    }
-
-    /// Moves up to `count` frames to `out`, and says how many.
-    fn take(&mut self, count: usize, out: &mut Vec<f32>) -> usize {
-        let count = count.min(self.frames.len());
-        out.clear();
-        self.frames.drain(..count).for_each(|frame| out.extend_from_slice(&frame));
-        count
+    /// Copies the next values, at most `count` of them. With what waits they are no more than a planned slice: a slice
+    /// that was cut short lacks a step.
+    fn take(&mut self, count: usize) -> Vec<f32> {
+        let end = self.taken.saturating_add(count).min(self.values.len());
+        let next = self.values[self.taken..end].to_vec();
+        self.taken = end;
+        if self.is_empty() {
+            *self = Ahead::default();
+        }
+        next
     }
 }
 
@@ -123,25 +124,22 @@ impl<'a, 'b> Live<'a, 'b> {
 
 impl Traffic for Live<'_, '_> {
     fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
-        let (frame, step) = (Shape { t: 1, ..self.course.input }.len(), self.course.step());
-        let one = if self.seen == 0 { 1 } else { step.unwrap_or(frames) };
-        let (got, last) = match self.ahead.is_empty() {
-            false => {
-                let got = self.ahead.take(one, &mut self.input);
-                (got, self.ahead.is_empty())
+        let frame = Shape { t: 1, ..self.course.input }.len().max(1);
+        // As short as slices get.
+        let one = if self.seen == 0 { 1 } else { self.course.step().unwrap_or(frames) };
+        let mut last = last;
+        if self.ahead.is_empty() {
+            let got = self.read(frames)?;
+            last |= got < frames;
+            if one < got && got < frames {
+                *self.ahead = Ahead { values: std::mem::take(&mut self.input), taken: 0 };
             }
-            true => {
-                let got = self.read(frames)?;
-                match got < frames {
-                    // A first slice of one frame, or one of one step, is as short as slices get.
-                    true if got > one => {
-                        self.ahead.put(&self.input, frame);
-                        (self.ahead.take(one, &mut self.input), false)
-                    }
-                    over => (got, last || over),
-                }
-            }
-        };
+        }
+        if !self.ahead.is_empty() {
+            self.input = self.ahead.take(one * frame);
+            last = self.ahead.is_empty();
+        }
+        let got = self.input.len() / frame;
         self.made = self.course.network.made(self.seen, got);
         Ok((got, last))
     }
