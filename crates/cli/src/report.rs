@@ -81,7 +81,7 @@ pub(crate) fn announce(
     });
     out.say(format_args!(
         "{verb} {}: {frames}, {width} x {height}, on {} in {}, {} of memory{}",
-        args.input.display(),
+        if is_pipe(&args.input) { "stdin".into() } else { args.input.display().to_string() },
         network.backend.numerics(),
         args.device.dtype.name(),
         bytes(start.total.ram()),

@@ -80,7 +80,7 @@ pub enum PlanError {
         width: usize,
     },
     /// More than any machine can hold.
-    #[error("{what} is {given}, but the most is {most}")]
+    #[error("{what} is {given}, but the limit is {most}; use that or less")]
     TooLarge {
         /// What it is of.
         what: &'static str,
@@ -99,7 +99,7 @@ pub enum PlanError {
     },
     /// Too many tiles.
     #[error(
-        "tiles of {tile} pixels cut this frame into {tiles} parts, but the most is {most}; use larger tiles or less overlap"
+        "tiles of {tile} pixels cut this frame into {tiles} parts, but the limit is {most}; use larger tiles or less overlap"
     )]
     Tiles {
         /// Size of a tile.
