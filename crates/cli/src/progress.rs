@@ -128,7 +128,7 @@ impl Progress {
         self.shared.lock().about = about;
     }
 
-    /// The most bytes that are planned, of whatever [`Progress::memory`] counts: all of the process if that
+    /// The most bytes that are planned, of whatever `memory` counts: all of the process if that
     /// is never called. A later plan replaces it. `work` is what a frame of a phase takes against a frame of
     /// the others, for instance its multiply-adds: it lets a phase that was not measured yet have an ETA.
     pub(crate) fn plan(&mut self, planned: u64, work: &[(&'static str, f64)]) {
