@@ -151,7 +151,7 @@ pub enum ComputeError {
 }
 
 /// Why the values of a weight could not be read.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 

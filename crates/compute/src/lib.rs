@@ -1,6 +1,6 @@
 //! The op set of Remaster.
 //!
-//! A network is a sequence of about ten ops over activations `[t, h, w, c]`. The trait [`Ops`] names
+//! A network is a sequence of a few ops over activations `[t, h, w, c]`. The trait [`Ops`] names
 //! them; a backend does them:
 //!
 //! * [`cpu`]: threads and SIMD, what people run;
@@ -50,9 +50,10 @@ pub use dtype::DType;
 pub use error::{ComputeError, SourceError};
 pub use host_tensor::{Difference, HostTensor};
 pub use ops::{
-    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
-    Ops, Padding, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork,
-    Work,
+    ActivateDesc, Activation, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, CommonQueries,
+    ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc, Ops, Padding, Prologue, Rotation, RowSums,
+    RowSumsDesc, Shortcut, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, UpsampleWork, Window,
+    WindowAttentionDesc, WindowAttentionWork, WindowsDesc, Work,
 };
 pub use store::{Extent, HostStore, NullStore, Store};
 pub use tensor::{Band, Shape, Tensor, View};

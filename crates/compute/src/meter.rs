@@ -5,8 +5,9 @@ use crate::arena::{Arena, Buffer};
 use crate::error::{ComputeError, ensure};
 use crate::loader::Ahead;
 use crate::ops::{
-    AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing,
-    UpsampleDesc, Work, same_shape,
+    ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops,
+    RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, WindowAttentionDesc, WindowsDesc, Work,
+    same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::View;
@@ -203,6 +204,50 @@ impl Ops for Meter {
         let work = d.check()?;
         self.counts.attention_macs += work.macs();
         self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work)))
+    }
+
+    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
+        let work = d.check()?;
+        self.counts.attention_macs += work.macs();
+        let common = d.common.as_ref();
+        let operands = [
+            Some(&d.q),
+            Some(&d.k),
+            Some(&d.v),
+            Some(&d.common_k),
+            Some(&d.common_v),
+            common.map(|c| &c.q),
+            common.map(|c| &c.output),
+            Some(&d.output),
+        ];
+        self.op(&operands, Some(Work::WindowAttention(work)))
+    }
+
+    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        d.affine.map(|w| w.buffer(&self.arena)).transpose()?;
+        let places = d.rotation.as_ref().map(|r| &r.places);
+        self.op(&[Some(&d.input), places, Some(&d.output)], Some(Work::Rows(d.input.shape())))
+    }
+
+    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(Work::Rows(d.x.shape())))
+    }
+
+    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        d.gate.map(|w| w.buffer(&self.arena)).transpose()?;
+        self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(Work::Rows(d.input.shape())))
+    }
+
+    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        self.op(&[Some(&d.tokens), Some(&d.tokens)], None)
+    }
+
+    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        self.gather(d)
     }
 
     fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {

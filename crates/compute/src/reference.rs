@@ -7,8 +7,9 @@ use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::loader::Ahead;
 use crate::ops::{
-    AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc, Ops, RowSums, RowSumsDesc,
-    ShuffleDesc, Sizing, UpsampleDesc, Work, same_shape,
+    ActivateDesc, Activation, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc,
+    NormalizeDesc, Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, Window,
+    WindowAttentionDesc, WindowsDesc, Work, same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
@@ -138,6 +139,40 @@ fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>
         }
     }
     sum
+}
+
+/// Where in the values of the grid the tokens of windows start.
+fn places<'a>(d: &'a WindowsDesc<'_>) -> impl Iterator<Item = usize> + 'a {
+    let Shape { h, c, .. } = d.grid.shape();
+    let tokens =
+        move |w: &'a Window| w.runs(d.width).flat_map(move |(t, run)| run.map(move |i| (t * h + i) * c));
+    d.windows.iter().flat_map(tokens)
+}
+
+/// What queries see: tokens of `heads * width` channels, each head on its own.
+fn seen_by([q, k, v]: [&[f32]; 3], [heads, width]: [usize; 2], scale: f32, dtype: DType) -> Vec<f64> {
+    let c = heads * width;
+    let mut out = vec![0.0; q.len()];
+    let at = |all: &[f32], token: usize, head: usize| -> Vec<f64> {
+        let start = token * c + head * width;
+        all[start..start + width].iter().map(|v| f64::from(*v)).collect()
+    };
+    for (i, head) in (0..q.len() / c).flat_map(|i| (0..heads).map(move |h| (i, h))) {
+        let query = at(q, i, head);
+        let dot = |j| at(k, j, head).iter().zip(&query).map(|(a, b)| a * b).sum::<f64>();
+        let scores: Vec<f64> = (0..k.len() / c).map(|j| dot(j) * f64::from(scale)).collect();
+        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for (j, weight) in weights.iter().enumerate() {
+            // The weights are an operand of the second product: rounded as if they had been stored.
+            let weight = f64::from(dtype.round(*weight as f32)) / total;
+            for (x, value) in at(v, j, head).iter().enumerate() {
+                out[i * c + head * width + x] += weight * value;
+            }
+        }
+    }
+    out
 }
 
 /// All triples below the three bounds, last one fastest.
@@ -396,29 +431,140 @@ impl Ops for Reference {
         let work = d.check()?;
         let (q, k, v) = (self.read(OP, &d.q)?, self.read(OP, &d.k)?, self.read(OP, &d.v)?);
         let c = work.heads * work.width;
-        let (queries, keys) = (work.rows.len() * work.w, work.h * work.w);
-        let mut out = vec![0.0f64; d.output.shape().len()];
-        for (t, i, head) in triples(work.t, queries, work.heads) {
-            let at = |grid: &Grid, token: usize, tokens: usize| {
-                let start = (t * tokens + token) * c + head * work.width;
-                grid.values[start..start + work.width].iter().map(|v| f64::from(*v)).collect::<Vec<_>>()
-            };
-            let query = at(&q, i, queries);
-            let dot = |j| at(&k, j, keys).iter().zip(&query).map(|(a, b)| a * b).sum::<f64>();
-            let scores: Vec<f64> = (0..keys).map(|j| dot(j) * f64::from(d.scale)).collect();
-            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            for (j, weight) in weights.iter().enumerate() {
-                // The weights are an operand of the second product: rounded as if they had been stored.
-                let weight = f64::from(work.dtype.round(*weight as f32)) / total;
-                for (x, value) in at(&v, j, keys).iter().enumerate() {
-                    out[(t * queries + i) * c + head * work.width + x] += weight * value;
-                }
+        let (queries, keys) = (work.rows.len() * work.w * c, work.h * work.w * c);
+        let mut out = Vec::with_capacity(d.output.shape().len());
+        for t in 0..work.t {
+            let [k, v] = [&k, &v].map(|grid| &grid.values[t * keys..(t + 1) * keys]);
+            let q = &q.values[t * queries..(t + 1) * queries];
+            let seen = seen_by([q, k, v], [work.heads, work.width], d.scale, work.dtype);
+            out.extend(seen.iter().map(|v| *v as f32));
+        }
+        self.host.write_all(OP, &d.output, &out)
+    }
+
+    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
+        const OP: &str = "window_attention";
+        let work = d.check()?;
+        let [q, k, v] = [&d.q, &d.k, &d.v].map(|view| self.read(OP, view).map(|grid| grid.values));
+        let (q, k, v) = (q?, k?, v?);
+        let (common_k, common_v) = (self.read(OP, &d.common_k)?.values, self.read(OP, &d.common_v)?.values);
+        let common_q = d.common.as_ref().map(|c| self.read(OP, &c.q)).transpose()?.map(|grid| grid.values);
+        let sizes = [work.heads, work.width];
+        let c = work.heads * work.width;
+        let mut out = Vec::with_capacity(q.len());
+        let mut seen = vec![0.0f64; common_k.len()];
+        let mut first = 0;
+        for n in &work.windows {
+            let own = first * c..(first + n) * c;
+            let keys = [&k[own.clone()], &common_k].concat();
+            let values = [&v[own.clone()], &common_v].concat();
+            out.extend(seen_by([&q[own], &keys, &values], sizes, d.scale, work.dtype));
+            if let (Some(queries), Some(asked)) = (&common_q, &d.common) {
+                let window = seen_by([queries, &keys, &values], sizes, d.scale, work.dtype);
+                seen.iter_mut().zip(window).for_each(|(sum, value)| *sum += value * f64::from(asked.share));
             }
+            first += n;
         }
         let out: Vec<f32> = out.iter().map(|v| *v as f32).collect();
+        self.host.write_all(OP, &d.output, &out)?;
+        if let Some(asked) = &d.common {
+            if asked.accumulate {
+                let before = self.read(OP, &asked.output)?.values;
+                seen.iter_mut().zip(before).for_each(|(sum, value)| *sum += f64::from(value));
+            }
+            let seen: Vec<f32> = seen.iter().map(|v| *v as f32).collect();
+            self.host.write_all(OP, &asked.output, &seen)?;
+        }
+        Ok(())
+    }
+
+    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+        const OP: &str = "token_norm";
+        d.check()?;
+        let x = self.read(OP, &d.input)?;
+        let c = x.shape.c;
+        let width = c / d.heads;
+        let (scale, shift) = match d.affine {
+            Some(weight) => self.weight(weight)?,
+            None => (vec![1.0], vec![]),
+        };
+        let turns = match &d.rotation {
+            Some(r) => Some((self.read(OP, &r.table)?, self.read(OP, &r.places)?)),
+            None => None,
+        };
+        let mut out = Vec::with_capacity(x.values.len());
+        for (i, head) in x.values.chunks_exact(width).enumerate() {
+            let (token, first) = (i / d.heads, i % d.heads * width);
+            let squares: f64 = head.iter().map(|v| f64::from(*v).powi(2)).sum();
+            let root = (squares / width as f64 + f64::from(d.eps)).sqrt();
+            let scaled = head.iter().enumerate().map(|(j, v)| {
+                let scale = f64::from(scale[(first + j) % scale.len()]);
+                f64::from(*v) / root * scale + shift.get(first + j).map_or(0.0, |s| f64::from(*s))
+            });
+            let mut y: Vec<f64> = scaled.collect();
+            if let Some((table, places)) = &turns {
+                let frequencies = table.shape.c / 2;
+                for (axis, f) in (0..3).flat_map(|axis| (0..frequencies).map(move |f| (axis, f))) {
+                    let place = (places.values[token * 3 + axis] as usize).min(table.shape.h - 1);
+                    let turn = |sine: usize| f64::from(table.values[(place * 2 + sine) * frequencies + f]);
+                    let pair = 2 * (axis * frequencies + f);
+                    let (a, b) = (y[pair], y[pair + 1]);
+                    y[pair] = a * turn(0) - b * turn(1);
+                    y[pair + 1] = b * turn(0) + a * turn(1);
+                }
+            }
+            out.extend(y.iter().map(|v| *v as f32));
+        }
         self.host.write_all(OP, &d.output, &out)
+    }
+
+    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let mut x = self.read("activate", &d.x)?.values;
+        let times = d.times.as_ref().map(|v| self.read("activate", v)).transpose()?;
+        for (i, value) in x.iter_mut().enumerate() {
+            let v = f64::from(*value);
+            let y = match d.function {
+                Activation::Silu => v / (1.0 + (-v).exp()),
+                Activation::GeluTanh => {
+                    let inner = (2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v.powi(3));
+                    0.5 * v * (1.0 + inner.tanh())
+                }
+            };
+            *value = (y * times.as_ref().map_or(1.0, |t| f64::from(t.values[i]))) as f32;
+        }
+        self.host.write_all("activate", &d.x, &x)
+    }
+
+    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let (input, mut sum) =
+            (self.read("add_gated", &d.input)?, self.read("add_gated", &d.residual)?.values);
+        let gate = match d.gate {
+            Some(weight) => self.weight(weight)?.0,
+            None => vec![1.0],
+        };
+        for (i, (sum, value)) in sum.iter_mut().zip(&input.values).enumerate() {
+            *sum = (f64::from(*sum) + f64::from(gate[i % gate.len()]) * f64::from(*value)) as f32;
+        }
+        self.host.write_all("add_gated", &d.residual, &sum)
+    }
+
+    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let grid = self.read("gather", &d.grid)?;
+        let tokens: Vec<f32> = places(d).flat_map(|at| grid.values[at..at + grid.shape.c].to_vec()).collect();
+        self.host.write_all("gather", &d.tokens, &tokens)
+    }
+
+    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        d.check()?;
+        let (tokens, mut grid) = (self.read("scatter", &d.tokens)?, self.read("scatter", &d.grid)?.values);
+        let c = tokens.shape.c;
+        for (at, token) in places(d).zip(tokens.values.chunks_exact(c.max(1))) {
+            grid[at..at + c].copy_from_slice(token);
+        }
+        self.host.write_all("scatter", &d.grid, &grid)
     }
 
     fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {

@@ -125,6 +125,7 @@ struct Inner {
     source: Arc<dyn WeightSource>,
     /// Of an upsampler: its 1x1x1 convolution.
     upscale: Option<Arc<dyn WeightSource>>,
+    section: Option<Arc<str>>,
     /// At most one per arena. What belongs to an arena that is gone counts for nothing.
     resident: Mutex<Vec<Buffer>>,
 }
@@ -138,7 +139,14 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     /// Names a weight; nothing is read until a backend loads it.
     pub fn new(name: impl Into<String>, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Self {
-        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale: None, resident: Mutex::default() }))
+        Weight(Arc::new(Inner {
+            name: name.into(),
+            spec,
+            source,
+            upscale: None,
+            section: None,
+            resident: Mutex::default(),
+        }))
     }
 
     /// An upsampler's weight: the 3x3x3 convolution and the 1x1x1 convolution in front of it.
@@ -149,7 +157,28 @@ impl Weight {
         upscale: Arc<dyn WeightSource>,
     ) -> Self {
         let upscale = Some(upscale);
-        Weight(Arc::new(Inner { name: name.into(), spec, source, upscale, resident: Mutex::default() }))
+        Weight(Arc::new(Inner {
+            name: name.into(),
+            spec,
+            source,
+            upscale,
+            section: None,
+            resident: Mutex::default(),
+        }))
+    }
+
+    /// Puts a new weight into a section.
+    pub fn in_section(mut self, section: Arc<str>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.section = Some(section);
+        }
+        self
+    }
+
+    /// Weights of one section are used again and again before those of the next one are. Streamed weights come and go
+    /// by sections.
+    pub fn section(&self) -> Option<&str> {
+        self.0.section.as_deref()
     }
 
     /// Whether both names mean one weight.

@@ -16,6 +16,7 @@ pub(crate) fn placement(how: &Candidate) -> Placement {
         stream_weights: how.stream_weights,
         read_ahead: how.stream_weights && how.read_ahead,
         stripes,
+        group: if how.group == 0 { usize::MAX } else { how.group },
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use remaster_compute::meter::Counts;
 use remaster_compute::{
-    Arena, AttentionDesc, Band, CombineDesc, ComputeError, ConvDesc, DType, Extent, LinearDesc,
-    NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor, UpsampleDesc, View, Weight,
-    WeightSpec,
+    ActivateDesc, AddGatedDesc, Arena, AttentionDesc, Band, CombineDesc, ComputeError, ConvDesc, DType,
+    Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor, TokenNormDesc,
+    UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
 
 /// Statistics of normalisations, by the name of the layer.
@@ -72,6 +72,7 @@ impl Ops for Watched<'_> {
         only_counts(&self) -> bool;
         arena(&self) -> &Arena;
         counts(&self) -> Counts;
+        group(&self) -> usize;
         weight_bytes(&self, spec: &WeightSpec) -> u64;
     }
 
@@ -85,6 +86,11 @@ impl Ops for Watched<'_> {
         row_sums(&mut self, desc: &RowSumsDesc<'_>) -> ();
         normalize(&mut self, desc: &NormalizeDesc<'_>) -> ();
         shuffle(&mut self, desc: &ShuffleDesc<'_>) -> ();
+        token_norm(&mut self, desc: &TokenNormDesc<'_>) -> ();
+        activate(&mut self, desc: &ActivateDesc<'_>) -> ();
+        add_gated(&mut self, desc: &AddGatedDesc<'_>) -> ();
+        gather(&mut self, desc: &WindowsDesc<'_>) -> ();
+        scatter(&mut self, desc: &WindowsDesc<'_>) -> ();
         copy(&mut self, from: View<'_>, to: View<'_>) -> ();
         fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> ();
         stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> ();
@@ -97,6 +103,7 @@ impl Ops for Watched<'_> {
         upsample UpsampleDesc
         linear LinearDesc
         attention AttentionDesc
+        window_attention WindowAttentionDesc
     }
 
     fn evict(&mut self, weight: &Weight) {

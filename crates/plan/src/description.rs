@@ -21,6 +21,9 @@ pub struct Description {
     pub step: Option<[usize; 2]>,
     /// Levels of one size each that can run in bands with shared statistics; 0 if the network has none.
     pub levels: usize,
+    /// Whether the network goes through its tokens in groups, whose size the plan chooses.
+    #[serde(default)]
+    pub groups: bool,
 }
 
 /// The size of a clip in a network's own units: latents for a VAE.
@@ -160,6 +163,7 @@ pub(crate) mod tests {
             scale: of([8, 1]),
             step: Some(of([4, 1])),
             levels: 4,
+            groups: false,
         }
     }
 

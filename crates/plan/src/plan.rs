@@ -128,6 +128,9 @@ pub struct Candidate {
     /// Streamed weights of the next layer are read while this one computes: that takes room for two layers.
     #[serde(default)]
     pub read_ahead: bool,
+    /// Tokens that go through a block together, in whole windows; 0 for all of them. For networks that have groups.
+    #[serde(default)]
+    pub group: usize,
 }
 
 /// What a run does.
@@ -187,6 +190,7 @@ impl Candidate {
         state: Tiers::DEVICE,
         stream_weights: false,
         read_ahead: false,
+        group: 0,
     };
 
     /// An error for numbers that no machine could hold, before anything is made of them.
@@ -269,6 +273,11 @@ impl Candidate {
             (true, true) => ", weights streamed and read ahead",
         };
         let (activations, state) = (far("activations", self.activations), far("state", self.state));
-        format!("{mode}, {slice}{activations}{state}{weights}")
+        let group = match self.group {
+            0 => String::new(),
+            1 => ", one window at a time".to_owned(),
+            n => format!(", groups of {n} tokens"),
+        };
+        format!("{mode}, {slice}{group}{activations}{state}{weights}")
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use remaster_compute::meter::Counts;
 use remaster_compute::{
-    Arena, AttentionDesc, Backend, Band, CancelToken, CombineDesc, ComputeError, ConvDesc, DType, Extent,
-    LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor, UpsampleDesc, View,
-    Weight, WeightSpec,
+    ActivateDesc, AddGatedDesc, Arena, AttentionDesc, Backend, Band, CancelToken, CombineDesc, ComputeError,
+    ConvDesc, DType, Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor,
+    TokenNormDesc, UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
 
 /// When devices fail, and what was seen of them. Clones share it.
@@ -107,6 +107,10 @@ impl Ops for Faulty {
         self.inner.arena()
     }
 
+    fn group(&self) -> usize {
+        self.inner.group()
+    }
+
     fn counts(&self) -> Counts {
         self.inner.counts()
     }
@@ -172,6 +176,30 @@ impl Ops for Faulty {
 
     fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError> {
         self.call()?.attention(desc)
+    }
+
+    fn window_attention(&mut self, desc: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.window_attention(desc)
+    }
+
+    fn token_norm(&mut self, desc: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.token_norm(desc)
+    }
+
+    fn activate(&mut self, desc: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.activate(desc)
+    }
+
+    fn add_gated(&mut self, desc: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.add_gated(desc)
+    }
+
+    fn gather(&mut self, desc: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.gather(desc)
+    }
+
+    fn scatter(&mut self, desc: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+        self.call()?.scatter(desc)
     }
 
     fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError> {

@@ -8,6 +8,7 @@ pub mod hostile;
 mod not_run;
 pub mod op_cases;
 mod rng;
+pub mod token_cases;
 
 pub use bias_cases::{check_unbiased, unbiased};
 pub use clip::{dry_run, run_clip};

@@ -5,14 +5,20 @@
 //! queries in one vector, each adding up its keys in order.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
+mod tiles;
+mod windows;
+
 use super::Cpu;
 use super::kernels::product::{Product, Tap};
+use super::path::CpuPath;
 use super::scratch::{Layout, Piece, Scratch, total};
 use super::simd::{Isa, Kernel, Simd, exp, round_as, run};
 use crate::dtype::{self, DType};
 use crate::error::ComputeError;
 use crate::host::Pixels;
 use crate::ops::{AttentionDesc, AttentionWork};
+use crate::tensor::View;
+use tiles::{TilesBlock, TilesPlan};
 
 /// Queries in a block: whole register blocks and whole panels on every instruction set. Blocks start at
 /// multiples of this token of the frame, whatever rows are asked for.
@@ -22,7 +28,46 @@ const KEYS: usize = 240;
 /// Whole register blocks of every instruction set: a multiple of 6 and 4 as well.
 const ROWS: usize = Isa::Avx512.rows();
 
-pub(super) struct AttentionPlan {
+/// Which kernels look: both give each query the same bits wherever it is in its block.
+enum Looks {
+    Vectors(AttentionPlan),
+    Tiles(TilesPlan),
+}
+
+impl Looks {
+    fn new(width: usize, dtype: DType, path: CpuPath) -> Self {
+        match dtype == DType::Bf16 && path.amx {
+            true => Looks::Tiles(TilesPlan::new(width)),
+            false => Looks::Vectors(AttentionPlan::new(width)),
+        }
+    }
+
+    /// Queries of a block.
+    fn queries(&self) -> usize {
+        match self {
+            Looks::Vectors(_) => QUERIES,
+            Looks::Tiles(_) => tiles::QUERIES,
+        }
+    }
+
+    fn scratch(&self, cpu: &Cpu, op: &'static str) -> Result<Scratch, ComputeError> {
+        let threads = cpu.pool.threads();
+        match self {
+            Looks::Vectors(plan) => Scratch::new(&cpu.host, op, &Layout::default(), &plan.private, threads),
+            Looks::Tiles(plan) => Scratch::new(&cpu.host, op, &Layout::default(), &plan.layout(), threads),
+        }
+    }
+}
+
+/// Bytes of scratch for heads of `width` channels.
+pub(super) fn scratch_bytes(width: usize, dtype: DType, path: CpuPath, threads: usize) -> u64 {
+    match Looks::new(width, dtype, path) {
+        Looks::Vectors(plan) => plan.bytes(threads),
+        Looks::Tiles(plan) => plan.bytes(threads),
+    }
+}
+
+struct AttentionPlan {
     private: Layout,
     query: Piece<f32>,
     scores: Piece<f32>,
@@ -33,12 +78,13 @@ pub(super) struct AttentionPlan {
 }
 
 impl AttentionPlan {
-    pub(super) fn new(work: &AttentionWork) -> Self {
+    /// For heads of `head` channels.
+    fn new(head: usize) -> Self {
         let mut private = Layout::default();
         // Rows of values are read in whole panels.
-        let width = work.width.next_multiple_of(MAX_PANEL);
+        let width = head.next_multiple_of(MAX_PANEL);
         AttentionPlan {
-            query: private.take(QUERIES * work.width),
+            query: private.take(QUERIES * head),
             scores: private.take(KEYS * QUERIES),
             sums: private.take(QUERIES * width),
             top: private.take(QUERIES),
@@ -49,7 +95,7 @@ impl AttentionPlan {
         }
     }
 
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
+    fn bytes(&self, threads: usize) -> u64 {
         total(&Layout::default(), &self.private, threads)
     }
 }
@@ -58,6 +104,7 @@ impl AttentionPlan {
 const MAX_PANEL: usize = Isa::Avx512.panel();
 
 /// The tokens of a frame: rows of a view follow each other in memory.
+#[derive(Clone, Copy)]
 struct Tokens {
     pixels: Pixels,
     channels: usize,
@@ -97,136 +144,234 @@ impl Tokens {
         let slice = unsafe { std::slice::from_raw_parts_mut(self.address(frame, token, from), bytes) };
         dtype::encode(self.pixels.dtype, values, slice);
     }
+}
+
+/// Tokens of one frame that are looked at: some that lie next to each other, and behind them some common ones.
+struct Sequence {
+    tokens: Tokens,
+    frame: usize,
+    first: usize,
+    len: usize,
+    common: Option<Tokens>,
+}
+
+impl Sequence {
+    /// Address of channel `from` of the token at a place of the sequence.
+    fn address(&self, place: usize, from: usize) -> *const u8 {
+        match (&self.common, place.checked_sub(self.len)) {
+            (Some(common), Some(place)) => common.address(0, common.first + place, from),
+            _ => self.tokens.address(self.frame, self.first + place, from),
+        }
+    }
 
     /// `n` tokens as rows of f32: their address and the values between two rows. In place if they are
     /// f32 and as many and as wide as whole register blocks need, else copied to `room`.
     ///
     /// # Safety
-    /// The tokens are in the view and nobody writes them meanwhile.
+    /// The sequence has the tokens and nobody writes them meanwhile.
     unsafe fn rows(
         &self,
-        frame: usize,
-        first: usize,
+        start: usize,
         n: usize,
         from: usize,
         width: usize,
         room: &mut [f32],
     ) -> (*const f32, usize) {
-        if self.pixels.dtype == DType::F32 && n == KEYS && width.is_multiple_of(MAX_PANEL) {
-            return (self.address(frame, first, from).cast_const().cast(), self.channels);
+        let plain = self.tokens.pixels.dtype == DType::F32 && n == KEYS && width.is_multiple_of(MAX_PANEL);
+        if plain && start + n <= self.len {
+            return (self.address(start, from).cast(), self.tokens.channels);
         }
         let step = width.next_multiple_of(MAX_PANEL);
         for (j, row) in room.chunks_exact_mut(step).enumerate().take(n.next_multiple_of(ROWS)) {
             row.fill(0.0);
             if j < n {
+                let dtype = self.tokens.pixels.dtype;
+                let address = self.address(start + j, from);
                 // SAFETY: the caller's promise.
-                unsafe { self.load(frame, first + j, from, &mut row[..width]) };
+                let bytes = unsafe { std::slice::from_raw_parts(address, width * dtype.bytes()) };
+                dtype::decode(dtype, bytes, &mut row[..width]);
             }
         }
         (room.as_ptr(), step)
     }
 }
 
+/// What one block of queries is about.
+struct Block<'a> {
+    keys: &'a Sequence,
+    values: &'a Sequence,
+    /// How many keys there are.
+    count: usize,
+    /// First channel of the head, and how many it has.
+    from: usize,
+    width: usize,
+    scale: f32,
+    dtype: DType,
+}
+
 impl Cpu {
+    /// Runs one block of up to `QUERIES` queries. `query` loads one, if it is wanted; `seen` gets the results.
+    ///
+    /// # Safety
+    /// `thread` is the calling thread's number and `scratch` was laid out by `plan` for this width; the sequences have
+    /// `count` tokens, which nobody writes.
+    unsafe fn attend(
+        &self,
+        (scratch, plan, thread): (&Scratch, &AttentionPlan, usize),
+        block: &Block<'_>,
+        query: impl Fn(usize, &mut [f32]) -> bool,
+        mut seen: impl FnMut(usize, &[f32]),
+    ) {
+        let (width, isa) = (block.width, self.path.isa);
+        let (columns, vectors) = (isa.panel(), isa.panel() / isa.lanes());
+        let step = width.next_multiple_of(MAX_PANEL);
+        // SAFETY: pieces of this thread, laid out for these numbers; the caller's promise for the rest.
+        unsafe {
+            let queries = scratch.private(thread, plan.query);
+            let scores = scratch.private(thread, plan.scores);
+            let sums = scratch.private(thread, plan.sums);
+            let top = scratch.private(thread, plan.top);
+            let total = scratch.private(thread, plan.total);
+            let wide = scratch.private(thread, plan.wide);
+            let mut wanted = [false; QUERIES];
+            // Queries as panels of columns, the scale already on them.
+            for (i, wanted) in wanted.iter_mut().enumerate() {
+                let line = &mut wide[..width];
+                *wanted = query(i, line);
+                if !*wanted {
+                    line.fill(0.0);
+                }
+                let place = i / columns * columns * width + i % columns;
+                for (c, value) in line.iter().enumerate() {
+                    queries[place + c * columns] = value * block.scale;
+                }
+            }
+            sums.fill(0.0);
+            top.fill(f32::NEG_INFINITY);
+            total.fill(0.0);
+            for start in (0..block.count).step_by(KEYS) {
+                if self.pool.cancel().is_cancelled() {
+                    return;
+                }
+                let n = KEYS.min(block.count - start);
+                let (a, a_step) = block.keys.rows(start, n, block.from, width, wide);
+                for p in 0..QUERIES / columns {
+                    let product = Product {
+                        a,
+                        a_step,
+                        a_channel: 1,
+                        rows: n.next_multiple_of(ROWS),
+                        taps: &[Tap { a: 0, b: 0 }],
+                        k: width,
+                        b: queries.as_ptr().wrapping_add(p * columns * width),
+                        b_step: columns,
+                        vectors,
+                        out: scores.as_mut_ptr().wrapping_add(p * columns),
+                        out_step: QUERIES,
+                        keep: false,
+                    };
+                    run(isa, product);
+                }
+                run(isa, Soften { scores, n, dtype: block.dtype, top, total, sums, step });
+                let (b, b_step) = block.values.rows(start, n, block.from, width, wide);
+                for p in 0..width.div_ceil(columns) {
+                    let product = Product {
+                        a: scores.as_ptr(),
+                        a_step: 1,
+                        a_channel: QUERIES,
+                        rows: QUERIES,
+                        taps: &[Tap { a: 0, b: 0 }],
+                        k: n,
+                        b: b.wrapping_add(p * columns),
+                        b_step,
+                        vectors,
+                        out: sums.as_mut_ptr().wrapping_add(p * columns),
+                        out_step: step,
+                        keep: true,
+                    };
+                    run(isa, product);
+                }
+            }
+            for (i, line) in sums.chunks_exact_mut(step).enumerate().filter(|(i, _)| wanted[*i]) {
+                line.iter_mut().for_each(|s| *s /= total[i]);
+                seen(i, &line[..width]);
+            }
+        }
+    }
+
+    /// Runs one block of `n` queries, whose addresses `query` knows. `seen` gets the results.
+    ///
+    /// # Safety
+    /// As for `attend`; the queries are there and not written.
+    unsafe fn look(
+        &self,
+        (scratch, looks, thread): (&Scratch, &Looks, usize),
+        block: &Block<'_>,
+        n: usize,
+        query: impl Fn(usize) -> *const u8,
+        mut seen: impl FnMut(usize, &[f32]),
+    ) {
+        // SAFETY: the caller's promise; the tiles are available (`Looks::new`).
+        unsafe {
+            match looks {
+                Looks::Vectors(plan) => {
+                    let load = |i: usize, line: &mut [f32]| {
+                        if i < n {
+                            let bytes = line.len() * block.dtype.bytes();
+                            dtype::decode(block.dtype, std::slice::from_raw_parts(query(i), bytes), line);
+                        }
+                        i < n
+                    };
+                    self.attend((scratch, plan, thread), block, load, seen);
+                }
+                Looks::Tiles(plan) => {
+                    let mut tiles = TilesBlock::new(self.path.isa, *plan, scratch, thread, n, query);
+                    for first in (0..block.count).step_by(tiles::KEYS) {
+                        if self.pool.cancel().is_cancelled() {
+                            return;
+                        }
+                        let key = |j| block.keys.address(first + j, block.from);
+                        let value = |j| block.values.address(first + j, block.from);
+                        tiles.attend(tiles::KEYS.min(block.count - first), block.scale, key, value);
+                    }
+                    (0..n).for_each(|i| seen(i, tiles.result(i)));
+                }
+            }
+        }
+    }
+
+    fn tokens(&self, op: &'static str, view: &View<'_>) -> Result<Tokens, ComputeError> {
+        Ok(Tokens::new(self.host.pixels(op, "tokens", view)?, view.shape().c))
+    }
+
     pub(super) fn attention_now(
         &self,
         d: &AttentionDesc<'_>,
         work: &AttentionWork,
     ) -> Result<(), ComputeError> {
         const OP: &str = "attention";
-        let plan = AttentionPlan::new(work);
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, self.pool.threads())?;
-        let channels = work.heads * work.width;
-        let tokens =
-            |what, view| Ok::<_, ComputeError>(Tokens::new(self.host.pixels(OP, what, view)?, channels));
-        let (q, k, v) = (tokens("queries", &d.q)?, tokens("keys", &d.k)?, tokens("values", &d.v)?);
-        let out = tokens("output", &d.output)?;
+        let looks = Looks::new(work.width, work.dtype, self.path);
+        let scratch = looks.scratch(self, OP)?;
+        let (q, k, v) = (self.tokens(OP, &d.q)?, self.tokens(OP, &d.k)?, self.tokens(OP, &d.v)?);
+        let out = self.tokens(OP, &d.output)?;
         let wanted = work.rows.start * work.w..work.rows.end * work.w;
-        let keys = work.h * work.w;
-        let first = wanted.start / QUERIES;
-        let blocks = wanted.end.div_ceil(QUERIES).saturating_sub(first);
-        let (width, isa) = (work.width, self.path.isa);
-        let (columns, vectors) = (isa.panel(), isa.panel() / isa.lanes());
-        let out_step = width.next_multiple_of(MAX_PANEL);
-
+        let count = work.h * work.w;
+        let blocks = wanted.len().div_ceil(looks.queries());
+        let width = work.width;
         self.pool.run(work.t * work.heads * blocks, |thread, item| {
-            let (t, head, start) =
-                (item / blocks / work.heads, item / blocks % work.heads, (first + item % blocks) * QUERIES);
-            let from = head * width;
-            // SAFETY: pieces of this thread, laid out for these numbers; the output tokens are this item's
-            // own; operands are not written.
+            let (t, head) = (item / blocks / work.heads, item / blocks % work.heads);
+            let start = wanted.start + item % blocks * looks.queries();
+            let (n, from) = (looks.queries().min(wanted.end - start), head * width);
+            let sequence = |tokens: Tokens| Sequence { tokens, frame: t, first: 0, len: count, common: None };
+            let (keys, values) = (&sequence(k), &sequence(v));
+            let block = Block { keys, values, count, from, width, scale: d.scale, dtype: work.dtype };
+            let query = |i: usize| q.address(t, start + i, from).cast_const();
+            // SAFETY: scratch of these looks and this thread; keys and values are whole, nothing that is read is
+            // written, and the output tokens are this item's own.
             unsafe {
-                let query = scratch.private(thread, plan.query);
-                let scores = scratch.private(thread, plan.scores);
-                let sums = scratch.private(thread, plan.sums);
-                let top = scratch.private(thread, plan.top);
-                let total = scratch.private(thread, plan.total);
-                let wide = scratch.private(thread, plan.wide);
-                // Queries as panels of columns, the scale already on them.
-                for i in 0..QUERIES {
-                    let line = &mut wide[..width];
-                    if wanted.contains(&(start + i)) {
-                        q.load(t, start + i, from, line)
-                    } else {
-                        line.fill(0.0)
-                    }
-                    let place = i / columns * columns * width + i % columns;
-                    for (c, value) in line.iter().enumerate() {
-                        query[place + c * columns] = value * d.scale;
-                    }
-                }
-                sums.fill(0.0);
-                top.fill(f32::NEG_INFINITY);
-                total.fill(0.0);
-                for block in (0..keys).step_by(KEYS) {
-                    if self.pool.cancel().is_cancelled() {
-                        return;
-                    }
-                    let n = KEYS.min(keys - block);
-                    let (a, a_step) = k.rows(t, block, n, from, width, wide);
-                    for p in 0..QUERIES / columns {
-                        let product = Product {
-                            a,
-                            a_step,
-                            a_channel: 1,
-                            rows: n.next_multiple_of(ROWS),
-                            taps: &[Tap { a: 0, b: 0 }],
-                            k: width,
-                            b: query.as_ptr().wrapping_add(p * columns * width),
-                            b_step: columns,
-                            vectors,
-                            out: scores.as_mut_ptr().wrapping_add(p * columns),
-                            out_step: QUERIES,
-                            keep: false,
-                        };
-                        run(isa, product);
-                    }
-                    run(isa, Soften { scores, n, dtype: work.dtype, top, total, sums, step: out_step });
-                    let (b, b_step) = v.rows(t, block, n, from, width, wide);
-                    for p in 0..width.div_ceil(columns) {
-                        let product = Product {
-                            a: scores.as_ptr(),
-                            a_step: 1,
-                            a_channel: QUERIES,
-                            rows: QUERIES,
-                            taps: &[Tap { a: 0, b: 0 }],
-                            k: n,
-                            b: b.wrapping_add(p * columns),
-                            b_step,
-                            vectors,
-                            out: sums.as_mut_ptr().wrapping_add(p * columns),
-                            out_step,
-                            keep: true,
-                        };
-                        run(isa, product);
-                    }
-                }
-                for (i, line) in sums.chunks_exact_mut(out_step).enumerate() {
-                    if wanted.contains(&(start + i)) {
-                        line.iter_mut().for_each(|s| *s /= total[i]);
-                        out.store(t, start + i, from, &line[..width]);
-                    }
-                }
+                self.look((&scratch, &looks, thread), &block, n, query, |i, line| {
+                    out.store(t, start + i, from, line);
+                });
             }
         });
         Ok(())

@@ -16,6 +16,7 @@ mod path;
 mod pool;
 mod scratch;
 mod simd;
+mod tokens;
 mod weights;
 
 pub use limits::Limits;
@@ -87,9 +88,13 @@ impl Sizing for CpuSizing {
                 let sums =
                     norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
                 let sums = if work.sums { threads * sums.private.bytes() } else { 0 };
-                linear::LinearPlan::new(work, self.path).bytes(threads).max(sums as u64)
+                linear::scratch_bytes(work, self.path, threads).max(sums as u64)
             }
-            Work::Attention(work) => attention::AttentionPlan::new(work).bytes(threads),
+            Work::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
+            Work::WindowAttention(work) => {
+                attention::scratch_bytes(work.width, work.dtype, self.path, threads)
+            }
+            Work::Rows(shape) => tokens::RowsPlan::new(*shape).bytes(threads),
             Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,
             Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(),
             Work::Copy(shape) => (threads * moves::copy_layout(*shape).0.bytes()) as u64,

@@ -45,6 +45,14 @@ operands! {
     Queries "queries",
     Keys "keys",
     Values "values",
+    /// Cosines and sines.
+    Table "table",
+    /// Rows of the table, for each token.
+    Places "places",
+    /// Of the tokens that all windows see.
+    CommonQueries "common_queries",
+    CommonKeys "common_keys",
+    CommonValues "common_values",
 }
 
 /// Bytes of the arena that each operand takes.

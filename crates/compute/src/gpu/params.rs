@@ -253,6 +253,96 @@ fields! {
         tiles: usize,
         jobs: Jobs,
     }
+
+    /// RMS norm of tokens.
+    TokenNormParams {
+        input: At,
+        output: At,
+        channels: usize,
+        heads: usize,
+        head_width: usize,
+        /// Tokens of a frame, and heads of all tokens.
+        frame_tokens: usize,
+        units: usize,
+        eps: f32,
+        /// Whether there is a scale, and the numbers from one head's to the next one's: none if they share it.
+        scaled: bool,
+        scale_step: usize,
+        /// Whether there is a shift, and where it starts behind the scale.
+        shifted: bool,
+        shift: usize,
+        rotated: bool,
+        table: At,
+        /// Rows of the table, and turns of an axis in a row.
+        positions: usize,
+        frequencies: usize,
+        places: At,
+    }
+
+    /// A function of every value. A unit is four values, or one.
+    ActivateParams {
+        /// Factors.
+        input: At,
+        output: At,
+        frame_units: usize,
+        units: usize,
+        gelu: bool,
+        factors: bool,
+    }
+
+    /// Gated sum. A unit is four values, or one.
+    AddGatedParams {
+        input: At,
+        output: At,
+        frame_units: usize,
+        units: usize,
+        /// Units of the channels.
+        gate_units: usize,
+        gated: bool,
+    }
+
+    /// Tokens between the grid and one window. A unit is four values, or one.
+    WindowParams {
+        grid: At,
+        tokens: At,
+        /// Columns of the grid.
+        width: usize,
+        first_frame: usize,
+        first_row: usize,
+        first_column: usize,
+        rows: usize,
+        columns: usize,
+        /// Units of a token, and of the window.
+        token_units: usize,
+        units: usize,
+        /// Tokens of the windows before.
+        first: usize,
+    }
+
+    /// Attention of one window.
+    WindowAttentionParams {
+        queries: At,
+        keys: At,
+        values: At,
+        output: At,
+        /// First token of the window, and its tokens.
+        first: usize,
+        count: usize,
+        common_queries: At,
+        common_keys: At,
+        common_values: At,
+        sums: At,
+        common_count: usize,
+        share: f32,
+        accumulate: bool,
+        channels: usize,
+        heads: usize,
+        head_width: usize,
+        scale: f32,
+        /// Workgroups for the window's own queries; those of the common tokens follow.
+        tiles: usize,
+        jobs: Jobs,
+    }
 }
 
 /// The words of one dispatch, and where its operands lie.
@@ -302,6 +392,11 @@ mod tests {
         check::<CopyParams>();
         check::<ShuffleParams>();
         check::<AttentionParams>();
+        check::<TokenNormParams>();
+        check::<ActivateParams>();
+        check::<AddGatedParams>();
+        check::<WindowParams>();
+        check::<WindowAttentionParams>();
     }
 
     #[test]

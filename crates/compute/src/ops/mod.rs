@@ -6,6 +6,7 @@ mod conv;
 mod linear;
 mod norm;
 mod shuffle;
+mod tokens;
 mod upsample;
 
 pub use attention::{AttentionDesc, AttentionWork};
@@ -13,6 +14,10 @@ pub use conv::{ConvDesc, ConvWork, Padding, Prologue, RowSums, Shortcut};
 pub use linear::{LinearDesc, LinearWork};
 pub use norm::{CombineDesc, NormalizeDesc, RowSumsDesc};
 pub use shuffle::ShuffleDesc;
+pub use tokens::{
+    ActivateDesc, Activation, AddGatedDesc, CommonQueries, Rotation, TokenNormDesc, Window,
+    WindowAttentionDesc, WindowAttentionWork, WindowsDesc,
+};
 pub use upsample::{UpsampleDesc, UpsampleWork};
 
 use crate::arena::Arena;
@@ -28,10 +33,12 @@ macro_rules! checked_ops {
     () => {
         $crate::ops::checked_ops!(with numbers:
             conv ConvDesc conv_now, upsample UpsampleDesc upsample_now, linear LinearDesc linear_now,
-            attention AttentionDesc attention_now);
+            attention AttentionDesc attention_now, window_attention WindowAttentionDesc window_attention_now);
         $crate::ops::checked_ops!(without:
             row_sums RowSumsDesc row_sums_now, combine_sums CombineDesc combine_now,
-            normalize NormalizeDesc normalize_now, shuffle ShuffleDesc shuffle_now);
+            normalize NormalizeDesc normalize_now, shuffle ShuffleDesc shuffle_now,
+            token_norm TokenNormDesc token_norm_now, activate ActivateDesc activate_now,
+            add_gated AddGatedDesc add_gated_now, gather WindowsDesc gather_now, scatter WindowsDesc scatter_now);
 
         fn copy(
             &mut self,
@@ -77,6 +84,11 @@ pub trait Ops {
     /// What was counted so far. Only a meter counts.
     fn counts(&self) -> Counts {
         Counts::default()
+    }
+
+    /// Rows of tokens that a network should take at a time, where it can choose. The plan decides; no bit depends on it.
+    fn group(&self) -> usize {
+        usize::MAX
     }
 
     /// Bytes a weight takes when loaded.
@@ -131,6 +143,24 @@ pub trait Ops {
     /// Softmax attention inside each frame.
     fn attention(&mut self, desc: &AttentionDesc<'_>) -> Result<(), ComputeError>;
 
+    /// Softmax attention inside windows of tokens, all of which also see some common tokens.
+    fn window_attention(&mut self, desc: &WindowAttentionDesc<'_>) -> Result<(), ComputeError>;
+
+    /// RMS norm of tokens, or of each head of them, with scale, shift and rotation.
+    fn token_norm(&mut self, desc: &TokenNormDesc<'_>) -> Result<(), ComputeError>;
+
+    /// A function of every value, times a factor.
+    fn activate(&mut self, desc: &ActivateDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Adds to a residual, with a factor per channel.
+    fn add_gated(&mut self, desc: &AddGatedDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Copies the tokens of windows out of the grid.
+    fn gather(&mut self, desc: &WindowsDesc<'_>) -> Result<(), ComputeError>;
+
+    /// Copies them back.
+    fn scatter(&mut self, desc: &WindowsDesc<'_>) -> Result<(), ComputeError>;
+
     /// Moves channels to time, rows and columns.
     fn shuffle(&mut self, desc: &ShuffleDesc<'_>) -> Result<(), ComputeError>;
 
@@ -177,6 +207,10 @@ pub enum Work {
     Normalize(Shape),
     /// Copy of a view of this shape.
     Copy(Shape),
+    /// See `WindowAttentionWork`.
+    WindowAttention(WindowAttentionWork),
+    /// An op on each row of a view of this shape alone, with up to two operands.
+    Rows(Shape),
 }
 
 /// The sizes a backend would use, without the backend: the meter predicts with it, the backend allocates

@@ -48,6 +48,8 @@ pub struct Placement {
     pub read_ahead: bool,
     /// Stripes of an op; at least 1.
     pub stripes: usize,
+    /// See `Ops::group`.
+    pub group: usize,
 }
 
 impl Placement {
@@ -58,5 +60,6 @@ impl Placement {
         stream_weights: false,
         read_ahead: false,
         stripes: 1,
+        group: usize::MAX,
     };
 }

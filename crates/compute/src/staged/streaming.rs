@@ -3,6 +3,9 @@
 //! The order of use is the order in which they were given to `load`; behind the last one the first comes again. The
 //! first layer stays: at the start and end of a pass nothing is on its way then, the arena is the same each time, and
 //! what one pass takes is what every pass takes. In the VAE the first layer is under 2 MB.
+//!
+//! Weights of a section stay until one of another section is used: they are used again and again. What is read ahead is
+//! then the next section.
 
 use crate::error::ComputeError;
 use crate::ops::Ops;
@@ -18,6 +21,8 @@ pub(super) struct Streaming {
     next: usize,
     /// Places of those that are on their way.
     ahead: Vec<usize>,
+    /// Weights of the section at work that were used.
+    held: Vec<Weight>,
 }
 
 /// Of a layer's bytes, the part that what is used right behind it may add: its shortcut, the next normalisation.
@@ -49,15 +54,20 @@ impl Streaming {
         used: &[Option<&Weight>],
     ) -> Result<(), ComputeError> {
         let used = used.iter().flatten();
+        self.leave_section(device, used.clone().copied());
         used.clone().try_for_each(|w| device.load(w))?;
+        for weight in used.clone().filter(|w| w.section().is_some()) {
+            if !self.held.iter().any(|held| held.same_as(weight)) {
+                self.held.push((*weight).clone());
+            }
+        }
         let count = self.order.len();
         let steps = |w: &Weight| (0..count).find(|n| self.order[(self.next + n) % count].same_as(w));
         if let Some(most) = used.clone().filter_map(|w| steps(w)).max() {
             self.next = (self.next + most + 1) % count;
         }
         self.ahead.retain(|i| !used.clone().any(|w| w.same_as(&self.order[*i])));
-        let from = self.next.max(self.first);
-        let wanted = if self.next == 0 { 0..0 } else { from..self.layer(device, from) };
+        let wanted = self.wanted(device);
         // After a step back or a leap what is on its way is not what is needed.
         for i in self.ahead.iter().filter(|i| !wanted.contains(i)) {
             device.evict(&self.order[*i]);
@@ -72,16 +82,51 @@ impl Streaming {
         Ok(())
     }
 
+    /// Gives back the weights of the section at work, if others are used now.
+    fn leave_section<'a>(&mut self, device: &mut dyn Ops, used: impl Iterator<Item = &'a Weight>) {
+        let section = self.held.first().and_then(|w| w.section());
+        let others = used.map(|w| w.section()).any(|other| other != section);
+        if !others {
+            return;
+        }
+        for weight in std::mem::take(&mut self.held) {
+            self.ahead.retain(|i| !self.order[*i].same_as(&weight));
+            if !self.stays(&weight) {
+                device.evict(&weight);
+            }
+        }
+    }
+
+    fn stays(&self, weight: &Weight) -> bool {
+        (0..self.first).chain(self.ahead.iter().copied()).any(|i| self.order[i].same_as(weight))
+    }
+
+    /// Places of what should be on its way: the layer behind what was used last, or what is left of its section and the
+    /// next one.
+    fn wanted(&self, device: &dyn Ops) -> std::ops::Range<usize> {
+        if self.next == 0 {
+            return 0..0;
+        }
+        let from = self.next.max(self.first);
+        let section = self.held.first().and_then(|w| w.section());
+        let of_section = |i: &usize| section.is_some() && self.order[*i].section() == section;
+        let next = (from..self.order.len()).find(|i| !of_section(i)).unwrap_or(self.order.len());
+        from..self.layer(device, next)
+    }
+
     /// Gives back what an op used.
     pub(super) fn end(&self, device: &mut dyn Ops, used: &[Option<&Weight>]) {
-        let needed =
-            |w: &Weight| (0..self.first).chain(self.ahead.iter().copied()).any(|i| self.order[i].same_as(w));
+        let needed = |w: &Weight| w.section().is_some() || self.stays(w);
         used.iter().flatten().filter(|w| !needed(w)).for_each(|w| device.evict(w));
     }
 
     /// End of the layer that starts at a place: up to the next weight that is multiplied, and what follows it as long
     /// as it is small.
     fn layer(&self, device: &dyn Ops, start: usize) -> usize {
+        if let Some(section) = self.order.get(start).and_then(|w| w.section()) {
+            let other = self.order.iter().skip(start).position(|w| w.section() != Some(section));
+            return other.map_or(self.order.len(), |n| start + n);
+        }
         let (mut bytes, mut beside, mut whole) = (0u64, 0u64, false);
         for (i, weight) in self.order.iter().enumerate().skip(start) {
             let more = device.weight_bytes(&weight.spec());

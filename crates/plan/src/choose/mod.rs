@@ -42,6 +42,10 @@ const STRIPES: [usize; 4] = [4, 16, 64, 256];
 /// differ by factors of two and four.
 const KEPT: [u64; 7] = [1, 2, 4, 8, 16, 64, u64::MAX];
 
+/// Tokens of a group that are tried, the fastest first: products of fewer than 2,048 rows read their weights more often
+/// than they use them. The last one stands for one window at a time.
+const GROUPS: [usize; 4] = [8192, 4096, 2048, 1];
+
 /// What a way takes within a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
@@ -124,7 +128,8 @@ fn lengths(job: &Job, wish: &Wish) -> Result<Vec<usize>, PlanError> {
 
 /// No cut, with weights that stay and with weights that come and go, read ahead or not.
 fn whole_frames(job: &Job, lengths: &[usize]) -> Vec<Chain> {
-    let stay: Chain = lengths.iter().map(|slice| whole(job, *slice)).collect();
+    let grouped = |c: Candidate| groups(job).iter().map(move |group| Candidate { group: *group, ..c });
+    let stay: Chain = lengths.iter().flat_map(|slice| grouped(whole(job, *slice))).collect();
     let stream = |read_ahead: bool| -> Chain {
         let stay = stay.iter().filter(|c| !c.stream_weights);
         stay.map(|c| Candidate { stream_weights: true, read_ahead, ..*c }).collect()
@@ -133,10 +138,15 @@ fn whole_frames(job: &Job, lengths: &[usize]) -> Vec<Chain> {
     [stay, ahead, behind].into_iter().filter(|chain| !chain.is_empty()).collect()
 }
 
+/// Groups that are tried; 0 for a network without.
+fn groups(job: &Job) -> &'static [usize] {
+    if job.network.groups { &GROUPS } else { &[0] }
+}
+
 /// Everything on the device. Weights of a single slice are needed once, so they come and go; without reading ahead,
 /// which would take 14 % more memory for 17 frames of 256 x 256. A network without time sees clip after clip.
 fn whole(job: &Job, slice: usize) -> Candidate {
-    Candidate { slice, stream_weights: is_once(job, slice), ..Candidate::WHOLE }
+    Candidate { slice, stream_weights: is_once(job, slice), group: groups(job)[0], ..Candidate::WHOLE }
 }
 
 /// Whether every weight is used once in a run.
@@ -171,6 +181,11 @@ fn exact(
         .chunks(2)
         .flat_map(|pair| [false, true].into_iter().flat_map(|stream| pair.iter().map(move |n| (*n, stream))))
         .collect();
+    // The tokens themselves are the first that leave; groups get small last.
+    let (middle, smallest) = match job.network.groups {
+        true => (GROUPS[2], GROUPS[3]),
+        false => (0, 0),
+    };
     let chain = |(stripes, stream): (usize, bool), (state, activations): (Home, Home)| -> Chain {
         let candidate = |kept: u64, slice: usize| {
             let limit = largest / kept;
@@ -182,6 +197,7 @@ fn exact(
                 stream_weights: stream || is_once(job, slice),
                 // Stripes are for memory that holds nothing larger than a layer.
                 read_ahead: false,
+                group: if kept == u64::MAX { smallest } else { middle },
             }
         };
         // Longer slices only while activations stay: they multiply what has to move.

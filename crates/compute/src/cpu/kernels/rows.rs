@@ -161,7 +161,7 @@ impl Kernel for Finish<'_> {
 }
 
 impl Finish<'_> {
-    /// Four vectors of channels at a time: rows are then read and written in runs of whole cache lines.
+    /// Up to four vectors of channels at a time: rows are then read and written in runs of whole cache lines.
     ///
     /// # Safety
     /// As for `call`.
@@ -175,6 +175,9 @@ impl Finish<'_> {
                 if left >= 4 * S::LANES {
                     self.vectors::<S, 4>(dtype, c, S::LANES);
                     c += 4 * S::LANES;
+                } else if left >= 2 * S::LANES {
+                    self.vectors::<S, 2>(dtype, c, S::LANES);
+                    c += 2 * S::LANES;
                 } else {
                     self.vectors::<S, 1>(dtype, c, S::LANES.min(left));
                     c += S::LANES.min(left);

@@ -3,18 +3,20 @@
 mod conv;
 mod matrix;
 mod threads;
+mod tokens;
 mod winograd;
 
 use std::fmt::Write;
 
 pub(super) use matrix::Blocks;
 pub(super) use threads::Tile;
+pub(super) use tokens::{WINDOW_QUERIES, norm_team, window_values};
 pub(super) use winograd::Winograd;
 
 use super::bindings::{Operand, Reach, declare};
 use super::params::{
-    AfterParams, AttentionParams, CombineParams, CopyParams, Fields, NormalizeParams, ProductParams,
-    ShuffleParams,
+    ActivateParams, AddGatedParams, AfterParams, AttentionParams, CombineParams, CopyParams, Fields,
+    NormalizeParams, ProductParams, ShuffleParams, TokenNormParams, WindowAttentionParams, WindowParams,
 };
 use crate::dtype::DType;
 
@@ -76,6 +78,12 @@ pub(super) enum Role {
     Copy { from: DType },
     Shuffle,
     Attention { values: usize },
+    TokenNorm { from: DType, team: usize },
+    Activate,
+    AddGated { from: DType },
+    Gather,
+    Scatter,
+    WindowAttention { values: usize },
 }
 
 /// A kernel: everything its text depends on, but for its bindings.
@@ -105,7 +113,20 @@ impl Kernel {
             Role::After { .. } => vec![O::Input, O::Carried, O::Output, O::Carry, O::Sums],
             Role::Combine => vec![O::Sums, O::Output, O::Note],
             Role::Normalize | Role::Copy { .. } | Role::Shuffle => vec![O::Input, O::Output],
+            Role::Activate | Role::Gather | Role::Scatter => vec![O::Input, O::Output],
+            Role::AddGated { .. } => vec![O::Input, O::Output, O::Affine],
+            Role::TokenNorm { .. } => vec![O::Input, O::Output, O::Affine, O::Table, O::Places],
             Role::Attention { .. } => vec![O::Queries, O::Keys, O::Values, O::Output],
+            Role::WindowAttention { .. } => vec![
+                O::Queries,
+                O::Keys,
+                O::Values,
+                O::Output,
+                O::CommonQueries,
+                O::CommonKeys,
+                O::CommonValues,
+                O::Sums,
+            ],
         };
         if let Role::Conv { shortcut: true, .. } = self.role {
             operands.extend([O::Shortcut, O::ShortcutWeight]);
@@ -126,6 +147,11 @@ impl Kernel {
             Role::Copy { .. } => CopyParams::declare,
             Role::Shuffle => ShuffleParams::declare,
             Role::Attention { .. } => AttentionParams::declare,
+            Role::TokenNorm { .. } => TokenNormParams::declare,
+            Role::Activate => ActivateParams::declare,
+            Role::AddGated { .. } => AddGatedParams::declare,
+            Role::Gather | Role::Scatter => WindowParams::declare,
+            Role::WindowAttention { .. } => WindowAttentionParams::declare,
         };
         let mut members = String::new();
         declare("", &mut members);
@@ -160,7 +186,11 @@ impl Kernel {
         text += include_str!("../wgsl/formats.wgsl");
         for operand in operands {
             let dtype = match self.role {
-                Role::Copy { from } if operand == Operand::Input => from,
+                Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from }
+                    if operand == Operand::Input =>
+                {
+                    from
+                }
                 _ => self.dtype,
             };
             text += &values(dtype, operand);
@@ -174,6 +204,7 @@ impl Kernel {
             ("VECOUT", vec_out),
             ("PROLOGUE", self.prologue()),
             ("SHORTCUT", shortcut),
+            ("SCATTER", self.role == Role::Scatter),
         ];
         let body = match self.role {
             Role::Conv { product: Product::Threads(tile), .. } => threads::text(&mut text, tile),
@@ -184,12 +215,34 @@ impl Kernel {
             Role::Normalize => [NORMALISED, include_str!("../wgsl/normalize.wgsl")].concat(),
             Role::Copy { .. } => include_str!("../wgsl/copy.wgsl").into(),
             Role::Shuffle => {
-                constants(&mut text, &[("LANES", if self.vec_in { 4 } else { 1 })]);
+                self.lanes(&mut text);
                 include_str!("../wgsl/shuffle.wgsl").into()
             }
             Role::Attention { values } => attention(&mut text, values),
+            Role::TokenNorm { team, .. } => {
+                constants(&mut text, &[("TEAM", team)]);
+                include_str!("../wgsl/token_norm.wgsl").into()
+            }
+            Role::Activate => {
+                self.lanes(&mut text);
+                include_str!("../wgsl/activate.wgsl").into()
+            }
+            Role::AddGated { .. } => {
+                self.lanes(&mut text);
+                include_str!("../wgsl/add_gated.wgsl").into()
+            }
+            Role::Gather | Role::Scatter => {
+                self.lanes(&mut text);
+                include_str!("../wgsl/window.wgsl").into()
+            }
+            Role::WindowAttention { values } => tokens::window_attention(&mut text, values),
         };
         text + &choose(&body, &flags)
+    }
+
+    /// Values of a unit.
+    fn lanes(&self, text: &mut String) {
+        constants(text, &[("LANES", if self.vec_in { 4 } else { 1 })]);
     }
 }
 
@@ -304,8 +357,15 @@ mod tests {
                 add(Role::After { prologue: flag });
                 add(Role::Normalize);
                 add(Role::Shuffle);
-                add(Role::Copy { from: [DType::F32, DType::F16, DType::Bf16][(n + usize::from(flag)) % 3] });
+                let from = [DType::F32, DType::F16, DType::Bf16][(n + usize::from(flag)) % 3];
+                add(Role::Copy { from });
                 add(Role::Attention { values: attention_values(if flag { 512 } else { 40 }) });
+                add(Role::TokenNorm { from, team: norm_team(if flag { 2560 } else { 128 }) });
+                add(Role::Activate);
+                add(Role::AddGated { from });
+                add(Role::Gather);
+                add(Role::Scatter);
+                add(Role::WindowAttention { values: window_values(if flag { 128 } else { 40 }) });
             }
         }
         kernels.push(Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true });

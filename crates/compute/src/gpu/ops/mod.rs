@@ -5,6 +5,7 @@ mod attention;
 mod moves;
 mod norm;
 mod product;
+mod tokens;
 
 use std::ops::Range;
 

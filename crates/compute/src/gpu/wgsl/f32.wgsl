@@ -11,7 +11,7 @@ fn st_@O@(i: u32, v: f32) {
 }
 
 fn st4_@O@(i: u32, v: vec4<f32>) {
-    put_unit_@O@(i >> 2u, bitcast<vec4<u32>>(v));
+    sf4_@O@(i, v);
 }
 
 fn rounded_@O@(v: vec4<f32>) -> vec4<f32> {

@@ -11,3 +11,7 @@ fn lf4_@O@(i: u32) -> vec4<f32> {
 fn sf_@O@(i: u32, v: f32) {
     put_word_@O@(i >> 2u, i & 3u, bitcast<u32>(v));
 }
+
+fn sf4_@O@(i: u32, v: vec4<f32>) {
+    put_unit_@O@(i >> 2u, bitcast<vec4<u32>>(v));
+}
