@@ -15,13 +15,8 @@ pub(crate) fn check(folder: &Path) -> Outcome {
     let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut said = manifest(&std::fs::read_to_string(folder.join(PROSE[0])).map_err(failed)?)?;
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if PROSE.contains(&name.as_str()) {
-            continue;
-        }
-        let hash = sha256(&std::fs::read(entry.path()).map_err(failed)?);
+    for name in names(folder).map_err(failed)? {
+        let hash = sha256(&std::fs::read(folder.join(&name)).map_err(failed)?);
         match said.remove(&name) {
             None => wrong.push(format!("{name} is not in the manifest; its sha256 is {hash}")),
             Some(said) if said != hash => {
@@ -32,6 +27,26 @@ pub(crate) fn check(folder: &Path) -> Outcome {
     }
     wrong.extend(said.keys().map(|name| format!("{name} is in the manifest but not in the folder")));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Files of the folder and of the folders in it.
+fn names(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if PROSE.contains(&name.as_str()) {
+            continue;
+        }
+        if !entry.file_type()?.is_dir() {
+            names.push(name);
+            continue;
+        }
+        for inner in std::fs::read_dir(entry.path())? {
+            names.push(format!("{name}/{}", inner?.file_name().to_string_lossy()));
+        }
+    }
+    Ok(names)
 }
 
 /// Names and hashes. The manifest is TOML of one form, one `key = "value"` a line, so that this needs no

@@ -1,5 +1,5 @@
 //! Goldens inside the binary: every kind of layer, the small network whole and sliced, and one still
-//! image through the real one.
+//! image through the real one; the small transformers.
 
 use crate::golden::{Golden, GoldenError};
 
@@ -21,8 +21,11 @@ pub fn embedded() -> Result<Vec<Golden>, GoldenError> {
         "tiny_sliced_21x16x24",
         "tiny_video_5x64x64",
         "full_image_64x64",
+        "dit/dit_diffusion",
+        "dit/dit_tiny_3b_small",
+        "dit/dit_tiny_7b_small",
     ]
     .into_iter()
-    .map(|(name, bytes)| Golden::parse(name, bytes))
+    .map(|(name, bytes)| Golden::parse(name.trim_start_matches("dit/"), bytes))
     .collect()
 }

@@ -99,6 +99,23 @@ impl Golden {
         Some(Tiling { tile, overlap })
     }
 
+    /// Whether it is from the diffusion transformer.
+    pub fn is_dit(&self) -> bool {
+        self.name.starts_with("dit_")
+    }
+
+    /// A tensor as it is.
+    pub(crate) fn tensor(&self, tensor: &str) -> Result<&NamedTensor, GoldenError> {
+        let missing = || GoldenError::Missing { name: self.name.clone(), tensor: tensor.to_owned() };
+        self.tensors.get(tensor).ok_or_else(missing)
+    }
+
+    /// An error for a tensor of another shape.
+    pub(crate) fn misshapen(&self, tensor: &str) -> GoldenError {
+        let shape = self.tensors.get(tensor).map(|t| t.shape.clone()).unwrap_or_default();
+        GoldenError::Shape { name: self.name.clone(), tensor: tensor.to_owned(), shape }
+    }
+
     pub(crate) fn has(&self, tensor: &str) -> bool {
         self.tensors.contains_key(tensor)
     }
@@ -109,10 +126,7 @@ impl Golden {
 
     /// A video `[1, c, t, h, w]`, or images `[t, c, h, w]`, as `[t, h, w, c]`.
     pub(crate) fn video(&self, tensor: &str) -> Result<HostTensor, GoldenError> {
-        let found = self
-            .tensors
-            .get(tensor)
-            .ok_or_else(|| GoldenError::Missing { name: self.name.clone(), tensor: tensor.to_owned() })?;
+        let found = self.tensor(tensor)?;
         match found.shape[..] {
             [1, c, t, h, w] => Ok(HostTensor::from_channels_first([c, t, h, w], &found.data)),
             [t, c, h, w] => {

@@ -3,6 +3,7 @@
 //! A layer holds weights and nothing else; causal state is a value the caller owns and passes in. There
 //! are no files, no tiles, no devices and no progress here: only the network.
 
+pub mod dit;
 mod network;
 mod null;
 mod params;

@@ -35,6 +35,11 @@ pub trait Network: Module + Send + Sync {
     /// Takes the next slice of a clip, `[t, h, w, channels in]`, to `[t', h', w', channels out]`.
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError>;
 
+    /// Whether it goes through its input group by group, each of about `Ops::group` tokens.
+    fn groups(&self) -> bool {
+        false
+    }
+
     /// Its levels, if parts of it can run on their own.
     fn levels(&self) -> Option<&dyn Levels> {
         None

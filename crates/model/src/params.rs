@@ -191,17 +191,24 @@ pub struct Scope<'a> {
     params: &'a mut dyn Params,
     prefix: String,
     build: Build,
+    section: Option<Arc<str>>,
 }
 
 impl<'a> Scope<'a> {
     /// The root of a checkpoint.
     pub fn root(params: &'a mut dyn Params, build: impl Into<Build>) -> Self {
-        Scope { params, prefix: String::new(), build: build.into() }
+        Scope { params, prefix: String::new(), build: build.into(), section: None }
     }
 
     /// The part called `name` inside this one.
     pub fn at(&mut self, name: impl std::fmt::Display) -> Scope<'_> {
-        Scope { prefix: self.path(name), params: &mut *self.params, build: self.build }
+        let section = self.section.clone();
+        Scope { prefix: self.path(name), params: &mut *self.params, build: self.build, section }
+    }
+
+    /// The same part, whose weights are used together: see `Weight::section`.
+    pub fn section(self) -> Self {
+        Scope { section: Some(self.prefix.as_str().into()), ..self }
     }
 
     /// Full name of `name` inside this part.
@@ -247,7 +254,7 @@ impl<'a> Scope<'a> {
     pub fn made_of(&mut self, name: &str, spec: WeightSpec, main: Origin, bias: Option<Origin>) -> Weight {
         let main = self.values(main, main_shape(spec));
         let bias = bias.map(|bias| self.values(bias, vec![spec.bias_len()]));
-        Weight::new(self.path(name), spec, Arc::new(Layer { main, bias }))
+        self.named(self.path(name), spec, Arc::new(Layer { main, bias }))
     }
 
     /// A vector of `len` numbers, the tensor `name`.
@@ -255,7 +262,16 @@ impl<'a> Scope<'a> {
         self.weight(name, WeightSpec::Vector { len })
     }
 
-    fn values(&mut self, origin: Origin, shape: Vec<usize>) -> Arc<dyn Values> {
+    fn named(&self, path: String, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Weight {
+        let weight = Weight::new(path, spec, source);
+        match &self.section {
+            Some(section) => weight.in_section(Arc::clone(section)),
+            None => weight,
+        }
+    }
+
+    /// Values that somebody will read on the host.
+    pub(crate) fn values(&mut self, origin: Origin, shape: Vec<usize>) -> Arc<dyn Values> {
         let wanted =
             |scope: &Self, name, shape, rows| Wanted { param: Param { name: scope.path(name), shape }, rows };
         let wanted = match origin {
@@ -272,6 +288,6 @@ impl<'a> Scope<'a> {
     fn weight(&mut self, name: &str, spec: WeightSpec) -> Weight {
         let path = self.path(name);
         let source = self.params.source(&path, spec);
-        Weight::new(path, spec, source)
+        self.named(path, spec, source)
     }
 }

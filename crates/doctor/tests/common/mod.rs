@@ -1,5 +1,5 @@
 //! What the tests of goldens share.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+#![allow(dead_code, unused_macros, clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ fn testdata() -> PathBuf {
 }
 
 pub(crate) fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
-    let golden = Golden::open(&testdata().join(format!("{name}.safetensors"))).unwrap();
+    let folder = if name.starts_with("dit_") { testdata().join("dit") } else { testdata() };
+    let golden = Golden::open(&folder.join(format!("{name}.safetensors"))).unwrap();
     let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
     run(&golden, &settings).unwrap()
 }

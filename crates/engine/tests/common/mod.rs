@@ -78,6 +78,7 @@ pub(crate) fn way(rng: &mut Rng) -> Candidate {
         state,
         stream_weights: rng.one_in(3),
         read_ahead: rng.one_in(2),
+        group: 0,
     }
 }
 

@@ -1,0 +1,62 @@
+//! Tokens to velocities.
+
+use remaster_compute::{ComputeError, DType, Ops, Tensor, TokenNormDesc, View, Weight};
+
+use super::modulation::{Embedding, Modulation};
+use super::{DitConfig, Family, project, rows_like};
+use crate::network::Module;
+use crate::params::Scope;
+
+/// A norm in the 3B network, then a projection.
+pub struct Head {
+    norm: Option<Weight>,
+    out: Weight,
+    dtype: DType,
+}
+
+impl Head {
+    /// `d` channels to those of a patch.
+    pub fn new(config: &DitConfig, scope: &mut Scope<'_>, embedding: &Embedding) -> Self {
+        let shared = config.family == Family::Shared;
+        let patch = DitConfig::PATCH * DitConfig::PATCH * DitConfig::LATENT;
+        Head {
+            norm: shared.then(|| Modulation::head(scope, config.width, embedding)),
+            out: scope.linear("vid_out.proj", config.width, patch),
+            dtype: scope.build().dtype,
+        }
+    }
+
+    /// Format of what comes out.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Rows of `[t, h * w, 1, d]` to the same rows of `[t, h * w, 1, 64]`.
+    pub fn forward(&self, ops: &mut dyn Ops, x: View<'_>) -> Result<Tensor, ComputeError> {
+        let y = self.normalized(ops, x)?;
+        project(ops, y.view(), &self.out)
+    }
+
+    /// As the projection sees it.
+    pub fn normalized(&self, ops: &mut dyn Ops, x: View<'_>) -> Result<Tensor, ComputeError> {
+        let y = rows_like(ops, &x, x.shape(), self.dtype)?;
+        match &self.norm {
+            Some(norm) => ops.token_norm(&TokenNormDesc {
+                input: x,
+                heads: 1,
+                eps: DitConfig::EPS,
+                affine: Some(norm),
+                rotation: None,
+                output: y.view(),
+            })?,
+            None => ops.copy(x, y.view())?,
+        }
+        Ok(y)
+    }
+}
+
+impl Module for Head {
+    fn weights(&self, f: &mut dyn FnMut(&Weight)) {
+        self.norm.iter().chain([&self.out]).for_each(f);
+    }
+}
