@@ -1,56 +1,51 @@
-//! A safetensors file. Its values are read at their place when they are asked for; nothing is mapped, so a file that
+//! A checkpoint file. Its values are read at their place when they are asked for; nothing is mapped, so a file that
 //! is cut or changed during a run is an error and not a signal.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
+use remaster_compute::DType;
 use remaster_compute::dtype::decode;
-use remaster_disk::read_at;
 
 use crate::error::{CheckpointError, ReadError};
+use crate::float8::E4M3;
 use crate::header::{Header, TensorInfo, parse};
-use crate::sniff::{HEAD, header_len};
+use crate::sniff::{HEAD, Start, start_of};
+use crate::storage::Storage;
+use crate::stored::{Block, StoredDtype};
+use crate::{blocks, gguf, layers};
 
 /// Bytes read at a time: they are widened while they are still in a second-level cache.
 const PIECE: usize = 256 << 10;
 
+/// Most values of a block of any format.
+const LARGEST_BLOCK: usize = 256;
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Safetensors.
+    Safetensors,
+    /// GGUF.
+    Gguf,
+}
+
+impl Format {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Safetensors => "safetensors",
+            Format::Gguf => "gguf",
+        }
+    }
+}
+
 /// A checkpoint. Its header is checked in full when it is opened; values are read when asked for.
 pub struct Checkpoint {
     storage: Storage,
+    format: Format,
     header: Header,
-}
-
-enum Storage {
-    File(Opened),
-    Bytes(Cow<'static, [u8]>),
-}
-
-/// A file as it was when its header was read.
-struct Opened {
-    file: File,
-    path: PathBuf,
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Opened {
-    fn is_unchanged(&self, now: &Metadata) -> bool {
-        now.len() == self.bytes && now.modified().ok() == self.modified
-    }
-
-    /// Fills `out` from byte `at` on, unless the file changed since it was opened.
-    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), ReadError> {
-        let read = read_at(&self.file, out, at);
-        // Asked afterwards: what was read before a change is good. A cut file also fails to be read.
-        let path = || self.path.clone();
-        match self.file.metadata() {
-            Ok(now) if !self.is_unchanged(&now) => Err(ReadError::Changed { path: path() }),
-            now => now.and(read).map_err(|e| ReadError::Io { path: path(), reason: e.to_string() }),
-        }
-    }
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -62,30 +57,34 @@ impl std::fmt::Debug for Checkpoint {
 impl Checkpoint {
     /// Opens the file at `path`. If it changes while it is open, the next read is an error that names it.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let failed = |source| CheckpointError::Io { path: path.to_owned(), source };
-        // Asked before opening: opening a pipe waits for a writer.
-        if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(CheckpointError::NotAFile { path: path.to_owned() });
-        }
-        let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        let (bytes, modified) = (about.len(), about.modified().ok());
-        let mut head = vec![0; usize::try_from(bytes).map_or(HEAD, |n| n.min(HEAD))];
-        read_at(&file, &mut head, 0).map_err(failed)?;
-        // At most the whole file, and at most the largest header that is accepted.
-        let mut header = vec![0; header_len(&head, bytes)?];
-        read_at(&file, &mut header, 8).map_err(failed)?;
-        let header = parse(&header, usize::try_from(bytes).unwrap_or(usize::MAX))?;
-        let opened = Opened { file, path: path.to_owned(), bytes, modified };
-        Ok(Checkpoint { storage: Storage::File(opened), header })
+        Self::of(Storage::open(path)?)
     }
 
     /// A checkpoint in memory.
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, CheckpointError> {
-        let bytes = bytes.into();
-        let length = header_len(&bytes, bytes.len() as u64)?;
-        let header = parse(&bytes[8..8 + length], bytes.len())?;
-        Ok(Checkpoint { storage: Storage::Bytes(bytes), header })
+        Self::of(Storage::Bytes(bytes.into()))
+    }
+
+    fn of(storage: Storage) -> Result<Self, CheckpointError> {
+        let bytes = storage.len();
+        let (mut head, mut json) = (Vec::new(), Vec::new());
+        let head = storage.header(0, usize::try_from(bytes).map_or(HEAD, |n| n.min(HEAD)), &mut head)?;
+        let (format, header) = match start_of(head, bytes)? {
+            Start::Gguf => (Format::Gguf, gguf::parse(&storage)?),
+            // At most the whole file, and at most the largest header that is accepted.
+            Start::Safetensors(length) => {
+                let json = storage.header(8, length, &mut json)?;
+                let mut header = parse(json, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                layers::find(&mut header, &storage)?;
+                (Format::Safetensors, header)
+            }
+        };
+        Ok(Checkpoint { storage, format, header })
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Every tensor, in the order of the data.
@@ -107,44 +106,67 @@ impl Checkpoint {
 
     /// Size of the file.
     pub fn len_bytes(&self) -> u64 {
-        match &self.storage {
-            Storage::File(opened) => opened.bytes,
-            Storage::Bytes(bytes) => bytes.len() as u64,
-        }
+        self.storage.len()
     }
 
-    /// Fills `out` with the values of `tensor` from flat index `start` on. Widening is exact.
+    /// Fills `out` with the values of `tensor` from flat index `start` on. Floats are widened exactly, quantised values
+    /// by the formula of their format in f32.
     pub fn read_f32(&self, tensor: &TensorInfo, start: usize, out: &mut [f32]) -> Result<(), ReadError> {
         let name = || tensor.name().to_owned();
-        let Some(dtype) = tensor.dtype().readable() else {
+        if !tensor.dtype().is_readable() {
             return Err(ReadError::Dtype { name: name(), dtype: tensor.dtype() });
-        };
+        }
         let (count, elements) = (out.len(), tensor.elements());
         if start.checked_add(count).is_none_or(|end| end > elements) {
             return Err(ReadError::Range { name: name(), start, count, elements });
         }
-        // Neither product overflows: the whole tensor is bytes of a file.
-        let (skip, take) = (start * dtype.bytes(), count * dtype.bytes());
-        let foreign = || ReadError::Foreign { name: name() };
-        let range = tensor.bytes();
-        match &self.storage {
-            Storage::Bytes(bytes) => {
-                let stored = bytes.get(range).and_then(|all| all.get(skip..skip + take));
-                decode(dtype, stored.ok_or_else(foreign)?, out);
+        let block = tensor.layer.as_ref().map_or(tensor.dtype().block(), |layer| layer.block(tensor.dtype()));
+        let mut buffer = Vec::new();
+        let mut done = 0;
+        while done < count {
+            let (at, left) = (start + done, count - done);
+            let skip = at % block.values;
+            if skip > 0 || left < block.values {
+                // A part of a block: all of it is widened and the part copied.
+                let mut whole = [0.0; LARGEST_BLOCK];
+                let whole = &mut whole[..block.values];
+                self.widen(tensor, block, at - skip, whole, &mut buffer)?;
+                let length = (block.values - skip).min(left);
+                out[done..done + length].copy_from_slice(&whole[skip..skip + length]);
+                done += length;
+            } else {
+                let length = (left / block.values).min(PIECE / block.bytes) * block.values;
+                self.widen(tensor, block, at, &mut out[done..done + length], &mut buffer)?;
+                done += length;
             }
-            Storage::File(opened) => {
-                if range.end as u64 > opened.bytes || take > range.len() {
-                    return Err(foreign());
-                }
-                let mut piece = vec![0; take.min(PIECE)];
-                let mut at = (range.start + skip) as u64;
-                for values in out.chunks_mut(PIECE / dtype.bytes()) {
-                    let bytes = &mut piece[..values.len() * dtype.bytes()];
-                    opened.read(at, bytes)?;
-                    decode(dtype, bytes, values);
-                    at += bytes.len() as u64;
-                }
+        }
+        Ok(())
+    }
+
+    /// Widens whole blocks from value `first` on.
+    fn widen(
+        &self,
+        tensor: &TensorInfo,
+        block: Block,
+        first: usize,
+        out: &mut [f32],
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let foreign = || ReadError::Foreign { name: tensor.name().to_owned() };
+        // No product overflows: the whole tensor is bytes of a file.
+        let (skip, length) = (first / block.values * block.bytes, out.len() / block.values * block.bytes);
+        let bytes = self.storage.read(tensor.bytes.start + skip, length, buffer)?.ok_or_else(foreign)?;
+        if let Some(layer) = &tensor.layer {
+            return layer.widen(&self.storage, first, bytes, out)?.ok_or_else(foreign);
+        }
+        match tensor.dtype() {
+            StoredDtype::F32 => decode(DType::F32, bytes, out),
+            StoredDtype::F16 => decode(DType::F16, bytes, out),
+            StoredDtype::Bf16 => decode(DType::Bf16, bytes, out),
+            StoredDtype::F8E4M3 => {
+                out.iter_mut().zip(bytes).for_each(|(v, code)| *v = E4M3[usize::from(*code)]);
             }
+            dtype => blocks::decode(dtype, bytes, out),
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::dit::DitDoubt;
 use crate::identify::{Kind, VaeDoubt};
 use crate::report::LoadReport;
 use crate::stored::StoredDtype;
@@ -21,7 +22,7 @@ pub enum CheckpointError {
         source: std::io::Error,
     },
     /// A folder, a device or a pipe.
-    #[error("{} is not a regular file; use the path of a .safetensors file", path.display())]
+    #[error("{} is not a regular file; use the path of a .safetensors or .gguf file", path.display())]
     NotAFile {
         /// What was given.
         path: PathBuf,
@@ -38,9 +39,34 @@ pub enum CheckpointError {
     /// A zip archive without a pickle in front.
     #[error("this is a zip archive; unpack it and give the .safetensors file inside")]
     Zip,
-    /// A GGUF file.
-    #[error("this is a GGUF file, which is not supported; use the safetensors file of the same model")]
-    Gguf,
+    /// A GGUF file of a version that is not read.
+    #[error("this is a GGUF file of version {version}; versions 2 and 3 can be read: download a newer file")]
+    GgufVersion {
+        /// Its version.
+        version: u32,
+    },
+    /// A GGUF file for machines of the other byte order.
+    #[error("this is a big-endian GGUF file; use the little-endian one")]
+    GgufBigEndian,
+    /// A number format of GGUF that is not read.
+    #[error(
+        "tensor `{name}` is stored as {dtype}, which cannot be read; use a GGUF file in Q8_0, Q4_K_M or another of \
+         the Q formats, or the safetensors file of the same model"
+    )]
+    GgufType {
+        /// Name in the file, shortened.
+        name: String,
+        /// The format's name in GGUF.
+        dtype: String,
+    },
+    /// A quantised layer that cannot be widened.
+    #[error("the quantised layer `{layer}` {fault}")]
+    Layer {
+        /// Its name in the file, shortened.
+        layer: String,
+        /// What is wrong with it.
+        fault: LayerFault,
+    },
     /// A web page or another XML document.
     #[error(
         "this is a web page, not a checkpoint: the download was answered by an error or login page; \
@@ -51,7 +77,7 @@ pub enum CheckpointError {
     #[error("this is a Git LFS pointer, not the file it points to; run `git lfs pull` or download the file")]
     LfsPointer,
     /// None of the known formats.
-    #[error("this is not a safetensors file: it starts with {start}; use a .safetensors file")]
+    #[error("this is not a checkpoint: it starts with {start}; use a .safetensors or .gguf file")]
     NotSafetensors {
         /// The first bytes, as hexadecimal.
         start: String,
@@ -117,13 +143,21 @@ pub enum TensorFault {
         /// Shape in the file.
         shape: Vec<u64>,
     },
-    /// A packed format that does not fill its last byte.
-    #[error("{elements} values of {dtype} do not fill whole bytes")]
-    PartByte {
+    /// A packed format that does not fill its last block.
+    #[error("{elements} values do not fill whole blocks of {dtype}")]
+    PartBlock {
         /// Number of values.
         elements: usize,
         /// Their format.
         dtype: StoredDtype,
+    },
+    /// The metadata gives it another number of values.
+    #[error("its shape is {stored:?}, but the metadata says {said:?}, which is another number of values")]
+    OtherShape {
+        /// Shape of the stored values.
+        stored: Vec<usize>,
+        /// Shape in the metadata.
+        said: Vec<u64>,
     },
     /// The data is not as long as shape and format say.
     #[error("data from byte {start} to {end}, but its shape and format need {needed} bytes")]
@@ -153,12 +187,57 @@ pub enum TensorFault {
     },
 }
 
+/// What is wrong with a quantised layer.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LayerFault {
+    /// A format this version does not know.
+    #[error("is in the format `{0}`, which cannot be read; use an int8, nvfp4, mxfp8, fp8 or fp16 file")]
+    UnknownFormat(String),
+    /// Its marker cannot be understood.
+    #[error("has a marker that cannot be read: {0}; the file is damaged, download it again")]
+    Marker(String),
+    /// A tensor it needs is not there.
+    #[error("lacks its tensor `{0}`; the file is damaged, download it again")]
+    Missing(String),
+    /// A tensor in another number format.
+    #[error("has `{name}` as {dtype}, expected {expected}; the file is damaged, download it again")]
+    Dtype {
+        /// The tensor.
+        name: String,
+        /// How it is stored.
+        dtype: StoredDtype,
+        /// How it should be.
+        expected: StoredDtype,
+    },
+    /// A tensor of another shape.
+    #[error("has `{name}` of shape {shape:?}, expected {expected}; the file is damaged, download it again")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// What it should be.
+        expected: String,
+    },
+    /// A rotation that does not fit.
+    #[error(
+        "is rotated in groups of {group} columns, but has {columns} columns; groups of 4, 16, 64 or 256 that divide \
+         the columns can be read"
+    )]
+    Group {
+        /// Size of a group.
+        group: u64,
+        /// Columns of the weight.
+        columns: usize,
+    },
+}
+
 /// Why values of a tensor cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ReadError {
     /// A format that is not converted.
     #[error(
-        "tensor `{name}` is stored as {dtype}; F32, F16 and BF16 can be read: use a file in one of these"
+        "tensor `{name}` is stored as {dtype}; F32, F16, BF16 and F8_E4M3 can be read: use a file in one of these"
     )]
     Dtype {
         /// Name in the file.
@@ -222,6 +301,25 @@ pub enum LoadError {
         /// What it is.
         kind: Kind,
     },
+    /// A good checkpoint of something else than a diffusion transformer.
+    #[error(
+        "{} is {kind}, not a SeedVR2 diffusion transformer; use `seedvr2_ema_3b_fp16.safetensors` or another of its \
+         files", path.display()
+    )]
+    NotADit {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+    },
+    /// A diffusion transformer whose sizes cannot be used.
+    #[error("{} looks like a SeedVR2 diffusion transformer, but {doubt}", path.display())]
+    DitDoubt {
+        /// The file.
+        path: PathBuf,
+        /// What is not clear.
+        doubt: DitDoubt,
+    },
     /// A VAE whose sizes cannot be used.
     #[error("{} looks like a SeedVR2 video VAE, but {doubt}", path.display())]
     Doubt {
@@ -230,7 +328,7 @@ pub enum LoadError {
         /// What is not clear.
         doubt: VaeDoubt,
     },
-    /// A VAE with tensors missing, left over or of another shape.
+    /// Tensors missing, left over or of another shape.
     #[error("{} does not fit the network: {report}", path.display())]
     Incomplete {
         /// The file.

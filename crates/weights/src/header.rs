@@ -9,11 +9,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{CheckpointError, TensorFault, clip};
+use crate::layers::Layer;
 use crate::stored::StoredDtype;
 
 /// Longest header accepted. That of the 3B transformer with its 635 tensors has 66 kB; the format allows
@@ -29,14 +31,61 @@ pub const MAX_METADATA: usize = 1024;
 /// A tensor of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    name: String,
-    dtype: StoredDtype,
-    shape: Vec<usize>,
-    elements: usize,
-    bytes: Range<usize>,
+    pub(crate) name: String,
+    pub(crate) dtype: StoredDtype,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) elements: usize,
+    pub(crate) bytes: Range<usize>,
+    /// How the weight of a quantised layer is widened.
+    pub(crate) layer: Option<Arc<Layer>>,
+    /// It only says how another tensor is widened.
+    pub(crate) companion: bool,
 }
 
 impl TensorInfo {
+    /// A tensor whose data starts at `start`, if its numbers can be true.
+    pub(crate) fn sized(
+        name: String,
+        dtype: StoredDtype,
+        axes: &[u64],
+        start: u64,
+    ) -> Result<Self, CheckpointError> {
+        let overflow = || TensorFault::Overflow { shape: axes.to_vec() };
+        let sized = || {
+            let (shape, elements) = counted(axes)?;
+            let bytes = stored_bytes(dtype, elements, axes)?;
+            let start = usize::try_from(start).map_err(|_| overflow())?;
+            let end = start.checked_add(bytes).ok_or_else(overflow)?;
+            Ok((shape, elements, start..end))
+        };
+        match sized() {
+            Ok((shape, elements, bytes)) => {
+                Ok(TensorInfo { name, dtype, shape, elements, bytes, layer: None, companion: false })
+            }
+            Err(fault) => Err(tensor(&name, fault)),
+        }
+    }
+
+    /// The same values in another shape.
+    pub(crate) fn reshaped(mut self, axes: &[u64]) -> Result<Self, CheckpointError> {
+        match counted(axes) {
+            Ok((shape, elements)) if elements == self.elements => {
+                self.shape = shape;
+                Ok(self)
+            }
+            Ok(_) => {
+                let fault = TensorFault::OtherShape { stored: self.shape.clone(), said: axes.to_vec() };
+                Err(tensor(&self.name, fault))
+            }
+            Err(fault) => Err(tensor(&self.name, fault)),
+        }
+    }
+
+    /// Whether it only says how another tensor is widened: a scale or a marker of a quantised layer.
+    pub fn is_companion(&self) -> bool {
+        self.companion
+    }
+
     /// Name in the file.
     pub fn name(&self) -> &str {
         &self.name
@@ -57,7 +106,7 @@ impl TensorInfo {
         self.elements
     }
 
-    /// Where in the file its values are.
+    /// Where in the file its values are. Those of a quantised layer also have scales elsewhere.
     pub fn bytes(&self) -> Range<usize> {
         self.bytes.clone()
     }
@@ -82,13 +131,14 @@ pub(crate) fn parse(json: &[u8], file_len: usize) -> Result<Header, CheckpointEr
         (Ok(()), None) => sink.header,
     };
     header.tensors.sort_unstable_by_key(|t| (t.bytes.start, t.bytes.end));
-    header.by_name = (0..header.tensors.len() as u32).collect();
     check_names(&mut header)?;
     place(&mut header.tensors, 8 + json.len(), file_len)?;
     Ok(header)
 }
 
-fn check_names(header: &mut Header) -> Result<(), CheckpointError> {
+/// Lists the tensors by name; a name that occurs twice is an error.
+pub(crate) fn check_names(header: &mut Header) -> Result<(), CheckpointError> {
+    header.by_name = (0..header.tensors.len() as u32).collect();
     let name = |i: u32| header.tensors[i as usize].name.as_str();
     header.by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)));
     match header.by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
@@ -126,7 +176,26 @@ fn place(tensors: &mut [TensorInfo], data: usize, file_len: usize) -> Result<(),
     Ok(())
 }
 
-fn tensor(name: &str, fault: TensorFault) -> CheckpointError {
+/// Axes as lengths, and the number of values.
+fn counted(axes: &[u64]) -> Result<(Vec<usize>, usize), TensorFault> {
+    let overflow = || TensorFault::Overflow { shape: axes.to_vec() };
+    let shape: Vec<usize> =
+        axes.iter().map(|&n| usize::try_from(n)).collect::<Result<_, _>>().map_err(|_| overflow())?;
+    let elements = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).ok_or_else(overflow)?;
+    Ok((shape, elements))
+}
+
+/// Bytes of so many values.
+fn stored_bytes(dtype: StoredDtype, elements: usize, axes: &[u64]) -> Result<usize, TensorFault> {
+    let block = dtype.block();
+    if !elements.is_multiple_of(block.values) {
+        return Err(TensorFault::PartBlock { elements, dtype });
+    }
+    let bytes = (elements / block.values).checked_mul(block.bytes);
+    bytes.ok_or_else(|| TensorFault::Overflow { shape: axes.to_vec() })
+}
+
+pub(crate) fn tensor(name: &str, fault: TensorFault) -> CheckpointError {
     CheckpointError::Tensor { name: clip(name), fault }
 }
 
@@ -170,7 +239,15 @@ impl<'de> Visitor<'de> for &mut Sink {
             };
             match info {
                 Ok((dtype, shape, elements, bytes)) => {
-                    self.header.tensors.push(TensorInfo { name, dtype, shape, elements, bytes });
+                    self.header.tensors.push(TensorInfo {
+                        name,
+                        dtype,
+                        shape,
+                        elements,
+                        bytes,
+                        layer: None,
+                        companion: false,
+                    });
                 }
                 Err(fault) => {
                     self.fault = Some((name, fault));
@@ -195,17 +272,11 @@ impl Entry {
         let dtype = self.dtype.0.map_err(TensorFault::UnknownDtype)?;
         let axes = self.shape.axes.get(..self.shape.rank);
         let axes = axes.ok_or(TensorFault::Rank { rank: self.shape.rank, max: MAX_RANK })?;
-        let overflow = || TensorFault::Overflow { shape: axes.to_vec() };
-        let shape: Vec<usize> =
-            axes.iter().map(|&n| usize::try_from(n)).collect::<Result<_, _>>().map_err(|_| overflow())?;
-        let elements = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).ok_or_else(overflow)?;
-        let bits = elements.checked_mul(dtype.bits()).ok_or_else(overflow)?;
-        if bits % 8 != 0 {
-            return Err(TensorFault::PartByte { elements, dtype });
-        }
+        let (shape, elements) = counted(axes)?;
+        let needed = stored_bytes(dtype, elements, axes)?;
         let (start, end) = self.data_offsets;
-        let wrong = || TensorFault::Size { start, end, needed: (bits / 8) as u64 };
-        if end.checked_sub(start) != Some((bits / 8) as u64) {
+        let wrong = || TensorFault::Size { start, end, needed: needed as u64 };
+        if end.checked_sub(start) != Some(needed as u64) {
             return Err(wrong());
         }
         let bytes =

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use remaster_model::dit::{DitConfig, Family};
 use remaster_model::vae::VaeConfig;
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
+use crate::dit::{self, DitDoubt};
 use crate::error::clip;
 use crate::names::Names;
 
@@ -16,7 +18,7 @@ pub struct Identity {
     pub kind: Kind,
     /// Number of tensors.
     pub tensors: usize,
-    /// Number of values in all of them.
+    /// Number of values in all of them, without the scales of quantised layers.
     pub parameters: u64,
 }
 
@@ -33,10 +35,16 @@ pub enum Kind {
         /// What is not clear.
         doubt: VaeDoubt,
     },
-    /// The diffusion transformer of 3 billion parameters.
-    Dit3b,
-    /// The diffusion transformer of 7 billion parameters.
-    Dit7b,
+    /// A SeedVR2 diffusion transformer.
+    Dit {
+        /// Its sizes.
+        config: DitConfig,
+    },
+    /// A SeedVR2 diffusion transformer by its names, with sizes that cannot be used.
+    UnclearDit {
+        /// What is not clear.
+        doubt: DitDoubt,
+    },
     /// Something else.
     Unknown,
 }
@@ -78,23 +86,6 @@ pub enum VaeDoubt {
 /// The metadata key for what no tensor shows.
 const GROUPS_KEY: &str = "norm_num_groups";
 
-/// Tensors that only the 3B transformer has in these shapes. Its last block shares one set of weights
-/// between video and text.
-const DIT_3B: &[(&str, &[usize])] = &[
-    ("vid_in.proj.weight", &[2560, 132]),
-    ("txt_in.weight", &[2560, 5120]),
-    ("blocks.0.mlp.vid.proj_in_gate.weight", &[6912, 2560]),
-    ("blocks.31.attn.proj_qkv.all.weight", &[7680, 2560]),
-];
-
-/// Tensors that only the 7B transformer has in these shapes.
-const DIT_7B: &[(&str, &[usize])] = &[
-    ("vid_in.proj.weight", &[3072, 132]),
-    ("txt_in.weight", &[3072, 5120]),
-    ("blocks.0.mlp.vid.proj_in.weight", &[12288, 3072]),
-    ("blocks.35.attn.proj_qkv.vid.weight", &[9216, 3072]),
-];
-
 /// An axis of a tensor, and what its length is divided by, that shows a size. Several for one size, so
 /// that a file that lacks a tensor is still recognised and the report can say which.
 type Seen = (&'static str, usize, usize);
@@ -130,21 +121,16 @@ const MAX_RESNETS: usize = 16;
 /// What `checkpoint` is.
 pub fn identify(checkpoint: &Checkpoint) -> Identity {
     let names = Names::of(checkpoint);
-    let has = |table: &[(&str, &[usize])]| {
-        table.iter().all(|&(name, shape)| names.get(name).is_some_and(|t| t.shape() == shape))
-    };
-    let kind = if has(DIT_3B) {
-        Kind::Dit3b
-    } else if has(DIT_7B) {
-        Kind::Dit7b
-    } else {
-        match vae(&names, checkpoint.metadata().get(GROUPS_KEY)) {
+    let kind = match dit::sizes(checkpoint, &names) {
+        Some(Ok(config)) => Kind::Dit { config },
+        Some(Err(doubt)) => Kind::UnclearDit { doubt },
+        None => match vae(&names, checkpoint.metadata().get(GROUPS_KEY)) {
             None => Kind::Unknown,
             Some(Ok(config)) => Kind::Vae { config },
             Some(Err(doubt)) => Kind::UnclearVae { doubt },
-        }
+        },
     };
-    let parameters = checkpoint.tensors().map(|t| t.elements() as u64).sum();
+    let parameters = checkpoint.tensors().filter(|t| !t.is_companion()).map(|t| t.elements() as u64).sum();
     Identity { kind, tensors: checkpoint.tensors().len(), parameters }
 }
 
@@ -209,8 +195,21 @@ impl fmt::Display for Kind {
         match self {
             Kind::Vae { config } => write!(f, "a SeedVR2 video VAE with channels {:?}", config.channels),
             Kind::UnclearVae { doubt } => write!(f, "a SeedVR2 video VAE, but {doubt}"),
-            Kind::Dit3b => f.write_str("the SeedVR2 3B diffusion transformer"),
-            Kind::Dit7b => f.write_str("the SeedVR2 7B diffusion transformer"),
+            Kind::Dit { config } if *config == DitConfig::dit_3b() => {
+                f.write_str("the SeedVR2 3B diffusion transformer")
+            }
+            Kind::Dit { config } if *config == DitConfig::dit_7b() => {
+                f.write_str("the SeedVR2 7B diffusion transformer")
+            }
+            Kind::Dit { config } => {
+                let family = if config.family == Family::Shared { "3B" } else { "7B" };
+                let DitConfig { width, layers, .. } = config;
+                write!(
+                    f,
+                    "a SeedVR2 diffusion transformer like {family} with width {width} and {layers} blocks"
+                )
+            }
+            Kind::UnclearDit { doubt } => write!(f, "a SeedVR2 diffusion transformer, but {doubt}"),
             Kind::Unknown => f.write_str("of an unknown kind"),
         }
     }

@@ -1,9 +1,10 @@
 //! Checkpoints for the networks of Remaster.
 //!
-//! * [`Checkpoint`]: a safetensors file, checked before anything is believed;
+//! * [`Checkpoint`]: a safetensors or GGUF file, checked before anything is believed;
 //! * [`identify`]: what a checkpoint is, from names and shapes;
 //! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
-//! * [`open_vae`]: all of that for the video VAE, and the values as [`CheckpointParams`];
+//! * [`open_vae`], [`open_dit`]: all of that for a network, and the values as [`CheckpointParams`];
+//! * [`TextEmbedding`]: what conditions a diffusion transformer;
 //! * [`FormulaParams`]: weights that are a pure function of their name, for tests and benchmarks;
 //! * [`published`]: which of the public files one is, by its hash;
 //! * [`read_tensors`], [`write_tensors`]: f32 tensors in and out of files.
@@ -27,32 +28,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocks;
 mod checkpoint;
+mod dit;
+mod embedding;
 mod error;
+mod float8;
 mod formula;
+mod gguf;
 mod hash;
 mod header;
 mod identify;
+mod layers;
 mod load;
 mod names;
 mod near;
 mod published;
 mod report;
 mod sniff;
+mod storage;
 mod stored;
 mod tensorfile;
 
-pub use checkpoint::Checkpoint;
-pub use error::{CheckpointError, LoadError, ReadError, TensorFault};
+pub use checkpoint::{Checkpoint, Format};
+pub use dit::{DitDoubt, POSITIVE, check_dit};
+pub use embedding::{EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
+pub use error::{CheckpointError, LayerFault, LoadError, ReadError, TensorFault};
 pub use formula::{
     Checksum, FormulaError, FormulaParams, checksum, fill_formula, fill_uniform, formula_value, uniform,
 };
 pub use hash::{sha256_hex, sha256_in_pieces};
 pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
 pub use identify::{Identity, Kind, VaeDoubt, identify};
-pub use load::{CheckpointParams, open_vae};
+pub use load::{CheckpointParams, open_dit, open_vae};
 pub use names::{RULES, Rule, Stored};
 pub use published::{PUBLISHED, Published, published};
-pub use report::{Applied, LoadReport, Missing, WrongDtype, WrongShape, check};
-pub use stored::StoredDtype;
+pub use report::{Applied, LoadReport, Missing, Warning, WrongDtype, WrongShape, check};
+pub use stored::{Block, StoredDtype};
 pub use tensorfile::{NamedTensor, TensorFileError, parse_tensors, read_tensors, write_tensors};

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_compute::SourceError;
+use remaster_model::dit::DitConfig;
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params, Values, Wanted};
 
 use crate::checkpoint::Checkpoint;
+use crate::dit::check_dit;
 use crate::error::{LoadError, ReadError};
 use crate::header::TensorInfo;
 use crate::identify::{Kind, identify};
@@ -85,6 +87,23 @@ pub fn open_vae(path: &Path) -> Result<(VaeConfig, CheckpointParams, LoadReport)
         kind => return Err(LoadError::NotAVae { path: path(), kind }),
     };
     let report = check(&checkpoint, &vae::params(&config));
+    if !report.is_complete() {
+        return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
+    }
+    Ok((config, CheckpointParams::new(Arc::new(checkpoint)), report))
+}
+
+/// Opens the checkpoint of a diffusion transformer, as [`open_vae`] does. Look at the report's warnings.
+pub fn open_dit(path: &Path) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+    let path = || path.to_owned();
+    let checkpoint =
+        Checkpoint::open(&path()).map_err(|source| LoadError::Checkpoint { path: path(), source })?;
+    let config = match identify(&checkpoint).kind {
+        Kind::Dit { config } => config,
+        Kind::UnclearDit { doubt } => return Err(LoadError::DitDoubt { path: path(), doubt }),
+        kind => return Err(LoadError::NotADit { path: path(), kind }),
+    };
+    let report = check_dit(&checkpoint, &config);
     if !report.is_complete() {
         return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
     }

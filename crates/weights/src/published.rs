@@ -15,15 +15,15 @@ pub struct Published {
 
 const NUMZ: &str = "numz/SeedVR2_comfyUI";
 const AINVFX: &str = "AInVFX/SeedVR2_comfyUI";
+const BYTEDANCE: &str = "ByteDance-Seed/SeedVR2-3B";
 
-/// The files that the ComfyUI nodes for SeedVR2 fetch. GGUF files are listed to be recognised, not because
-/// they can be used.
+/// The files that the ComfyUI nodes for SeedVR2 fetch, and the text embedding that those without one need.
 pub const PUBLISHED: &[Published] = &[
     Published {
         file: "ema_vae_fp16.safetensors",
         repo: NUMZ,
         sha256: "20678548f420d98d26f11442d3528f8b8c94e57ee046ef93dbb7633da8612ca1",
-        bytes: None,
+        bytes: Some(501_324_814),
     },
     Published {
         file: "seedvr2_ema_3b_fp16.safetensors",
@@ -84,6 +84,12 @@ pub const PUBLISHED: &[Published] = &[
         repo: AINVFX,
         sha256: "7aed800ac4eb8e0d18569a954c0ff35f5a1caa3ed5d920e66cc31405f75b6e69",
         bytes: None,
+    },
+    Published {
+        file: "pos_emb.pt",
+        repo: BYTEDANCE,
+        sha256: "fa07a14844314772266b66c3b95deb0027696d8fe7065721263db5176f45d799",
+        bytes: Some(595_100),
     },
 ];
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use remaster_model::Param;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::clip;
@@ -27,10 +28,31 @@ pub struct LoadReport {
     pub missing: Vec<Missing>,
     /// Names in the file that the network has no use for.
     pub unused: Vec<String>,
+    /// Names that such files carry and the network does not read.
+    pub ignored: Vec<String>,
     /// Tensors of another shape than the network needs.
     pub wrong_shape: Vec<WrongShape>,
     /// Tensors in a number format that cannot be read.
     pub wrong_dtype: Vec<WrongDtype>,
+    /// What the user should know although the file fits.
+    pub warnings: Vec<Warning>,
+}
+
+/// What is known against a file that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Warning {
+    /// The 7B file that is E4M3 throughout.
+    #[error(
+        "the last block of this 7B file is stored in fp8, which its publishers know to give artefacts; \
+         use `seedvr2_ema_7b_fp8_e4m3fn_mixed_block35_fp16.safetensors`"
+    )]
+    PlainFp8,
+}
+
+impl Serialize for Warning {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
 }
 
 /// A tensor that is there and fits.
@@ -78,6 +100,15 @@ pub struct WrongDtype {
 
 /// Holds `checkpoint` against the tensors a network expects.
 pub fn check(checkpoint: &Checkpoint, expected: &[Param]) -> LoadReport {
+    check_except(checkpoint, expected, |_| false)
+}
+
+/// As [`check`]; names in the file that are `known` are ignored if the network does not read them.
+pub(crate) fn check_except(
+    checkpoint: &Checkpoint,
+    expected: &[Param],
+    known: impl Fn(&str) -> bool,
+) -> LoadReport {
     let names = Names::of(checkpoint);
     let mut report = LoadReport::default();
     let mut used = HashSet::with_capacity(expected.len());
@@ -90,15 +121,18 @@ pub fn check(checkpoint: &Checkpoint, expected: &[Param]) -> LoadReport {
         if !same_shape(tensor.shape(), shape) {
             let stored = tensor.shape().to_vec();
             report.wrong_shape.push(WrongShape { name: name.clone(), stored, expected: shape.clone() });
-        } else if tensor.dtype().readable().is_none() {
+        } else if !tensor.dtype().is_readable() {
             report.wrong_dtype.push(WrongDtype { name: name.clone(), dtype: tensor.dtype() });
         } else {
             let stored_as = (tensor.name() != name).then(|| tensor.name().to_owned());
             report.applied.push(Applied { name: name.clone(), stored_as, dtype: tensor.dtype() });
         }
     }
-    let left = || checkpoint.tensors().map(|t| t.name()).filter(|name| !used.contains(name));
-    report.unused = left().map(str::to_owned).collect();
+    let left = || {
+        let own = checkpoint.tensors().filter(|t| !t.is_companion());
+        own.map(|t| t.name()).filter(|name| !used.contains(name))
+    };
+    (report.ignored, report.unused) = left().map(str::to_owned).partition(|name| known(name));
     for missing in report.missing.iter_mut().take(SUGGESTED) {
         missing.near = near_names(&missing.name, left(), 2).into_iter().map(str::to_owned).collect();
     }
@@ -132,9 +166,10 @@ impl fmt::Display for LoadReport {
             write!(f, "{} is {:?}, expected {:?}", w.name, w.stored, w.expected)
         })?;
         list(f, "in a format that cannot be read", &self.wrong_dtype, |f, w| {
-            write!(f, "{} is {}, expected F32, F16 or BF16", w.name, w.dtype)
+            write!(f, "{} is {}, expected F32, F16, BF16 or F8_E4M3", w.name, w.dtype)
         })?;
-        list(f, "not used", &self.unused, |f, name| f.write_str(&clip(name)))
+        list(f, "not used", &self.unused, |f, name| f.write_str(&clip(name)))?;
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
     }
 }
 

@@ -1,16 +1,28 @@
 //! What a file is, from its first bytes. Names are not asked: people rename files.
 
 use crate::error::CheckpointError;
+use crate::gguf::MAGIC;
 use crate::header::MAX_HEADER;
 
 /// Bytes from the start of a file that are looked at.
 pub(crate) const HEAD: usize = 512;
 
-/// Length of the header of a safetensors file of `bytes` bytes, or what the file is instead. `file` is its start,
-/// at least `HEAD` bytes or all there are.
-pub(crate) fn header_len(file: &[u8], bytes: u64) -> Result<usize, CheckpointError> {
+/// A file that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Safetensors, with the length of its header.
+    Safetensors(usize),
+    Gguf,
+}
+
+/// What a file of `bytes` bytes is, or what else it is. `file` is its start, at least `HEAD` bytes or all there are.
+pub(crate) fn start_of(file: &[u8], bytes: u64) -> Result<Start, CheckpointError> {
     if file.is_empty() {
         return Err(CheckpointError::Empty);
+    }
+    // As the length of a safetensors header, these four bytes would be more than a billion.
+    if file.starts_with(MAGIC) {
+        return Ok(Start::Gguf);
     }
     // Safetensors first: its length field can look like the start of a pickle (640 is 80 02).
     let Some((length, rest)) = file.split_first_chunk::<8>() else {
@@ -25,7 +37,7 @@ pub(crate) fn header_len(file: &[u8], bytes: u64) -> Result<usize, CheckpointErr
                 .unwrap_or(CheckpointError::HeaderTooLarge { bytes: claimed, max: MAX_HEADER as u64 }))
         }
         Some(b'{') if claimed > bytes.saturating_sub(8) => Err(cut),
-        Some(b'{') => Ok(claimed as usize),
+        Some(b'{') => Ok(Start::Safetensors(claimed as usize)),
         None if claimed <= MAX_HEADER as u64 => Err(other_format(file).unwrap_or(cut)),
         _ => {
             Err(other_format(file).unwrap_or_else(|| CheckpointError::NotSafetensors { start: start(file) }))
@@ -44,9 +56,6 @@ fn other_format(file: &[u8]) -> Option<CheckpointError> {
     }
     if let [0x80, 2..=5, ..] = head {
         return Some(CheckpointError::Pickle);
-    }
-    if head.starts_with(b"GGUF") {
-        return Some(CheckpointError::Gguf);
     }
     if opens(b"version https://git-lfs") {
         return Some(CheckpointError::LfsPointer);

@@ -54,7 +54,10 @@ fn a_header_length_that_looks_like_a_pickle_is_no_pickle() {
 
 #[test]
 fn other_formats_are_named() {
-    assert!(matches!(refused(*b"GGUF\x03\x00\x00\x00\x68\x04\x00\x00"), CheckpointError::Gguf));
+    let cut = refused(*b"GGUF\x03\x00\x00\x00\x68\x04\x00\x00");
+    assert!(matches!(cut, CheckpointError::Truncated { .. }));
+    assert!(matches!(refused(*b"GGUF\x01\0\0\0"), CheckpointError::GgufVersion { version: 1 }));
+    assert!(matches!(refused(*b"GGUF\0\0\0\x03"), CheckpointError::GgufBigEndian));
     assert!(matches!(refused(*b"PK\x03\x04\x14\x00\x00\x00readme.txt"), CheckpointError::Zip));
     assert!(matches!(refused(*b"<!DOCTYPE html><html><body>404</body>"), CheckpointError::Html));
     assert!(matches!(refused(*b"\n\n  <HTML><head><title>Sign in"), CheckpointError::Html));
@@ -142,13 +145,13 @@ fn data_at_odd_addresses_reads_the_same() {
 
 #[test]
 fn a_format_that_is_not_read_is_listed_and_refused_by_name() {
-    let bytes = file_of(&[put("q", "F8_E4M3", &[4], [0; 4]), put("w", "F32", &[1], [0; 4])], "");
+    let bytes = file_of(&[put("q", "F8_E5M2", &[4], [0; 4]), put("w", "F32", &[1], [0; 4])], "");
     let checkpoint = Checkpoint::from_bytes(bytes).unwrap();
     let q = checkpoint.get("q").unwrap();
-    assert_eq!((q.dtype(), q.shape(), q.elements()), (StoredDtype::F8E4M3, &[4][..], 4));
+    assert_eq!((q.dtype(), q.shape(), q.elements()), (StoredDtype::F8E5M2, &[4][..], 4));
     let error = checkpoint.read_f32(q, 0, &mut [0.0]).unwrap_err();
-    assert_eq!(error, ReadError::Dtype { name: "q".to_owned(), dtype: StoredDtype::F8E4M3 });
-    assert!(error.to_string().contains("F8_E4M3; F32, F16 and BF16 can be read"));
+    assert_eq!(error, ReadError::Dtype { name: "q".to_owned(), dtype: StoredDtype::F8E5M2 });
+    assert!(error.to_string().contains("F8_E5M2; F32, F16, BF16 and F8_E4M3 can be read"));
 }
 
 #[test]

@@ -58,9 +58,10 @@ fn exercise(checkpoint: &Checkpoint) {
         assert_eq!(checkpoint.get(tensor.name()), Some(tensor));
         let bytes = tensor.bytes();
         assert!(bytes.end as u64 <= checkpoint.len_bytes());
-        assert_eq!(bytes.len() * 8, tensor.elements() * tensor.dtype().bits());
+        let block = tensor.dtype().block();
+        assert_eq!(bytes.len() * block.values, tensor.elements() * block.bytes);
         let elements = tensor.elements();
-        if tensor.dtype().readable().is_none() {
+        if !tensor.dtype().is_readable() {
             let refused = checkpoint.read_f32(tensor, 0, &mut []);
             assert!(matches!(refused, Err(ReadError::Dtype { .. })));
             continue;
@@ -434,7 +435,7 @@ fn random_files_give_a_checkpoint_or_a_typed_error() {
             "Tensor UnknownDtype",
             "Tensor Rank",
             "Tensor Overflow",
-            "Tensor PartByte",
+            "Tensor PartBlock",
             "Tensor Size",
             "Tensor Overlap",
             "Tensor Hole",
@@ -543,7 +544,7 @@ fn impossible_tensors_are_named_with_what_is_wrong() {
     assert_eq!(one("Q4", "[1]", "[0,4]"), TensorFault::UnknownDtype("Q4".to_owned()));
     assert_eq!(
         one("F4", "[3]", "[0,2]"),
-        TensorFault::PartByte { elements: 3, dtype: remaster_weights::StoredDtype::F4 }
+        TensorFault::PartBlock { elements: 3, dtype: remaster_weights::StoredDtype::F4 }
     );
     assert_eq!(
         one("F32", "[4294967296,4294967296]", "[0,0]"),

@@ -142,11 +142,11 @@ fn the_transformers_are_recognised_and_refused_as_a_vae() {
         ("model.diffusion_model.blocks.0.mlp.vid.proj_in.weight", &[12288, 3072]),
         ("model.diffusion_model.blocks.35.attn.proj_qkv.vid.weight", &[9216, 3072]),
     ];
-    for (name, tensors, kind) in [("3b", three, Kind::Dit3b), ("7b", seven, Kind::Dit7b)] {
+    for (name, tensors) in [("3b", three), ("7b", seven)] {
         let path = hollow(folder.path(), name, &tensors, "");
-        assert_eq!(identify(&Checkpoint::open(&path).unwrap()).kind, kind);
         let error = open_vae(&path).unwrap_err();
-        assert!(error.to_string().contains("diffusion transformer, not a SeedVR2 video VAE"), "{error}");
+        assert!(error.to_string().contains("diffusion transformer"), "{error}");
+        assert!(error.to_string().contains("not a SeedVR2 video VAE"), "{error}");
     }
     let cut = hollow(folder.path(), "cut", &three[..3], "");
     assert_eq!(identify(&Checkpoint::open(&cut).unwrap()).kind, Kind::Unknown);
@@ -192,7 +192,7 @@ fn wrong_shapes_wrong_formats_and_leftovers_are_told_apart() {
     assert_eq!(report.unused, ["quant_conv.bias"]);
     assert!(report.missing.is_empty());
     let text = report.to_string();
-    assert!(text.contains("encoder.conv_out.bias is F8_E5M2, expected F32, F16 or BF16"), "{text}");
+    assert!(text.contains("encoder.conv_out.bias is F8_E5M2, expected F32, F16, BF16 or F8_E4M3"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(json["wrong_dtype"][0]["dtype"], "F8_E5M2");
     assert_eq!(json["unused"][0], "quant_conv.bias");

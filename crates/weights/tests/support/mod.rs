@@ -1,10 +1,12 @@
-//! Small safetensors files, made by hand so that they can be wrong on purpose.
+//! Small files, made by hand so that they can be wrong on purpose.
 #![allow(dead_code, reason = "every test binary uses another part")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 use remaster_model::Param;
 use remaster_weights::fill_formula;
+
+pub mod gguf;
 
 /// A file with the header `json` and the given data.
 pub fn file(json: &str, data: &[u8]) -> Vec<u8> {

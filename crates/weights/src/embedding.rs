@@ -1,0 +1,297 @@
+//! The text embedding that conditions a diffusion transformer: rows of a fixed prompt, never computed here.
+//!
+//! It comes from ComfyUI's checkpoints, from a safetensors file, or from the published `pos_emb.pt`. That one is a zip of
+//! PyTorch: its pickle is never run. The members' places, sizes and checksums are checked, and the values are read from
+//! the one member that holds them. The embedding's width must be the network's, which gives the number of rows.
+
+use std::path::{Path, PathBuf};
+
+use remaster_compute::DType;
+use remaster_compute::dtype::decode;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::checkpoint::Checkpoint;
+use crate::dit::POSITIVE;
+use crate::error::{CheckpointError, ReadError, clip};
+use crate::header::TensorInfo;
+use crate::names::Names;
+use crate::storage::Storage;
+
+/// Most rows accepted. The published embedding has 58.
+pub const MAX_TEXT_ROWS: usize = 4096;
+
+/// Largest embedding file of PyTorch that is read. The published one has 595,100 bytes.
+const MAX_ZIP: u64 = 64 << 20;
+
+/// SHA-256 of the values of the published `pos_emb.pt`.
+const POS_EMB: &str = "92ff754e036702f20f1782b0f5327c3d120aac6370ddc2ef0cdfdb06988f70ab";
+/// SHA-256 of the values of the published `neg_emb.pt`, which belongs to guidance that the one step does not use.
+const NEG_EMB: &str = "f7279b7df52f3eb2e290019528c9794a5d02999c804f02f44a2e2a0d029c5410";
+
+/// Rows of a text embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextEmbedding {
+    /// Number of rows: tokens of the prompt.
+    pub rows: usize,
+    /// Channels of a row.
+    pub width: usize,
+    /// The values, row after row.
+    pub values: Vec<f32>,
+    /// Whether it is the published one, by its hash; `None` where that was not asked.
+    pub published: Option<bool>,
+}
+
+/// Why a text embedding cannot be used.
+#[derive(Debug, Error)]
+pub enum EmbeddingError {
+    /// The file itself.
+    #[error("cannot use {} as a text embedding", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: CheckpointError,
+    },
+    /// Its values cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The checkpoint has none.
+    #[error(
+        "the checkpoint has no text embedding; use `pos_emb.pt` or a file of ComfyUI, which has one inside"
+    )]
+    Absent,
+    /// No tensor, or several.
+    #[error("{} has {count} tensors; a text embedding is a file with one", path.display())]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// Tensors in it.
+        count: usize,
+    },
+    /// Another shape.
+    #[error("the text embedding `{name}` is {shape:?}, expected [1 to {max}, {width}]", max = MAX_TEXT_ROWS)]
+    Shape {
+        /// Its name.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Width of the network's text.
+        width: usize,
+    },
+    /// Values that are no numbers.
+    #[error("the text embedding contains NaN or infinite values; download it again")]
+    NotFinite,
+    /// A zip that is not laid out as PyTorch lays out one tensor.
+    #[error(
+        "{} is not a text embedding as PyTorch saves one: {reason}; use the published `pos_emb.pt`", path.display()
+    )]
+    Zip {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The embedding of the other prompt.
+    #[error("{} is the negative embedding; use `pos_emb.pt`", path.display())]
+    Negative {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl TextEmbedding {
+    /// The embedding inside a checkpoint, for a network whose text has `width` channels.
+    pub fn of_checkpoint(checkpoint: &Checkpoint, width: usize) -> Result<Self, EmbeddingError> {
+        let tensor = Names::of(checkpoint).get(POSITIVE).ok_or(EmbeddingError::Absent)?;
+        Self::of_tensor(checkpoint, tensor, width)
+    }
+
+    /// The embedding in the file at `path`: `pos_emb.pt`, a safetensors file with one tensor, or a checkpoint of ComfyUI.
+    pub fn open(path: &Path, width: usize) -> Result<Self, EmbeddingError> {
+        let file = |source| EmbeddingError::File { path: path.to_owned(), source };
+        let storage = Storage::open(path).map_err(file)?;
+        let mut head = Vec::new();
+        let length = storage.len().min(4) as usize;
+        if storage.header(0, length, &mut head).map_err(file)? == LOCAL {
+            return zipped(path, &storage, width);
+        }
+        let checkpoint = Checkpoint::open(path).map_err(file)?;
+        if checkpoint.get(POSITIVE).is_some() {
+            return Self::of_checkpoint(&checkpoint, width);
+        }
+        let mut tensors = checkpoint.tensors();
+        match (tensors.next(), tensors.next()) {
+            (Some(tensor), None) => Self::of_tensor(&checkpoint, tensor, width),
+            _ => {
+                let count = checkpoint.tensors().len();
+                Err(EmbeddingError::Count { path: path.to_owned(), count })
+            }
+        }
+    }
+
+    fn of_tensor(checkpoint: &Checkpoint, tensor: &TensorInfo, width: usize) -> Result<Self, EmbeddingError> {
+        let [1..=MAX_TEXT_ROWS, columns] = tensor.shape()[..] else {
+            return Err(shape(tensor.name(), tensor.shape(), width));
+        };
+        if columns != width {
+            return Err(shape(tensor.name(), tensor.shape(), width));
+        }
+        // Refused before memory is asked for, if its format cannot be read.
+        checkpoint.read_f32(tensor, 0, &mut [])?;
+        let mut values = vec![0.0; tensor.elements()];
+        checkpoint.read_f32(tensor, 0, &mut values)?;
+        Self::finite(values, width, None)
+    }
+
+    fn finite(values: Vec<f32>, width: usize, published: Option<bool>) -> Result<Self, EmbeddingError> {
+        if values.iter().any(|v| !v.is_finite()) {
+            return Err(EmbeddingError::NotFinite);
+        }
+        Ok(TextEmbedding { rows: values.len() / width.max(1), width, values, published })
+    }
+}
+
+fn shape(name: &str, shape: &[usize], width: usize) -> EmbeddingError {
+    EmbeddingError::Shape { name: clip(name), shape: shape.to_vec(), width }
+}
+
+const LOCAL: &[u8; 4] = b"PK\x03\x04";
+const CENTRAL: &[u8; 4] = b"PK\x01\x02";
+const END: &[u8; 4] = b"PK\x05\x06";
+
+/// Bytes of the end record, without a comment.
+const END_BYTES: usize = 22;
+
+/// Most members accepted. PyTorch writes five for one tensor.
+const MAX_MEMBERS: usize = 16;
+
+fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding, EmbeddingError> {
+    let bad = |reason: String| EmbeddingError::Zip { path: path.to_owned(), reason };
+    if storage.len() > MAX_ZIP {
+        return Err(bad(format!("{} bytes, but the limit is {MAX_ZIP}", storage.len())));
+    }
+    let mut buffer = Vec::new();
+    let all = storage.header(0, storage.len() as usize, &mut buffer);
+    let all = all.map_err(|source| EmbeddingError::File { path: path.to_owned(), source })?;
+    let payload = payload(all).map_err(&bad)?;
+    let row = width.saturating_mul(2);
+    if row == 0
+        || payload.is_empty()
+        || !payload.len().is_multiple_of(row)
+        || payload.len() / row > MAX_TEXT_ROWS
+    {
+        return Err(bad(format!("{} bytes of values are not rows of {width} BF16 values", payload.len())));
+    }
+    let hash: String = Sha256::digest(payload).iter().map(|byte| format!("{byte:02x}")).collect();
+    if hash == NEG_EMB {
+        return Err(EmbeddingError::Negative { path: path.to_owned() });
+    }
+    let mut values = vec![0.0; payload.len() / 2];
+    decode(DType::Bf16, payload, &mut values);
+    TextEmbedding::finite(values, width, Some(hash == POS_EMB))
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut number = 0usize;
+    for (i, byte) in bytes.get(at..at.checked_add(N)?)?.iter().enumerate() {
+        number |= usize::from(*byte) << (8 * i);
+    }
+    Some(number)
+}
+
+/// A member as the directory at the end describes it.
+struct Member<'a> {
+    name: &'a str,
+    data: &'a [u8],
+}
+
+/// The values of a zip that holds one tensor of little-endian BF16.
+fn payload(zip: &[u8]) -> Result<&[u8], String> {
+    let members = members(zip)?;
+    let find = |suffix: &str| {
+        let mut found = members.iter().filter(|m| m.name.ends_with(suffix));
+        match (found.next(), found.next()) {
+            (Some(member), None) => Ok(member.data),
+            (None, _) => Err(format!("it has no member `*{suffix}`")),
+            _ => Err(format!("it has several members `*{suffix}`")),
+        }
+    };
+    if members.iter().filter(|m| m.name.contains("/data/")).count() != 1 {
+        return Err("it holds more than one tensor".to_owned());
+    }
+    // The pickle is only searched for the word, never run.
+    let pickle = find("/data.pkl")?;
+    let has = |word: &[u8]| pickle.windows(word.len()).any(|at| at == word);
+    if !has(b"torch\nBFloat16Storage\n") {
+        return Err("its tensor is not BF16".to_owned());
+    }
+    if members.iter().any(|m| m.name.ends_with("/byteorder") && m.data != b"little") {
+        return Err("its tensor is not little-endian".to_owned());
+    }
+    find("/data/0")
+}
+
+fn members(zip: &[u8]) -> Result<Vec<Member<'_>>, String> {
+    let cut = || "it is cut off or damaged".to_owned();
+    let end = zip.len().checked_sub(END_BYTES).ok_or_else(cut)?;
+    if zip.get(end..end + 4) != Some(END) {
+        return Err(cut());
+    }
+    let count = number::<2>(zip, end + 10).ok_or_else(cut)?;
+    if !(1..=MAX_MEMBERS).contains(&count) {
+        return Err(format!("it has {count} members, but must have 1 to {MAX_MEMBERS}"));
+    }
+    let mut at = number::<4>(zip, end + 16).ok_or_else(cut)?;
+    let mut members = Vec::with_capacity(count);
+    for _ in 0..count {
+        let head = zip.get(at..at.saturating_add(46)).filter(|h| h.starts_with(CENTRAL)).ok_or_else(cut)?;
+        let get = |place| number::<4>(head, place).unwrap_or(usize::MAX);
+        let short = |place| number::<2>(head, place).unwrap_or(usize::MAX);
+        let (method, crc, packed, size, local) = (short(10), get(16), get(20), get(24), get(42));
+        let (name, extra, comment) = (short(28), short(30), short(32));
+        let name =
+            zip.get(at + 46..at + 46 + name).and_then(|n| std::str::from_utf8(n).ok()).ok_or_else(cut)?;
+        if method != 0 || packed != size {
+            return Err(format!("its member `{}` is compressed", clip(name)));
+        }
+        let data = data(zip, local, name, size).ok_or_else(cut)?;
+        if crc32(data) as usize != crc {
+            return Err(format!("the checksum of its member `{}` is wrong", clip(name)));
+        }
+        members.push(Member { name, data });
+        at += 46 + name.len() + extra + comment;
+    }
+    Ok(members)
+}
+
+/// The bytes of a member, if the header in front of them agrees with the directory.
+fn data<'a>(zip: &'a [u8], local: usize, name: &str, size: usize) -> Option<&'a [u8]> {
+    let head = zip.get(local..local.checked_add(30)?).filter(|h| h.starts_with(LOCAL))?;
+    let (length, extra) = (number::<2>(head, 26)?, number::<2>(head, 28)?);
+    let start = local + 30;
+    if number::<2>(head, 8)? != 0 || zip.get(start..start + length)? != name.as_bytes() {
+        return None;
+    }
+    let start = start + length + extra;
+    zip.get(start..start.checked_add(size)?)
+}
+
+/// The checksum of zip, bit by bit: half a megabyte takes milliseconds.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |c, _| (c >> 1) ^ (0xedb8_8320 & (c & 1).wrapping_neg()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_zip() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
+}
