@@ -136,6 +136,8 @@ pub(crate) enum BenchCommand {
     Kernels(BenchKernelsArgs),
     /// Time the full encoder or decoder on generated weights and frames
     Vae(BenchVaeArgs),
+    /// Time the diffusion transformer
+    Dit(BenchDitArgs),
     /// Time encoder and decoder at several frame sizes
     ///
     /// The time per pixel should not depend on the size.
@@ -217,6 +219,52 @@ pub(crate) struct BenchVaeArgs {
     pub(crate) step: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct BenchDitArgs {
+    /// Model file, or formula:3b, formula:7b for generated weights
+    #[arg(short, long, value_name = "FILE", default_value = "formula:3b")]
+    pub(crate) weights: String,
+    #[command(flatten)]
+    pub(crate) device: Device,
+    /// Frames in the clip, 4n + 1
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) frames: usize,
+    /// Frame height
+    #[arg(long, default_value_t = 720, value_name = "PIXELS")]
+    pub(crate) height: usize,
+    /// Frame width
+    #[arg(long, default_value_t = 1280, value_name = "PIXELS")]
+    pub(crate) width: usize,
+    /// Only the first N blocks [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) layers: Option<u16>,
+    /// Timed runs
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Untimed runs before them
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) warmup: u16,
+    /// Tokens that go through a block together, instead of what fits into memory
+    #[arg(long, value_name = "N")]
+    pub(crate) group: Option<usize>,
+    /// Stream the weights, instead of deciding by memory
+    #[arg(long)]
+    pub(crate) stream_weights: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// Run once per line on stdin and print the seconds to stderr
+    #[arg(long, hide = true)]
+    pub(crate) step: bool,
+}
+
+/// A network that can be planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanNetwork {
+    Encode,
+    Decode,
+    Dit,
+}
+
 /// One of the two networks of the VAE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum NetworkName {
@@ -244,7 +292,7 @@ pub(crate) struct PlanArgs {
     pub(crate) input: Option<PathBuf>,
     /// Plan one network for a clip of the given size instead of a file
     #[arg(long, value_enum, value_name = "NAME", requires_all = ["height", "width"])]
-    pub(crate) network: Option<NetworkName>,
+    pub(crate) network: Option<PlanNetwork>,
     /// Frames in that clip, 4n + 1
     #[arg(long, default_value_t = 65, value_name = "N", conflicts_with = "input")]
     pub(crate) frames: usize,
@@ -254,7 +302,7 @@ pub(crate) struct PlanArgs {
     /// Frame width
     #[arg(long, value_name = "PIXELS", requires = "network")]
     pub(crate) width: Option<usize>,
-    /// Model file to plan for [default: the published VAE, which need not be there]
+    /// Model file to plan for [default: the published VAE or 3B transformer, which need not be there]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
     #[command(flatten)]

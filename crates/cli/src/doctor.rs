@@ -135,7 +135,7 @@ fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
     for entry in entries {
         let path = entry.map_err(failed)?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let ours = name.starts_with("tiny_") || name.starts_with("full_");
+        let ours = ["tiny_", "full_", "dit_"].iter().any(|start| name.starts_with(start));
         if ours && path.extension().is_some_and(|e| e == "safetensors") {
             files.push(path);
         }

@@ -25,6 +25,10 @@ pub(crate) enum CliError {
         "unknown weights `{word}`; use a model file, formula:tiny or formula:full, or identity for video"
     )]
     Weights { word: String },
+    #[error(
+        "unknown weights `{word}`; use a model file, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
+    )]
+    DitWeights { word: String },
     #[error("{reason}")]
     Device { reason: String },
     #[error("--threads applies to the CPU only; remove it or use --device cpu (now: {backend})")]
@@ -62,7 +66,9 @@ pub(crate) enum CliError {
         #[source]
         source: PlanError,
     },
-    #[error("no golden files in {path}; use a folder like testdata with tiny_*.safetensors files")]
+    #[error(
+        "no golden files in {path}; use a folder like testdata with tiny_*.safetensors or dit_*.safetensors files"
+    )]
     NoGolden { path: PathBuf },
     #[error("cannot use {path}")]
     Input {
@@ -192,6 +198,7 @@ impl CliError {
                 | MediaError::Rehearsal { .. },
             )
             | CliError::Weights { .. }
+            | CliError::DitWeights { .. }
             | CliError::Threads { .. }
             | CliError::Device { .. }
             | CliError::Tiles { .. }

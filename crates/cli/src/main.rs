@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod destination;
 mod devices;
+mod dit;
 mod doctor;
 mod error;
 mod generate;
@@ -99,6 +100,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Doctor(args) => doctor::run(&args, out, interrupt),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
+        Command::Bench { command: BenchCommand::Dit(args) } => bench::dit(&args, out),
         Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, out),
         Command::Plan(args) => plan_command::run(&args, out, interrupt),
         #[cfg(feature = "gpu")]

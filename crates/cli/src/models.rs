@@ -6,8 +6,8 @@ mod verify;
 
 use std::collections::BTreeMap;
 
-use remaster_model::vae;
-use remaster_weights::{Checkpoint, Kind, LoadReport, check, identify, sha256_hex};
+use remaster_model::dit::{DitConfig, Family};
+use remaster_weights::{Checkpoint, Kind, LoadReport, POSITIVE, identify, sha256_hex};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -22,10 +22,18 @@ struct Report {
     file: String,
     bytes: u64,
     sha256: String,
-    /// One of `vae`, `dit_3b`, `dit_7b`, `unknown`.
+    /// One of `vae`, `dit_3b`, `dit_7b`, `dit`, `unknown`.
     kind: &'static str,
     /// The same for people.
     description: String,
+    /// `safetensors` or `gguf`.
+    format: &'static str,
+    /// Sizes of a diffusion transformer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sizes: Option<Sizes>,
+    /// Whether a diffusion transformer's file has the text embedding too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_embedding: Option<bool>,
     tensors: usize,
     parameters: u64,
     /// Tensors per number format.
@@ -46,15 +54,32 @@ struct Entry {
     shape: Vec<usize>,
 }
 
+#[derive(Serialize)]
+struct Sizes {
+    width: usize,
+    head: usize,
+    blocks: usize,
+    /// Blocks whose weights for video and text differ.
+    separate: usize,
+    hidden: usize,
+    text: usize,
+}
+
+impl Sizes {
+    fn of(kind: &Kind) -> Option<Self> {
+        let Kind::Dit { config } = kind else { return None };
+        let DitConfig { width, head, layers: blocks, separate, hidden, text, .. } = *config;
+        Some(Sizes { width, head, blocks, separate, hidden, text })
+    }
+}
+
 pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> {
     let path = &args.file;
     let checkpoint =
         Checkpoint::open(path).map_err(|source| CliError::Checkpoint { path: path.clone(), source })?;
     let identity = identify(&checkpoint);
-    let fit = match &identity.kind {
-        Kind::Vae { config } => Some(check(&checkpoint, &vae::params(config))),
-        _ => None,
-    };
+    let fit = list::fit(&checkpoint, &identity.kind);
+    let sizes = Sizes::of(&identity.kind);
     let mut dtypes = BTreeMap::new();
     for tensor in checkpoint.tensors() {
         *dtypes.entry(tensor.dtype().to_string()).or_insert(0) += 1;
@@ -73,6 +98,9 @@ pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> 
             Kind::Unknown => "unknown".to_owned(),
             kind => kind.to_string(),
         },
+        format: checkpoint.format().name(),
+        text_embedding: sizes.as_ref().map(|_| checkpoint.get(POSITIVE).is_some()),
+        sizes,
         tensors: identity.tensors,
         parameters: identity.parameters,
         dtypes,
@@ -89,6 +117,9 @@ pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> 
         (Kind::UnclearVae { doubt }, _) => {
             Err(CliError::Unusable { path: path.clone(), reason: doubt.to_string() })
         }
+        (Kind::UnclearDit { doubt }, _) => {
+            Err(CliError::Unusable { path: path.clone(), reason: doubt.to_string() })
+        }
         _ => Ok(()),
     }
 }
@@ -96,8 +127,9 @@ pub(crate) fn inspect(args: &InspectArgs, out: &Output) -> Result<(), CliError> 
 fn word(kind: &Kind) -> &'static str {
     match kind {
         Kind::Vae { .. } | Kind::UnclearVae { .. } => "vae",
-        Kind::Dit3b => "dit_3b",
-        Kind::Dit7b => "dit_7b",
+        Kind::Dit { config } if config.family == Family::Shared => "dit_3b",
+        Kind::Dit { .. } => "dit_7b",
+        Kind::UnclearDit { .. } => "dit",
         Kind::Unknown => "unknown",
     }
 }
@@ -105,8 +137,9 @@ fn word(kind: &Kind) -> &'static str {
 fn describe(report: &Report) -> String {
     let formats: Vec<String> = report.dtypes.iter().map(|(d, n)| format!("{d} x {n}")).collect();
     let mut text = format!(
-        "file        {}\nbytes       {}\nsha256      {}\nkind        {}\ntensors     {} ({})\nparameters  {}\n",
+        "file        {}\nformat      {}\nbytes       {}\nsha256      {}\nkind        {}\ntensors     {} ({})\nparameters  {}\n",
         report.file,
+        report.format,
         report.bytes,
         report.sha256,
         report.description,
@@ -114,6 +147,15 @@ fn describe(report: &Report) -> String {
         formats.join(", "),
         report.parameters
     );
+    if let Some(Sizes { width, head, blocks, hidden, text: columns, .. }) = report.sizes {
+        text += &format!(
+            "sizes       width {width}, {blocks} blocks, heads of {head}, MLP {hidden}, text {columns}\n"
+        );
+    }
+    if let Some(inside) = report.text_embedding {
+        let inside = if inside { "in the file" } else { "not in the file; pos_emb.pt has it" };
+        text += &format!("embedding   {inside}\n");
+    }
     for (key, value) in report.metadata.iter().take(16) {
         let short: String = value.chars().take(100).collect();
         text += &format!("metadata    {key} = {short}\n");

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use remaster_compute::{Backend, DType};
+use remaster_compute::{Backend, DType, Shape};
 use remaster_engine::{Planner, Task, device_sizing};
 use remaster_media::{Format, Probe, appetite};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
 use remaster_pipeline::Geometry;
-use remaster_plan::{Clip, Plan, bytes};
+use remaster_plan::{Clip, INPUT, OUTPUT, Plan, bytes};
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 
-use crate::args::{NetworkName, PlanArgs};
+use crate::args::{PlanArgs, PlanNetwork};
 use crate::bench;
 use crate::devices;
+use crate::dit::{Size, Transformer};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, is_pipe};
@@ -60,10 +61,16 @@ struct Time {
 }
 
 pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let direction = match args.network {
+        Some(PlanNetwork::Encode) => Some(Direction::Encode),
+        Some(PlanNetwork::Decode) => Some(Direction::Decode),
+        Some(PlanNetwork::Dit) => return of_transformer(args, out),
+        None => None,
+    };
     let config = args.weights.as_deref().map_or(Ok(VaeConfig::full()), network::config)?;
-    match (&args.input, args.network, args.height.zip(args.width)) {
+    match (&args.input, direction, args.height.zip(args.width)) {
         (Some(input), ..) => of_file(args, input, &config, out, interrupt),
-        (None, Some(network), Some(size)) => of_size(args, network, size, &config, out),
+        (None, Some(direction), Some(size)) => of_size(args, direction, size, &config, out),
         // The parser asks for one of these.
         _ => Err(CliError::Interrupted),
     }
@@ -71,7 +78,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 
 fn of_size(
     args: &PlanArgs,
-    network: NetworkName,
+    direction: Direction,
     (height, width): (usize, usize),
     config: &VaeConfig,
     out: &Output,
@@ -81,7 +88,7 @@ fn of_size(
     let clip = Clip::new(args.frames, height, width).map_err(|source| CliError::Sizes { source })?;
     let (backend, build) = (args.device.backend()?, args.device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
-    let built = network.direction().network(config, &mut FormulaParams, build);
+    let built = direction.network(config, &mut FormulaParams, build);
     let task = Task::new(built, clip.cells(), backend, build.dtype);
     let mut planner = match is_imagined(args, &backend) {
         true => task.planner_for(device_sizing),
@@ -94,13 +101,46 @@ fn of_size(
         memory: &args.memory,
         vram: args.vram,
         room: Room { real: false, output: None },
-        children: children(network.direction(), width * height, &args.memory)?,
+        children: children(direction, width * height, &args.memory)?,
     };
     let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     let time = time(args, &backend, config, std::slice::from_ref(&plan), out);
     out.result(&Planned { plan: &plan, total, time }, || {
         format!("{}{}\n{}", describe(&plan, budget.is_apart()), total.describe(), describe_time(time))
+    });
+    Ok(())
+}
+
+/// The transformer over a whole clip at once.
+fn of_transformer(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
+    args.size.refuse("a plan for a given size")?;
+    args.source.refuse("a plan for a given size")?;
+    let (height, width) = args.height.zip(args.width).unwrap_or_default();
+    let size = Size::new(args.frames, height, width)?;
+    let (backend, build) = (args.device.backend()?, args.device.build());
+    let task =
+        Transformer::open(args.weights.as_deref().unwrap_or("formula:3b"))?.task(&size, backend, build);
+    let mut planner = match is_imagined(args, &backend) {
+        true => task.planner_for(device_sizing),
+        false => task.planner(),
+    };
+    let bytes = |side: usize| {
+        let [t, h, w, c] = task.job.network.shape(side, task.job.cells);
+        Shape::new(t, h, w, c).bytes(DType::F32)
+    };
+    let search = Search {
+        backend,
+        memory: &args.memory,
+        vram: args.vram,
+        room: Room { real: false, output: None },
+        children: 0,
+    };
+    let held = bytes(INPUT).saturating_add(bytes(OUTPUT));
+    let (plan, budget, held) = search.once(held, |budget, wish| planner.plan(budget, wish))?;
+    let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
+    out.result(&Planned { plan: &plan, total, time: None }, || {
+        format!("{} tokens\n{}{}\n", size.tokens(), describe(&plan, budget.is_apart()), total.describe())
     });
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use remaster_compute::gpu::{Choices, GpuDevice, tune};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
+use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Module, Scope};
+use remaster_model::{Module, Scope, computed};
 use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::error::CliError;
 use crate::output::Output;
 
 /// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What is kept: kernels by layer, by the fingerprint of device and driver.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub(crate) fn apply(device: GpuDevice, tuned: bool) -> GpuDevice {
     GpuDevice { choices: Choices::new(table.unwrap_or_default()), cache: cache::folder(), ..device }
 }
 
-/// Every layer of the network that is multiplied.
+/// Every layer of the networks that is multiplied. The blocks of a transformer are alike.
 fn layers(dtype: DType) -> Vec<WeightSpec> {
     let mut found = Vec::new();
     let mut note = |weight: &Weight| {
@@ -84,6 +85,11 @@ fn layers(dtype: DType) -> Vec<WeightSpec> {
     let mut scope = Scope::root(&mut params, dtype);
     Encoder::new(&config, &mut scope.at("encoder")).weights(&mut note);
     Decoder::new(&config, &mut scope.at("decoder")).weights(&mut note);
+    for config in [DitConfig::dit_3b(), DitConfig::dit_7b()] {
+        let config = DitConfig { layers: 1, separate: 1, ..config };
+        let text = Text::new(&config, &mut scope, 0, computed(|_| 0.0));
+        Dit::new(&config, &mut scope, text, [1, 1], DitConfig::STEP).weights(&mut note);
+    }
     found
 }
 

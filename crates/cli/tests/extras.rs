@@ -272,12 +272,14 @@ mod models {
         part.retain(|t| t.name != "decoder.conv_in.bias");
         desk.tensors("part.safetensors", &part);
         desk.put("q.gguf", b"GGUF\x03\0\0\0\0\0\0\0");
+        desk.put("old.gguf", b"GGUF\x01\0\0\0\0\0\0\0");
         desk.frames("frames.safetensors", 1, 8, 8);
         for (file, verdict, word) in [
             ("cut.safetensors", "damaged", "cut off"),
             ("nan.safetensors", "damaged", "NaN or infinite"),
             ("part.safetensors", "damaged", "decoder.conv_in.bias"),
-            ("q.gguf", "unverified", "GGUF"),
+            ("q.gguf", "damaged", "cut off"),
+            ("old.gguf", "unverified", "GGUF file of version 1"),
             ("frames.safetensors", "unverified", "not a SeedVR2 network"),
         ] {
             let run = desk.run(&format!("models verify good/vae.safetensors {file} --json"));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+use remaster_model::dit::{self, DitConfig, Family};
 #[cfg(feature = "gpu")]
 use remaster_testkit::{NO_GPU, not_run};
 use remaster_weights::{NamedTensor, write_tensors};
@@ -251,6 +252,24 @@ const UNSEEN: &[(&str, &str)] = &[
     ("remaster-models-verify: files.published", "needs a published file"),
 ];
 
+/// A file of a transformer, all zeros in fp8: the largest one is a hole of 8 GB.
+fn transformer(path: &Path, config: &DitConfig) {
+    let mut at = 0;
+    let tensor = |param: remaster_model::Param| {
+        let start = at;
+        at += param.shape.iter().product::<usize>();
+        let value =
+            serde_json::json!({"dtype": "F8_E4M3", "shape": param.shape, "data_offsets": [start, at]});
+        (param.name, value)
+    };
+    let header: serde_json::Map<String, Value> = dit::params(config).into_iter().map(tensor).collect();
+    let header = serde_json::to_vec(&header).unwrap();
+    let file = [(header.len() as u64).to_le_bytes().as_slice(), &header].concat();
+    fs::write(path, &file).unwrap();
+    let bytes = (file.len() + at) as u64;
+    fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
+}
+
 #[test]
 fn every_field_of_every_command_is_documented_with_its_type() {
     let desk = Desk::new();
@@ -263,6 +282,8 @@ fn every_field_of_every_command_is_documented_with_its_type() {
     let mut renamed = nano;
     renamed[at + 17] = b'o';
     fs::write(desk.path("models/renamed.safetensors"), &renamed).unwrap();
+    transformer(&desk.path("models/dit.safetensors"), &DitConfig::tiny(Family::Shared));
+    transformer(&desk.path("models/fp8.safetensors"), &DitConfig::dit_7b());
     let frames =
         NamedTensor { name: "x".into(), shape: vec![1, 3, 5, 16, 16], data: vec![0.25; 3 * 5 * 256] };
     write_tensors(&desk.path("x.safetensors"), &[frames], &BTreeMap::new()).unwrap();
@@ -290,6 +311,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         (file, "plan in.mkv"),
         (file, "plan TESTDATA/media/hdr10_hevc10.mp4 --hdr keep --weights models/nano.safetensors"),
         ("remaster-plan", "plan --network decode --height 64 --width 64"),
+        ("remaster-plan", "plan --network dit --weights formula:tiny-7b --height 64 --width 64"),
         ("remaster-plan", "plan --network decode --height 64 --width 64 --mode exact --stripes 2"),
         ("remaster-plan", "plan --network decode --height 64 --width 64 --mode shared-stats"),
         ("remaster-plan", "plan --network decode --height 64 --width 64 --mode blend --tile 32 --overlap 16"),
@@ -297,6 +319,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-models-inspect", "models inspect models/nano.safetensors --tensors"),
         ("remaster-models-inspect", "models inspect models/renamed.safetensors"),
         ("remaster-models-inspect", "models inspect TESTDATA/tiny_mod_conv.safetensors"),
+        ("remaster-models-inspect", "models inspect models/dit.safetensors"),
         ("remaster-models-list", "models list --model-dir models"),
         ("remaster-models-verify", "models verify models/nano.safetensors models/half.safetensors"),
         ("remaster-man", "man"),
@@ -357,6 +380,7 @@ fn every_field_of_the_benchmarks_is_documented() {
             "remaster-bench-vae",
             "bench vae encode --frames 1 --height 16 --width 16 --repeat 1 --warmup 0 --stream-weights",
         ),
+        ("remaster-bench-dit", "bench dit --weights formula:tiny-3b --height 64 --width 64 --group 8"),
         ("remaster-bench-scaling", "bench scaling --sides 16 --repeat 1"),
         ("remaster-bench-kernels", "bench kernels --repeat 1 --warmup 0"),
     ]);

@@ -70,16 +70,17 @@ pub(super) struct Subject {
 
 /// Recorded floors: about two thirds of the lowest ratio seen on a machine whose neighbours took up to half of
 /// it (direct 0.64, Winograd 1.28, tiles 0.17, normalisation 0.31, attention 0.71), for linear
-/// layers with a load of 14 on two cores (0.36, with tiles 0.12). A kernel that loses its vector instructions falls
+/// layers with a load of 14 on two cores (0.36), with tiles at a load of 5 (0.14; attention 0.05). A kernel that loses its vector instructions falls
 /// to a tenth.
 mod floors {
     pub(super) const DIRECT: f64 = 0.42;
     pub(super) const WINOGRAD: f64 = 0.85;
     pub(super) const TILES: f64 = 0.11;
     pub(super) const LINEAR: f64 = 0.24;
-    pub(super) const LINEAR_TILES: f64 = 0.08;
+    pub(super) const LINEAR_TILES: f64 = 0.09;
     pub(super) const NORM: f64 = 0.20;
     pub(super) const ATTENTION: f64 = 0.45;
+    pub(super) const ATTENTION_TILES: f64 = 0.03;
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -112,6 +113,9 @@ pub(crate) fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliEr
     }
     subjects.push(norm(on(path))?);
     subjects.push(attention(on(path), DType::F32)?);
+    if path.amx {
+        subjects.push(attention(on(path), DType::Bf16)?);
+    }
     let rounds = args.repeat + args.warmup;
     let mut bounds: [Vec<f64>; 3] = Default::default();
     let mut seconds: Vec<Vec<f64>> = subjects.iter().map(|_| Vec::new()).collect();
@@ -329,11 +333,17 @@ pub(super) fn attention(backend: Backend, dtype: DType) -> Result<Subject, CliEr
         Ok(started.elapsed().as_secs_f64())
     };
     let work = 2.0 * 2.0 * 4096.0 * 4096.0 * 512.0;
+    let (kind, limit, floor) = match backend {
+        Backend::Cpu { path, .. } if path.amx && dtype == DType::Bf16 => {
+            (" amx", Limit::Amx, floors::ATTENTION_TILES)
+        }
+        _ => ("", Limit::Sgemm, floors::ATTENTION),
+    };
     Ok(Subject {
-        name: format!("attention 4096 x 512 {dtype}"),
+        name: format!("attention 4096 x 512 {dtype}{kind}"),
         work,
-        limit: Limit::Sgemm,
-        floor: floors::ATTENTION,
+        limit,
+        floor,
         step: Box::new(step),
     })
 }

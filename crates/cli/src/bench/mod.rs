@@ -1,11 +1,13 @@
 //! `remaster bench`: times of kernels and of the whole network, every sample kept.
 
+mod dit;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod kernels;
 mod scaling;
 mod vae;
 
+pub(crate) use dit::dit;
 pub(crate) use kernels::kernels;
 pub(crate) use scaling::scaling;
 pub(crate) use vae::vae;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use remaster_model::vae;
 use remaster_plan::bytes;
-use remaster_weights::{Checkpoint, Kind, LoadReport, check};
+use remaster_weights::{Checkpoint, Identity, Kind, LoadReport, check, check_dit};
 use serde::Serialize;
 
 use super::search::{self, Found, ModelDirArgs, Place, Surroundings};
@@ -49,11 +49,14 @@ struct Entry {
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     precision: Option<String>,
-    /// This version can run it.
+    /// Every tensor is there and can be read.
     usable: bool,
     /// Why not, or why it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What is known against it although it is usable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 pub(crate) fn run(args: &ListArgs, out: &Output) -> Result<(), CliError> {
@@ -89,18 +92,20 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
         Err(error) => (None, None, Some(error.to_string())),
         Ok((checkpoint, identity)) => {
             let reason = match &identity.kind {
-                Kind::Vae { .. } => fit(checkpoint, &identity.kind)
+                Kind::Vae { .. } | Kind::Dit { .. } => fit(checkpoint, &identity.kind)
                     .filter(|fit| !fit.is_complete())
                     .map(|fit| fit.to_string().replace("\n ", ";")),
                 Kind::UnclearVae { doubt } => Some(doubt.to_string()),
-                Kind::Dit3b | Kind::Dit7b => {
-                    Some("not supported yet: this version runs only the VAE".to_owned())
-                }
+                Kind::UnclearDit { doubt } => Some(doubt.to_string()),
                 Kind::Unknown => Some("not a SeedVR2 network".to_owned()),
             };
             (Some(word(&identity.kind)), Some(precision(checkpoint)), reason)
         }
     };
+    let warning = found.content.as_ref().ok().and_then(|(checkpoint, identity)| {
+        let warnings = fit(checkpoint, &identity.kind)?.warnings;
+        warnings.first().map(ToString::to_string)
+    });
     Entry {
         file: found.path.display().to_string(),
         place: places.get(found.place).map_or("", |p| p.why),
@@ -109,6 +114,7 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
         precision,
         usable: reason.is_none(),
         reason,
+        warning,
     }
 }
 
@@ -116,16 +122,19 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
 pub(crate) fn installed() -> Result<Vec<String>, CliError> {
     let found = search::find(&search::places(None, &Surroundings::read()))?;
     let fits = |f: &&Found| match &f.content {
-        Ok((checkpoint, identity)) => fit(checkpoint, &identity.kind).is_some_and(|fit| fit.is_complete()),
-        Err(_) => false,
+        Ok((checkpoint, Identity { kind: kind @ Kind::Vae { .. }, .. })) => {
+            fit(checkpoint, kind).is_some_and(|fit| fit.is_complete())
+        }
+        _ => false,
     };
     Ok(found.iter().filter(fits).map(|f| shown(&f.path)).collect())
 }
 
-/// How a VAE fits its network; `None` for anything else.
+/// How a file fits its network; `None` if it is for none of ours.
 pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
     match kind {
         Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
+        Kind::Dit { config } => Some(check_dit(checkpoint, config)),
         _ => None,
     }
 }
@@ -148,6 +157,9 @@ fn describe(report: &Report) -> String {
         text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));
         if let Some(reason) = &e.reason {
             text += &format!("{:35}  {reason}\n", "");
+        }
+        if let Some(warning) = &e.warning {
+            text += &format!("{:35}  warning: {warning}\n", "");
         }
     }
     text

@@ -145,8 +145,8 @@ fn judge(found: &Found, sha256: String) -> Entry {
                 Verdict::Unverified,
                 match &identity.kind {
                     Kind::UnclearVae { doubt } => doubt.to_string(),
-                    Kind::Unknown => "not a published file, and not a SeedVR2 network".into(),
-                    _ => "not a published file; this version can check only the tensors of the VAE".into(),
+                    Kind::UnclearDit { doubt } => doubt.to_string(),
+                    _ => "not a published file, and not a SeedVR2 network".into(),
                 },
             ),
         },
@@ -184,7 +184,9 @@ fn namesake(path: &Path) -> Option<&'static Published> {
 /// Other formats are whole as far as anybody knows; the rest is not what it should be.
 fn broken(error: &CheckpointError) -> Verdict {
     match error {
-        CheckpointError::Gguf
+        CheckpointError::GgufVersion { .. }
+        | CheckpointError::GgufBigEndian
+        | CheckpointError::GgufType { .. }
         | CheckpointError::Pickle
         | CheckpointError::Zip
         | CheckpointError::NotSafetensors { .. }
@@ -197,7 +199,8 @@ fn broken(error: &CheckpointError) -> Verdict {
 /// The first tensor with an infinity or a NaN: no trained network has one, a disk that lost bits may.
 fn not_a_number(checkpoint: &Checkpoint) -> Option<String> {
     let mut values = vec![0.0; 1 << 16];
-    for tensor in checkpoint.tensors() {
+    // Scales are part of the values they scale.
+    for tensor in checkpoint.tensors().filter(|t| !t.is_companion()) {
         let mut start = 0;
         while start < tensor.elements() {
             let count = values.len().min(tensor.elements() - start);

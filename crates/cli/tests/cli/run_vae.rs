@@ -277,7 +277,7 @@ fn weights_that_are_none_are_refused() {
         ("formula:huge", 2, "formula:tiny or formula:full"),
         ("nowhere.safetensors", 3, "nowhere.safetensors"),
         ("weights.pth", 3, "PyTorch pickle"),
-        ("in.png", 3, "not a safetensors file"),
+        ("in.png", 3, "not a checkpoint"),
         ("part.safetensors", 3, "decoder.conv_in.bias"),
     ] {
         let run = desk.run(&format!("vae encode in.png -o out.safetensors --weights {word} --json"));

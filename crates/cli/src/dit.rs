@@ -1,0 +1,93 @@
+//! The diffusion transformer that a person named, on a clip of some size.
+
+use std::path::Path;
+
+use remaster_compute::Backend;
+use remaster_engine::Task;
+use remaster_model::dit::{Dit, DitConfig, Family, Text};
+use remaster_model::{Build, Params, Scope, computed};
+use remaster_plan::{Cells, Clip};
+use remaster_weights::{FormulaParams, open_dit, uniform};
+
+use crate::error::CliError;
+
+/// Tokens of the published text embedding.
+const WORDS: usize = 58;
+/// Pixels of a token, each way.
+const TOKEN: usize = 16;
+
+/// Weights of a transformer.
+pub(crate) struct Transformer {
+    pub(crate) config: DitConfig,
+    params: Box<dyn Params>,
+    /// What people should know about the file.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Transformer {
+    /// A file, or `formula:3b` and the like.
+    pub(crate) fn open(word: &str) -> Result<Self, CliError> {
+        let formula = |config| Transformer { config, params: Box::new(FormulaParams), warnings: Vec::new() };
+        Ok(match word {
+            "formula:3b" => formula(DitConfig::dit_3b()),
+            "formula:7b" => formula(DitConfig::dit_7b()),
+            "formula:tiny-3b" => formula(DitConfig::tiny(Family::Shared)),
+            "formula:tiny-7b" => formula(DitConfig::tiny(Family::Separate)),
+            word if word.starts_with("formula:") => {
+                return Err(CliError::DitWeights { word: word.to_owned() });
+            }
+            file => {
+                let (config, params, report) = open_dit(Path::new(file))?;
+                let warnings = report.warnings.iter().map(ToString::to_string).collect();
+                Transformer { config, params: Box::new(params), warnings }
+            }
+        })
+    }
+
+    /// Only the first blocks.
+    pub(crate) fn cut(mut self, layers: Option<usize>) -> Self {
+        if let Some(layers) = layers.filter(|n| *n < self.config.layers) {
+            self.config.layers = layers;
+            self.config.separate = self.config.separate.min(layers);
+        }
+        self
+    }
+
+    /// The network on a clip of this size. Its text is as long as the published one.
+    pub(crate) fn task(&mut self, size: &Size, backend: Backend, build: impl Into<Build>) -> Task {
+        let build = build.into();
+        let scope = &mut Scope::root(self.params.as_mut(), build);
+        let words = computed(|i| uniform("input/bench-text", i as u64));
+        let text = Text::new(&self.config, scope, WORDS, words);
+        let network = Dit::new(&self.config, scope, text, [size.rows, size.columns], DitConfig::STEP);
+        Task::new(Box::new(network), size.cells(), backend, build.dtype)
+    }
+}
+
+/// A clip in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    steps: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl Size {
+    /// Of a video that is padded to whole tokens.
+    pub(crate) fn new(frames: usize, height: usize, width: usize) -> Result<Self, CliError> {
+        let padded = |n: usize| n.checked_next_multiple_of(TOKEN).unwrap_or(n);
+        let clip = Clip::new(frames, padded(height), padded(width));
+        let Cells { steps, rows, columns } = clip.map_err(|source| CliError::Sizes { source })?.cells();
+        let patch = DitConfig::PATCH;
+        Ok(Size { steps, rows: rows / patch, columns: columns / patch })
+    }
+
+    fn cells(&self) -> Cells {
+        Cells { steps: self.steps, rows: self.rows.saturating_mul(self.columns), columns: 1 }
+    }
+
+    /// How many tokens there are.
+    pub(crate) fn tokens(&self) -> usize {
+        self.steps.saturating_mul(self.rows).saturating_mul(self.columns)
+    }
+}
