@@ -21,8 +21,8 @@ START, END = "<!-- table made by bench/peers/run -->", "<!-- end of table -->"
 class Ours:
     """`remaster bench vae --step`: one run per line on stdin, seconds on stderr."""
 
-    def __init__(self, case):
-        words = [str(ROOT / "target/release/remaster"), "bench", "vae", case["what"], "--json", "--step"]
+    def __init__(self, binary, case):
+        words = [binary, "bench", "vae", case["what"], "--json", "--step"]
         words += ["--warmup", "0", "--threads", str(case["threads"]), "--slice", "0"]
         for key in ("dtype", "frames", "height", "width"):
             words += [f"--{key}", str(case[key])]
@@ -62,9 +62,9 @@ class Torch:
         return int(peak.split()[1]) * 1024
 
 
-def measure(case, variants, rounds, cache):
+def measure(binary, case, variants, rounds, cache):
     """Samples of ours and of each variant of theirs, taken in turn."""
-    runners = {"ours": Ours(case)}
+    runners = {"ours": Ours(binary, case)}
     for layout, sliced in variants:
         runners[f"torch {layout} slice {sliced}"] = Torch(case, layout, sliced, cache)
     samples = {name: [] for name in runners}
@@ -100,6 +100,7 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binary", default=str(ROOT / "target/release/remaster"))
     parser.add_argument("--cache", required=True, help="prefix of files that keep the formula weights")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -121,7 +122,7 @@ def main():
                 case = {"what": what, "dtype": dtype, "frames": frames, "height": height, "width": width}
                 case["threads"] = args.threads
                 results = [r for r in results if r["case"] != case]
-                results.append(measure(case, variants, args.rounds, args.cache))
+                results.append(measure(args.binary, case, variants, args.rounds, args.cache))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(results, indent=1))
     document = ROOT / "docs" / "performance.md"

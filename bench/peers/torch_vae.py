@@ -91,6 +91,13 @@ def formula_weight(name, shape):
         value += np.float32(1.0)
     elif leaf == "bias":
         value *= np.float32(0.05 if "norm" in name else 0.02)
+    elif leaf.endswith("_shift"):
+        value *= np.float32(0.2)
+    elif leaf.endswith("_scale"):
+        value *= np.float32(0.2)
+        value += np.float32(1.0)
+    elif leaf.endswith("_gate"):
+        value *= np.float32(0.5)
     else:
         raise ValueError(f"no formula for {name} {shape}")
     return value.reshape(shape)
