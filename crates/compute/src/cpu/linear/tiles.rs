@@ -26,8 +26,8 @@ use crate::ops::{LinearDesc, LinearWork};
 /// Most input channels of a chunk: 40 KiB of weights in a first-level cache of 48 KiB.
 const CHUNK: usize = 640;
 
-/// Most pixels of a block. All weights are read once per block from the third-level cache; 256 pixels of 2560
-/// channels already crowd the second.
+/// Most pixels of a block. All weights are read once per block from the third-level cache; 192 pixels of 2560 channels
+/// are 1 MB of the second.
 const ROWS: usize = 192;
 
 /// Bytes of pixels a thread holds, of a second-level cache of 2 MiB: half of 6912 channels, all of 3072.
@@ -266,7 +266,7 @@ impl Job<'_> {
     }
 
     /// Asks for the lines of the output while tiles are multiplied: each is of a pixel of its own, and waiting
-    /// for them took a tenth of the time.
+    /// for them shows (0.47 of the tile rate without, 0.50 with, in a bare loop on one thread).
     fn expect_output(&self, panel: usize, pair: usize) {
         let pixel = self.output.channels * self.output.pixels.dtype.bytes();
         for (out, run_of) in self.places(panel, pair) {
