@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use remaster_compute::Backend;
+use remaster_compute::{Backend, DType, Shape};
 use remaster_engine::Task;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::{Build, Params, Scope, computed};
-use remaster_plan::{Cells, Clip};
+use remaster_plan::{Cells, Clip, INPUT, OUTPUT};
 use remaster_weights::{FormulaParams, open_dit, uniform};
 
 use crate::error::CliError;
@@ -62,6 +62,15 @@ impl Transformer {
         let network = Dit::new(&self.config, scope, text, [size.rows, size.columns], DitConfig::STEP);
         Task::new(Box::new(network), size.cells(), backend, build.dtype)
     }
+}
+
+/// Bytes of what goes in and comes out, which is held while the network runs.
+pub(crate) fn held_bytes(task: &Task) -> u64 {
+    let bytes = |side: usize| {
+        let [t, h, w, c] = task.job.network.shape(side, task.job.cells);
+        Shape::new(t, h, w, c).bytes(DType::F32)
+    };
+    bytes(INPUT).saturating_add(bytes(OUTPUT))
 }
 
 /// A clip in tokens.

@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use remaster_compute::{Backend, DType, Shape};
+use remaster_compute::{Backend, DType};
 use remaster_engine::{Planner, Task, device_sizing};
 use remaster_media::{Format, Probe, appetite};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
 use remaster_pipeline::Geometry;
-use remaster_plan::{Clip, INPUT, OUTPUT, Plan, bytes};
+use remaster_plan::{Clip, Plan, bytes};
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 
 use crate::args::{PlanArgs, PlanNetwork};
 use crate::bench;
 use crate::devices;
-use crate::dit::{Size, Transformer};
+use crate::dit::{Size, Transformer, held_bytes};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, is_pipe};
@@ -125,10 +125,6 @@ fn of_transformer(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
         true => task.planner_for(device_sizing),
         false => task.planner(),
     };
-    let bytes = |side: usize| {
-        let [t, h, w, c] = task.job.network.shape(side, task.job.cells);
-        Shape::new(t, h, w, c).bytes(DType::F32)
-    };
     let search = Search {
         backend,
         memory: &args.memory,
@@ -136,11 +132,10 @@ fn of_transformer(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
         room: Room { real: false, output: None },
         children: 0,
     };
-    let held = bytes(INPUT).saturating_add(bytes(OUTPUT));
-    let (plan, budget, held) = search.once(held, |budget, wish| planner.plan(budget, wish))?;
+    let (plan, budget, held) = search.once(held_bytes(&task), |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     out.result(&Planned { plan: &plan, total, time: None }, || {
-        format!("{} tokens\n{}{}\n", size.tokens(), describe(&plan, budget.is_apart()), total.describe())
+        format!("{}{}\n", describe(&plan, budget.is_apart()), total.describe())
     });
     Ok(())
 }

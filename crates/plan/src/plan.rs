@@ -41,6 +41,10 @@ impl Job {
 impl std::fmt::Display for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [frames, height, width] = self.picture();
+        if self.network.groups {
+            let tokens = frames.saturating_mul(height).saturating_mul(width);
+            return write!(f, "{} of {tokens} tokens in {}", self.network.name, self.dtype);
+        }
         write!(f, "{} of {frames} x {height} x {width} in {}", self.network.name, self.dtype)
     }
 }
@@ -215,6 +219,10 @@ impl Candidate {
             n => n.saturating_add(1).min(frames),
         };
         let most = MAX_SLICE.min(MAX_SLICE_PIXELS / pixels).max(1);
+        if longest > most && job.network.step.is_none() {
+            // Such a network has no slices that could be shorter.
+            return Err(PlanError::TooLarge { what: "the number of latent frames", given: longest, most });
+        }
         if longest > most {
             return Err(PlanError::LongSlice { frames: longest, most: (most - 1) / unit * unit });
         }

@@ -1,17 +1,16 @@
 //! The diffusion transformer over a clip.
 
-use std::io::BufRead;
 use std::time::Instant;
 
-use remaster_compute::{Backend, DType, HostTensor, Shape};
+use remaster_compute::HostTensor;
 use remaster_engine::MemoryClip;
-use remaster_plan::{Candidate, INPUT, OUTPUT};
+use remaster_plan::Candidate;
 use remaster_weights::{checksum, fill_uniform};
 use serde::Serialize;
 
-use super::Samples;
+use super::{Samples, threads_and_path, timed};
 use crate::args::BenchDitArgs;
-use crate::dit::{Size, Transformer};
+use crate::dit::{Size, Transformer, held_bytes};
 use crate::error::CliError;
 use crate::memory::{Room, resident};
 use crate::output::Output;
@@ -49,12 +48,7 @@ struct DitReport {
 
 pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
     let (backend, build) = (args.device.backend()?, args.device.build());
-    let (threads, path) = match backend {
-        Backend::Cpu { threads, path } => (threads, path.to_string()),
-        Backend::Reference => return Err(CliError::BenchBackend),
-        #[cfg(feature = "gpu")]
-        Backend::Gpu(device) => (0, device.to_string()),
-    };
+    let (threads, path) = threads_and_path(backend)?;
     let size = Size::new(args.frames, args.height, args.width)?;
     let mut transformer = Transformer::open(&args.weights)?.cut(args.layers.map(usize::from));
     for warning in &transformer.warnings {
@@ -71,10 +65,6 @@ pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
         };
         task.exactly(how)?
     } else {
-        let bytes = |side: usize| {
-            let [t, h, w, c] = task.job.network.shape(side, task.job.cells);
-            Shape::new(t, h, w, c).bytes(DType::F32)
-        };
         let search = Search {
             backend,
             memory: &args.memory,
@@ -82,8 +72,7 @@ pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
             room: Room { real: true, output: None },
             children: 0,
         };
-        let held = bytes(INPUT).saturating_add(bytes(OUTPUT));
-        search.once(held, |budget, wish| task.planner().plan(budget, wish))?.0
+        search.once(held_bytes(&task), |budget, wish| task.planner().plan(budget, wish))?.0
     };
     let weights = match plan.how.stream_weights {
         true => None,
@@ -111,27 +100,7 @@ pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
         }
         Ok(started.elapsed().as_secs_f64())
     };
-    for _ in 0..args.warmup {
-        run(&mut made)?;
-    }
-    let mut seconds = Vec::new();
-    if args.step {
-        // Somebody else takes turns with us on this machine: run when told, say when done.
-        out.say("ready");
-        for line in std::io::stdin().lock().lines() {
-            if line.is_err() {
-                break;
-            }
-            seconds.push(run(&mut made)?);
-            out.say(format_args!("{}", seconds[seconds.len() - 1]));
-        }
-    }
-    if !args.step || seconds.is_empty() {
-        for _ in 0..args.repeat {
-            seconds.push(run(&mut made)?);
-        }
-    }
-    let samples = Samples::new(seconds);
+    let samples = timed(args.warmup, args.repeat, args.step, out, || run(&mut made))?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
     let report = DitReport {
         weights: args.weights.clone(),
@@ -160,7 +129,7 @@ pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
 
 fn describe(r: &DitReport) -> String {
     format!(
-        "{} blocks, {} tokens in {} on {} ({} threads, {}): min {:.3} s, median {:.3} s of {}; {:.3} ms a token; \
+        "blocks: {}; {} tokens in {} on {} ({} threads, {}): min {:.3} s, median {:.3} s of {}; {:.3} ms a token; \
          {:.0} GFLOP/s; arena {:.0} MiB, resident {:.0} MiB; {}",
         r.layers,
         r.tokens,

@@ -12,10 +12,13 @@ pub(crate) use kernels::kernels;
 pub(crate) use scaling::scaling;
 pub(crate) use vae::vae;
 
+use std::io::BufRead;
+
 use remaster_compute::{Backend, DType};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::output::Output;
 
 /// Multiply-adds per second of the network's convolutions on a device, in about a second. The fastest counts: the
 /// first run on a device also warms it up.
@@ -31,6 +34,48 @@ pub(crate) fn calibrate(backend: Backend, dtype: DType) -> Result<f64, CliError>
         }
     }
     Ok(best)
+}
+
+/// Worker threads, and the kernels or the device. Nobody times the naive loops.
+fn threads_and_path(backend: Backend) -> Result<(usize, String), CliError> {
+    match backend {
+        Backend::Cpu { threads, path } => Ok((threads, path.to_string())),
+        Backend::Reference => Err(CliError::BenchBackend),
+        #[cfg(feature = "gpu")]
+        Backend::Gpu(device) => Ok((0, device.to_string())),
+    }
+}
+
+/// Runs without a clock, then with one. With `step` there is one run per line on stdin: somebody else takes turns with us
+/// on this machine.
+fn timed(
+    warmup: u16,
+    repeat: u16,
+    step: bool,
+    out: &Output,
+    mut run: impl FnMut() -> Result<f64, CliError>,
+) -> Result<Samples, CliError> {
+    for _ in 0..warmup {
+        run()?;
+    }
+    let mut seconds = Vec::new();
+    if step {
+        out.say("ready");
+        for line in std::io::stdin().lock().lines() {
+            if line.is_err() {
+                break;
+            }
+            let took = run()?;
+            out.say(format_args!("{took}"));
+            seconds.push(took);
+        }
+    }
+    if seconds.is_empty() {
+        for _ in 0..repeat {
+            seconds.push(run()?);
+        }
+    }
+    Ok(Samples::new(seconds))
 }
 
 /// Seconds of every run, and what people look at.

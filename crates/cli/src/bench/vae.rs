@@ -1,16 +1,15 @@
 //! One half of the network over a clip.
 
-use std::io::BufRead;
 use std::time::Instant;
 
-use remaster_compute::{Backend, HostTensor};
+use remaster_compute::HostTensor;
 use remaster_engine::{MemoryClip, Task};
 use remaster_model::vae::VaeConfig;
 use remaster_plan::{Candidate, Mode, SPACE, Tiers, Tiling};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
-use super::Samples;
+use super::{Samples, threads_and_path, timed};
 use crate::args::BenchVaeArgs;
 use crate::error::CliError;
 use crate::memory::resident;
@@ -42,12 +41,7 @@ struct VaeReport {
 
 pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let (backend, build) = (args.device.backend()?, args.device.build());
-    let (threads, path) = match backend {
-        Backend::Cpu { threads, path } => (threads, path.to_string()),
-        Backend::Reference => return Err(CliError::BenchBackend),
-        #[cfg(feature = "gpu")]
-        Backend::Gpu(device) => (0, device.to_string()),
-    };
+    let (threads, path) = threads_and_path(backend)?;
     let size = |source| CliError::Sizes { source };
     let clip = remaster_plan::Clip::new(args.frames, args.height, args.width).map_err(size)?;
     let mut params = FormulaParams;
@@ -84,27 +78,7 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
         }
         Ok(started.elapsed().as_secs_f64())
     };
-    for _ in 0..args.warmup {
-        run()?;
-    }
-    let mut seconds = Vec::new();
-    if args.step {
-        // Somebody else takes turns with us on this machine: run when told, say when done.
-        out.say("ready");
-        for line in std::io::stdin().lock().lines() {
-            if line.is_err() {
-                break;
-            }
-            seconds.push(run()?);
-            out.say(format_args!("{}", seconds[seconds.len() - 1]));
-        }
-    }
-    if !args.step || seconds.is_empty() {
-        for _ in 0..args.repeat {
-            seconds.push(run()?);
-        }
-    }
-    let samples = Samples::new(seconds);
+    let samples = timed(args.warmup, args.repeat, args.step, out, &mut run)?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
     let report = VaeReport {
         what: args.what.name(),
