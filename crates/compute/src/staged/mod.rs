@@ -9,6 +9,7 @@ mod ops;
 mod placement;
 mod streaming;
 mod stripes;
+mod tokens;
 
 pub use placement::{Place, Placement, Rule};
 
