@@ -55,13 +55,18 @@ impl Frame {
         Frame { channels: 3, data, ..*self }
     }
 
+    /// Whether there is at least one value, and one for each channel of each pixel.
+    pub fn is_filled(&self) -> bool {
+        let values = self.width.checked_mul(self.height).and_then(|n| n.checked_mul(self.channels));
+        values.is_some_and(|n| n > 0 && n == self.data.len())
+    }
+
     /// Refuses what no layout can hold.
     pub(crate) fn check(&self) -> Result<(), PictureError> {
         let Frame { width, height, channels, .. } = *self;
-        let values = width.checked_mul(height).and_then(|n| n.checked_mul(channels));
-        match values {
-            Some(n) if n > 0 && n == self.data.len() && (3..=4).contains(&channels) => Ok(()),
-            _ => Err(PictureError::Frame { width, height, channels, values: self.data.len() }),
+        match self.is_filled() && (3..=4).contains(&channels) {
+            true => Ok(()),
+            false => Err(PictureError::Frame { width, height, channels, values: self.data.len() }),
         }
     }
 }

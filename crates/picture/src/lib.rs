@@ -3,6 +3,7 @@
 //! * [`Frame`]: RGB or RGBA in f32, the form in which all of the program sees pictures;
 //! * [`Layout`] and [`Coding`]: raw samples to a frame and back, without loss for a frame nobody touched;
 //! * [`resize`], [`pad`] with its [`Edges`], [`crop`], [`turn`], [`upright`]: geometry;
+//! * [`dither`]: noise before rounding to few bits;
 //! * [`short_side`], [`mirror_index`]: which sizes and which frames the network gets;
 //! * [`still`]: pictures in files, JPEG, PNG, WebP, TIFF, BMP and EXR.
 //!
@@ -24,6 +25,7 @@
 mod bmp;
 mod chroma;
 mod coding;
+mod dither;
 mod edges;
 mod error;
 mod exif;
@@ -45,6 +47,7 @@ mod unpack;
 mod webp;
 
 pub use coding::{Coding, Matrix, Range, Siting};
+pub use dither::dither;
 pub use edges::{Edges, pad};
 pub use error::PictureError;
 pub use file::MAX_PIXELS;

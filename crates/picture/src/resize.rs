@@ -61,13 +61,14 @@ impl Taps {
     }
 }
 
-/// `frame` at another size. Values may leave 0 to 1 by a little, as a cubic does at edges; nothing is clamped.
+/// `frame`, or a plane of one channel, at another size. Values may leave 0 to 1 by a little, as a cubic does at edges; nothing is clamped.
 pub fn resize(frame: &Frame, width: usize, height: usize) -> Frame {
-    if frame.check().is_err() || width == 0 || height == 0 {
+    if !frame.is_filled() || !matches!(frame.channels, 1 | 3 | 4) || width == 0 || height == 0 {
         return Frame::new(width, height, frame.channels);
     }
     let wide = match (frame.width == width, frame.channels) {
         (true, _) => None,
+        (false, 1) => Some(across::<1>(frame, width)),
         (false, 3) => Some(across::<3>(frame, width)),
         (false, _) => Some(across::<4>(frame, width)),
     };

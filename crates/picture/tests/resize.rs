@@ -49,6 +49,19 @@ fn distance(a: &Frame, b: &Frame) -> f32 {
 }
 
 #[test]
+fn a_plane_is_resized_as_a_channel_is() {
+    let rgb =
+        Frame { width: 9, height: 5, channels: 3, data: (0..135).map(|i| (i * 37 % 101) as f32).collect() };
+    let plane = |frame: &Frame| {
+        let data = frame.data.iter().skip(1).step_by(3).copied().collect();
+        Frame { channels: 1, data, ..*frame }
+    };
+    for (w, h) in [(4, 13), (20, 2), (9, 7), (9, 5), (1, 1)] {
+        assert_eq!(resize(&plane(&rgb), w, h), plane(&resize(&rgb, w, h)), "{w} x {h}");
+    }
+}
+
+#[test]
 fn resizing_and_padding_equal_pillow_and_torch() {
     let cases = cases();
     let mut worst = 0.0f32;
