@@ -1,0 +1,115 @@
+//! How often something is tried again, and after which wait.
+
+use std::time::{Duration, Instant};
+
+use crate::error::HubError;
+use crate::settings::{Event, Limits, Stop};
+
+/// How an attempt failed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It may work next time.
+    Passing {
+        host: String,
+        reason: String,
+        /// What the server asks for.
+        after: Option<Duration>,
+    },
+    /// It never will.
+    Final(HubError),
+}
+
+impl From<HubError> for Fault {
+    fn from(error: HubError) -> Self {
+        Fault::Final(error)
+    }
+}
+
+/// Attempts in a row that brought nothing new.
+pub(crate) struct Tries<'a> {
+    limits: &'a Limits,
+    failed: u32,
+}
+
+impl<'a> Tries<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Self {
+        Tries { limits, failed: 0 }
+    }
+
+    /// Something new came.
+    pub(crate) fn progress(&mut self) {
+        self.failed = 0;
+    }
+
+    /// Waits before the next attempt, or says that there is none.
+    pub(crate) fn again(
+        &mut self,
+        fault: Fault,
+        events: &mut dyn FnMut(Event<'_>),
+        stop: &Stop,
+    ) -> Result<(), HubError> {
+        let (host, reason, after) = match fault {
+            Fault::Final(error) => return Err(error),
+            Fault::Passing { host, reason, after } => (host, reason, after),
+        };
+        self.failed += 1;
+        if self.failed > self.limits.retries {
+            return Err(HubError::Network { host, reason, tries: self.failed });
+        }
+        let doubled = self.limits.backoff.saturating_mul(1 << (self.failed - 1).min(16));
+        let wait = after.unwrap_or(doubled).min(self.limits.longest_wait);
+        events(Event::Retrying { reason: &reason, after: wait });
+        sleep(wait, stop)
+    }
+}
+
+/// Sleeps, and wakes up if somebody asks to stop.
+pub(crate) fn sleep(wait: Duration, stop: &Stop) -> Result<(), HubError> {
+    let until = Instant::now() + wait;
+    loop {
+        crate::going_on(stop)?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_limit_and_end_after_the_last_attempt() {
+        let limits = Limits {
+            retries: 3,
+            backoff: Duration::from_millis(2),
+            longest_wait: Duration::from_millis(5),
+            ..Limits::default()
+        };
+        let mut tries = Tries::new(&limits);
+        let mut waits = Vec::new();
+        let fault = |after| Fault::Passing { host: "h".into(), reason: "r".into(), after };
+        let stop: Stop = Arc::new(|| false);
+        let mut note = |event: Event<'_>| {
+            if let Event::Retrying { after, .. } = event {
+                waits.push(after.as_millis());
+            }
+        };
+        for after in [None, None, None] {
+            tries.again(fault(after), &mut note, &stop).unwrap();
+        }
+        let last = tries.again(fault(None), &mut note, &stop).unwrap_err();
+        assert!(matches!(last, HubError::Network { tries: 4, .. }), "{last}");
+        tries.progress();
+        tries.again(fault(Some(Duration::from_millis(1))), &mut note, &stop).unwrap();
+        assert_eq!(waits, [2, 4, 5, 1]);
+        assert!(matches!(
+            sleep(Duration::from_secs(9), &(Arc::new(|| true) as Stop)),
+            Err(HubError::Cancelled)
+        ));
+    }
+}
