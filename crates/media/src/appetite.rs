@@ -79,6 +79,16 @@ pub fn encoder(name: &str, size: Size, threads: usize) -> u64 {
     most(&ENCODERS, name, size, threads)
 }
 
+/// Bytes per pixel that a person's filters may take beside the decoder. Which filters, and what each of them keeps, is
+/// not known: this covers what was measured at 1080p, see below, and windows of forty frames in 8 bits.
+const FILTERS: u64 = 64;
+
+/// Bytes that filters take which make frames of one size out of frames of another.
+pub fn filters(before: Size, after: Size) -> u64 {
+    let pixels = |size: Size| (size.pixels as u64).max((size.bytes as u64).saturating_mul(2) / EIGHT);
+    pixels(before).max(pixels(after)).saturating_mul(FILTERS)
+}
+
 /// By the row of that name; what has none gets the largest. More planes or deeper samples count like more pixels.
 fn most(rows: &[Row], name: &str, size: Size, threads: usize) -> u64 {
     let bytes = |row: &Row| {
@@ -192,6 +202,29 @@ mod tests {
         ("prores_ks", &[(P480, 1, 59_678_720), (P480, 8, 78_503_936)]),
         ("libvpx-vp9", &[(P480, 1, 142_893_056), (P480, 8, 188_489_728)]),
     ];
+
+    /// What filters took beside a decoder at 1080p with 4 threads, and the pixels of the larger frames. Without filters it
+    /// took 102,236,160 bytes.
+    const FILTERED: [(&str, u64, usize); 7] = [
+        ("hqdn3d", 6_832_128, HD),
+        ("nlmeans", 23_150_592, HD),
+        ("bwdif", 3_096_576, HD),
+        ("atadenoise=s=33", 34_631_680, HD),
+        ("tmix=frames=10", 25_112_576, HD),
+        ("minterpolate=fps=48:mi_mode=blend", 26_370_048, HD),
+        ("scale=3840:2160", 101_523_456, 4 * HD),
+    ];
+    const HD: usize = 1920 * 1080;
+
+    #[test]
+    fn filters_take_less_than_is_reserved_for_them() {
+        for (name, measured, pixels) in FILTERED {
+            let told = filters(Size::plain(HD), Size::plain(pixels));
+            assert!(told > 2 * measured, "{name}: {told} for {measured}");
+        }
+        assert_eq!(filters(Size::plain(HD), Size::plain(1)), filters(Size::plain(1), Size::plain(HD)));
+        assert_eq!(filters(Size::plain(usize::MAX), Size::plain(1)), u64::MAX);
+    }
 
     #[test]
     fn the_table_covers_what_was_measured_and_not_much_more() {

@@ -1,27 +1,29 @@
 //! Frames of a file, decoded by ffmpeg.
 
 use std::ffi::OsString;
-use std::io::{BufReader, ErrorKind};
-use std::path::PathBuf;
+use std::io::ErrorKind;
 
 use remaster_picture::{Coding, Frame, turn};
 
-use crate::child::{FromChild, Tools, Watched, plain};
+use crate::child::{Tools, Watched, plain};
 use crate::clip::{Format, FrameSource, Late};
+use crate::colour::Colour;
 use crate::door::opened;
 use crate::error::MediaError;
 use crate::fields::{self, Deinterlace};
-use crate::nut::{Next, NutReader, TimeBase};
-use crate::probe::Probe;
-
-/// A decoder gives a frame of the largest size in seconds; deinterlacing and slow disks take longer.
-const PATIENCE: u64 = 60;
+use crate::filter::{self, Filtered};
+use crate::launch::{Launch, Running, SETTLED, places};
+use crate::nut::{Next, TimeBase};
+use crate::probe::{MAX_FRAMES, Probe};
+use crate::span::{Span, Ticks};
 
 /// What to do with material that is not plain.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
     /// What to do with interlaced video.
     pub deinterlace: Deinterlace,
+    /// Filters of ffmpeg that frames go through, behind deinterlacing.
+    pub filters: Option<String>,
     /// Pass PQ and HLG through as numbers.
     pub keep_hdr: bool,
     /// Read EXRs, whose light becomes the sRGB curve.
@@ -34,17 +36,23 @@ pub struct ReadOptions {
 
 /// A file on its way through a decoder.
 pub struct Decoder {
-    path: PathBuf,
+    launch: Launch,
     format: Format,
-    options: ReadOptions,
-    /// Both go together: the pipe must be closed before the child is waited for.
-    running: Option<(NutReader<BufReader<FromChild>>, Watched)>,
+    keep_damaged: bool,
+    running: Option<Running>,
+    /// Places to start at if this one turns out to be too late.
+    earlier: Vec<Option<f64>>,
+    /// Decoding began in the middle, and frames may be broken.
+    is_unsettled: bool,
+    part: Option<Part>,
     coding: Coding,
     turns: u32,
     stored: [usize; 2],
     bytes: Vec<u8>,
     upright: Frame,
+    /// Frames that were given.
     frames: usize,
+    /// Times of the first and the last frame that were decoded.
     first: Option<i64>,
     last: Option<i64>,
     is_indexed: bool,
@@ -53,93 +61,117 @@ pub struct Decoder {
     late: Late,
 }
 
+/// The part of a file that is asked for.
+struct Part {
+    span: Span,
+    /// When the first frame of all is shown; raw streams tell with that frame.
+    origin: Option<(i64, TimeBase)>,
+}
+
+impl Part {
+    /// On the clock of the frames, of which the first that is decoded is shown at `pts`.
+    fn ticks(&mut self, pts: i64, clock: TimeBase) -> Ticks {
+        let origin = *self.origin.get_or_insert((pts, clock));
+        self.span.on(clock, origin)
+    }
+}
+
+/// About how many frames come.
+fn expected(probe: &Probe, [out, of]: [u64; 2], filtered: &Filtered) -> Option<usize> {
+    let (video, span) = (&probe.video, probe.span());
+    if span.is_whole() && !filtered.is_other_rate {
+        return video.frames.map(|n| (n as u64 * out).div_ceil(of) as usize);
+    }
+    let seconds = span.end_in(video.ends)? - span.start_seconds();
+    let frames = seconds * filtered.rate.map(|r| r.num as f64 / r.den as f64)?;
+    Some((frames.round() as usize).clamp(1, MAX_FRAMES))
+}
+
 impl Decoder {
     /// Starts to decode what `probe` found.
     pub fn open(tools: &Tools, probe: &Probe, options: ReadOptions) -> Result<Self, MediaError> {
         let (path, video) = (probe.path.clone(), &probe.video);
-        if video.colour.is_hdr() && !options.keep_hdr {
-            return Err(MediaError::Hdr { path, transfer: video.colour.transfer.value.clone() });
-        }
         if !video.complaints.is_empty() && !options.keep_damaged {
             return Err(MediaError::Damaged { path, frame: 0, reason: plain(&video.complaints) });
         }
-        let fields = fields::decide(tools, probe, options.deinterlace)?;
-        let [out, of] = fields.frames;
-        let unsupported = |what| MediaError::Samples { path: probe.path.clone(), what };
-        let coding = video.colour.coding().map_err(unsupported)?;
-        let turned = video.turns % 2 == 1;
-        let [a, b] = video.sample_aspect;
-        let format = Format {
-            width: if turned { video.height } else { video.width },
-            height: if turned { video.width } else { video.height },
-            layout: video.read_as,
-            colour: video.colour.clone(),
-            hdr: video.hdr.clone(),
-            sample_aspect: if turned { [b, a] } else { [a, b] },
-            time_base: video.time_base,
-            rate: video.rate.map(|rate| rate.times(out, of)),
-            frames: video.frames.map(|n| (n as u64 * out).div_ceil(of) as usize),
+        let hdr = |colour: &Colour| match colour.is_hdr() && !options.keep_hdr {
+            true => Err(MediaError::Hdr { path: path.clone(), transfer: colour.transfer.value.clone() }),
+            false => Ok(()),
         };
-        let mut args: Vec<OsString> =
+        // Filters can turn HDR into something else.
+        if options.filters.is_none() {
+            hdr(&video.colour)?;
+        }
+        let fields = fields::decide(tools, probe, options.deinterlace)?;
+        let filtered = filter::decide(tools, probe, &fields, options.filters.as_deref())?;
+        hdr(&filtered.colour)?;
+        let unsupported = |what| MediaError::Samples { path: probe.path.clone(), what };
+        let coding = filtered.colour.coding().map_err(unsupported)?;
+        let mut before: Vec<OsString> =
             ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();
         if let Some(decoder) = video.decoder {
-            args.extend(["-c:v", decoder].map(Into::into));
+            before.extend(["-c:v", decoder].map(Into::into));
         }
         if let Some(threads) = options.threads {
-            args.extend(["-threads".into(), OsString::from(threads.to_string())]);
+            before.extend(["-threads".into(), OsString::from(threads.to_string())]);
         }
-        args.extend(opened(&path));
-        args.extend(["-map".into(), OsString::from(format!("0:{}", video.index))]);
-        if let Some(filter) = &fields.filter {
-            args.extend(["-vf".into(), OsString::from(filter)]);
+        let mut behind = opened(&path);
+        behind.extend(["-map".into(), OsString::from(format!("0:{}", video.index))]);
+        if let Some(filter) = &filtered.filter {
+            behind.extend(["-vf".into(), OsString::from(filter)]);
         }
         // Without autoscale a change of size shows as a frame of another length; otherwise ffmpeg would
         // scale in silence. The word for the input's own clock differs between versions; its numbers do not.
-        let clock = format!("{}:{}", fields.clock.num, fields.clock.den);
-        args.extend(["-noautoscale", "-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
-        args.extend(
-            ["-pix_fmt", &video.read_name, "-c:v", "rawvideo", "-f", "nut", "pipe:1"].map(Into::into),
+        let clock = format!("{}:{}", filtered.clock.num, filtered.clock.den);
+        behind.extend(["-noautoscale", "-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
+        behind.extend(
+            ["-pix_fmt", &filtered.pixel_format, "-c:v", "rawvideo", "-f", "nut", "pipe:1"].map(Into::into),
         );
-        let mut child = tools.spawn("the decoder", &args, PATIENCE, false)?;
-        let stored = [video.width, video.height];
-        let length = format.layout.bytes(stored[0], stored[1]).unwrap_or(usize::MAX / 4);
-        let Some(stdout) = child.stdout.take() else {
-            return Err(MediaError::broken("the frame stream", "there is none"));
-        };
-        let reader = child.waiting(|| NutReader::new(BufReader::with_capacity(1 << 20, stdout), length));
-        let reader = match reader {
-            Ok(reader) => reader,
-            // The pipe is closed with the reader that was not made.
-            Err(_) => {
-                return Err(match child.finish() {
-                    Ok(lines) if lines.is_empty() => MediaError::Empty { path },
-                    Ok(lines) => MediaError::Unreadable { path, reason: plain(&lines) },
-                    Err(MediaError::Child { reason, .. }) => MediaError::Unreadable { path, reason },
-                    Err(e) => e,
-                });
-            }
-        };
+        let stored = filtered.size;
+        let length = filtered.layout.bytes(stored[0], stored[1]).unwrap_or(usize::MAX / 4);
+        let launch = Launch { tools: tools.clone(), path, args: [before, behind], length };
+        let mut earlier = places(probe);
+        let ((reader, child), is_seeked) = launch.start_at_last(&mut earlier)?;
         // The frames know best: ffmpeg 9 crops Theora where its ffprobe does not. Larger than what was admitted is no
         // matter of cropping.
         let seen = [reader.stream().width, reader.stream().height];
         let stored = if (0..2).all(|i| (1..=stored[i]).contains(&seen[i])) { seen } else { stored };
+        let turned = filtered.turns % 2 == 1;
         let [width, height] = if turned { [stored[1], stored[0]] } else { stored };
-        let format = Format { time_base: reader.stream().time_base, width, height, ..format };
+        let [a, b] = filtered.sample_aspect;
+        let format = Format {
+            width,
+            height,
+            layout: filtered.layout,
+            frames: expected(probe, fields.frames, &filtered),
+            colour: filtered.colour,
+            hdr: filtered.hdr,
+            sample_aspect: if turned { [b, a] } else { [a, b] },
+            time_base: reader.stream().time_base,
+            rate: filtered.rate,
+        };
+        let part = (!probe.span().is_whole())
+            .then(|| Part { span: probe.span(), origin: video.start.map(|start| (start, video.time_base)) });
+        // What filters leave out or speed up is not missing.
+        let whole = options.filters.is_none();
         Ok(Decoder {
-            path,
+            launch,
             format,
-            options,
+            keep_damaged: options.keep_damaged,
             running: Some((reader, child)),
+            earlier,
+            is_unsettled: is_seeked,
+            is_indexed: video.is_indexed && whole && part.is_none(),
+            ends: video.ends.filter(|_| whole).and_then(|ends| probe.span().end_in(Some(ends))),
+            part,
             coding,
-            turns: video.turns,
+            turns: filtered.turns,
             stored,
             bytes: Vec::new(),
             upright: Frame::new(0, 0, 3),
             frames: 0,
             first: None,
             last: None,
-            is_indexed: video.is_indexed,
-            ends: video.ends,
             notes: fields.note.into_iter().collect(),
             late: Late::default(),
         })
@@ -156,7 +188,7 @@ impl Decoder {
     }
 
     fn damaged(&self, reason: String) -> MediaError {
-        MediaError::Damaged { path: self.path.clone(), frame: self.frames, reason }
+        MediaError::Damaged { path: self.launch.path.clone(), frame: self.frames, reason }
     }
 
     /// Complaints of the decoder are the only sign of damage: its exit code is 0 then.
@@ -165,7 +197,7 @@ impl Decoder {
             return Err(trouble);
         }
         let lines = child.lines();
-        if lines.is_empty() || self.options.keep_damaged {
+        if lines.is_empty() || self.keep_damaged || self.is_unsettled {
             return Ok(());
         }
         Err(self.damaged(plain(&lines)))
@@ -182,16 +214,16 @@ impl Decoder {
             Err(e) => return Err(e),
         };
         let missing = self.missing();
-        if !self.options.keep_damaged {
+        if !self.keep_damaged {
             return match (complaint, missing) {
                 (Some(reason), _) => Err(self.damaged(reason)),
-                (None, _) if self.frames == 0 => Err(MediaError::Empty { path: self.path.clone() }),
+                (None, _) if self.frames == 0 => Err(self.empty()),
                 (None, Some(error)) => Err(error),
                 (None, None) => Ok(()),
             };
         }
         if self.frames == 0 {
-            return Err(MediaError::Empty { path: self.path.clone() });
+            return Err(self.empty());
         }
         let stated = self.format.frames.filter(|n| *n > self.frames);
         let of = stated.map_or_else(String::new, |n| format!(" of about {n}"));
@@ -204,38 +236,49 @@ impl Decoder {
         Ok(())
     }
 
+    /// Not a single frame came.
+    fn empty(&self) -> MediaError {
+        match &self.part {
+            Some(part) => part.span.empty(&self.launch.path, self.lasted()),
+            None => MediaError::Empty { path: self.launch.path.clone() },
+        }
+    }
+
+    /// Seconds from the first frame of the file to the last that was decoded.
+    fn lasted(&self) -> Option<f64> {
+        let seconds = |pts: i64, base: TimeBase| pts as f64 * base.num as f64 / base.den as f64;
+        let clock = self.format.time_base;
+        let first = match self.part.as_ref().and_then(|part| part.origin) {
+            Some((pts, base)) => Some(seconds(pts, base)),
+            None => self.first.map(|pts| seconds(pts, clock)),
+        };
+        Some(seconds(self.last?, clock) - first?)
+    }
+
     /// Whether the file should have had more frames.
     fn missing(&self) -> Option<MediaError> {
         // One part in a hundred: averages of variable rates and edits at both ends are not exact.
         let stated = self.format.frames.unwrap_or(0);
         if self.is_indexed && self.frames + 2 < stated - stated / 100 {
-            return Some(MediaError::Truncated { path: self.path.clone(), got: self.frames, stated });
+            return Some(MediaError::Truncated { path: self.launch.path.clone(), got: self.frames, stated });
         }
         // Without an index the clock tells; sound may go on a little after the last picture.
-        let TimeBase { num, den } = self.format.time_base;
-        let lasted =
-            self.last.zip(self.first).map(|(b, a)| b.saturating_sub(a) as f64 * num as f64 / den as f64);
-        match (self.is_indexed, self.ends, lasted) {
+        match (self.is_indexed, self.ends, self.lasted()) {
             (false, Some(ends), Some(lasted)) if lasted + 2.0 < 0.95 * ends => {
                 Some(self.damaged(format!("its video ends after {lasted:.1} s of {ends:.1} s")))
             }
             _ => None,
         }
     }
-}
 
-impl FrameSource for Decoder {
-    fn format(&self) -> &Format {
-        &self.format
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+    /// Samples of the next frame go into `bytes`; its time by the clock of the file is returned.
+    fn decoded(&mut self) -> Result<Option<i64>, MediaError> {
         let Some((reader, child)) = &mut self.running else { return Ok(None) };
         let read = child.waiting(|| reader.frame(&mut self.bytes));
         if let Some((_, child)) = &self.running {
             self.judge(child)?;
         }
-        let size_change = || MediaError::SizeChange { path: self.path.clone(), frame: self.frames };
+        let size_change = || MediaError::SizeChange { path: self.launch.path.clone(), frame: self.frames };
         let pts = match read {
             Ok(Next::Frame(pts)) => pts,
             Ok(Next::TooLong) => return Err(size_change()),
@@ -256,13 +299,86 @@ impl FrameSource for Decoder {
             return Err(size_change());
         }
         // Muxers refuse clocks that stand still or run back.
-        if self.last.is_some_and(|last| pts <= last) && !self.options.keep_damaged {
-            let reason = format!("frame {} is shown no later than the one before it", self.frames);
-            return Err(MediaError::Damaged { path: self.path.clone(), frame: self.frames, reason });
+        if self.last.is_some_and(|last| pts <= last) && !self.keep_damaged {
+            return Err(
+                self.damaged(format!("frame {} is shown no later than the one before it", self.frames))
+            );
         }
         self.last = Some(pts);
         self.first.get_or_insert(pts);
+        Ok(Some(pts))
+    }
+
+    /// The next frame of the part, with its time there.
+    fn decoded_part(&mut self) -> Result<Option<i64>, MediaError> {
+        loop {
+            let is_first = self.last.is_none();
+            let can_restart = self.frames == 0 && !self.earlier.is_empty();
+            let pts = match self.decoded() {
+                Err(e @ (MediaError::Cancelled | MediaError::Stalled { .. })) => return Err(e),
+                Err(_) if can_restart => {
+                    self.restart()?;
+                    continue;
+                }
+                Err(e) => return Err(e),
+                Ok(None) => return Ok(None),
+                Ok(Some(pts)) => pts,
+            };
+            let clock = self.format.time_base;
+            let Some(part) = &mut self.part else { return Ok(Some(pts)) };
+            let ticks = part.ticks(pts, clock);
+            if self.is_unsettled {
+                let settled = part.span.sooner(SETTLED).on(clock, part.origin.unwrap_or((pts, clock))).first;
+                if is_first && pts > settled {
+                    self.restart()?;
+                    continue;
+                }
+                self.is_unsettled = pts < settled;
+                if let (false, Some((_, child))) = (self.is_unsettled, &self.running) {
+                    child.forgive();
+                }
+            }
+            if ticks.is_over(pts) {
+                return self.leave().map(|()| None);
+            }
+            if pts >= ticks.first {
+                return Ok(Some(ticks.shown(pts)));
+            }
+        }
+    }
+
+    /// Starts again from further ahead.
+    fn restart(&mut self) -> Result<(), MediaError> {
+        self.running = None;
+        (self.first, self.last) = (None, None);
+        let (running, is_seeked) = self.launch.start_at_last(&mut self.earlier)?;
+        (self.running, self.is_unsettled) = (Some(running), is_seeked);
+        Ok(())
+    }
+
+    /// The part is over; what is behind it is not asked for.
+    fn leave(&mut self) -> Result<(), MediaError> {
+        let lines = self.running.take().map(|(_, child)| child.lines()).unwrap_or_default();
+        if self.frames == 0 {
+            return Err(self.empty());
+        }
+        if !lines.is_empty() {
+            let (got, words) = (self.frames, plain(&lines));
+            self.late.add(format!("the input is damaged: {got} frames decoded; ffmpeg reports: {words}"));
+        }
+        Ok(())
+    }
+}
+
+impl FrameSource for Decoder {
+    fn format(&self) -> &Format {
+        &self.format
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+        let Some(pts) = self.decoded_part()? else { return Ok(None) };
         self.frames += 1;
+        let [width, height] = self.stored;
         if self.turns == 0 {
             shape(frame, width, height, self.format.channels());
             self.format.layout.unpack(&self.bytes, &self.coding, frame)?;

@@ -22,7 +22,10 @@ const PATIENCE: u64 = 600;
 const REHEARSAL_PATIENCE: u64 = 30;
 
 /// Seconds of sound and subtitles that a rehearsal copies: enough for muxers that look into the first packets.
-const REHEARSAL_SECONDS: &str = "10";
+const REHEARSAL_SECONDS: f64 = 10.0;
+
+/// Seconds before a part from which on its sound is read: a file may store sound long before the picture it belongs to.
+const AHEAD: f64 = 10.0;
 
 /// A disk with fewer bytes left is full: file systems give out blocks of up to 64 KiB.
 const FULL: u64 = 1 << 16;
@@ -215,9 +218,14 @@ fn arguments(
     // For the input side too, so that no filter believes it has to convert.
     args.extend(target.tags.iter().map(Into::into));
     args.extend(["-probesize", &enough, "-f", "nut", "-i", "pipe:0"].map(Into::into));
+    let cut = from.filter(|probe| !probe.span().is_whole());
     if let Some(probe) = from {
-        if extent == Extent::Rehearsal {
-            args.extend(["-t", REHEARSAL_SECONDS].map(Into::into));
+        match cut {
+            Some(probe) => args.extend(shifted(probe)),
+            None if extent == Extent::Rehearsal => {
+                args.extend(["-t".into(), OsString::from(REHEARSAL_SECONDS.to_string())]);
+            }
+            None => {}
         }
         args.extend(opened(&probe.path));
     }
@@ -229,11 +237,47 @@ fn arguments(
     args.extend(["-pix_fmt:v:0".into(), OsString::from(&target.pixel_format)]);
     args.extend(target.tags.iter().map(Into::into));
     // The word for the input's own clock differs between versions of ffmpeg; its numbers do not.
-    let clock = format!("{}:{}", clock.num, clock.den);
-    args.extend(["-fps_mode", "passthrough", "-enc_time_base", &clock].map(Into::into));
+    let unit = format!("{}:{}", clock.num, clock.den);
+    args.extend(["-fps_mode", "passthrough", "-enc_time_base", &unit].map(Into::into));
+    if let Some(probe) = cut {
+        args.extend(shortened(probe, clock, extent));
+    }
     args.extend(["-muxpreload", "0", "-muxdelay", "0"].map(Into::into));
     // The name of the part must not choose the format.
     args.extend(["-f".into(), target.muxer.into(), url(part)]);
+    args
+}
+
+/// Options in front of an input of which a part is used: its streams are read from a while before it on, and the part
+/// starts at 0.
+fn shifted(probe: &Probe) -> Vec<OsString> {
+    let start = probe.origin() + probe.span().start_seconds();
+    let mut args = vec!["-itsoffset".to_owned(), format!("{:.6}", -start)];
+    let seek = start - AHEAD;
+    if seek > probe.origin() {
+        args.extend(["-seek_timestamp".to_owned(), "1".into(), "-ss".into(), format!("{seek:.6}")]);
+    }
+    args.into_iter().map(Into::into).collect()
+}
+
+/// Options in front of an output that gets a part of an input: what comes before the part is dropped from its streams,
+/// and chapters and streams end with it.
+fn shortened(probe: &Probe, clock: TimeBase, extent: Extent) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["-copypriorss:a", "0"].map(Into::into).into();
+    if probe.others.iter().any(|s| s.kind == "subtitle") {
+        // `-copypriorss` leaves those alone that are converted.
+        args.extend(["-bsf:s", "noise=drop=lt(pts\\,0)"].map(Into::into));
+    }
+    // Frames start up to a tick later than they should: none may be taken for one behind the end.
+    let tick = clock.num as f64 / clock.den as f64;
+    let lasts = probe.span().seconds().map(|s| s + tick);
+    let lasts = match extent {
+        Extent::Whole => lasts,
+        Extent::Rehearsal => Some(lasts.unwrap_or(f64::MAX).min(REHEARSAL_SECONDS)),
+    };
+    if let Some(seconds) = lasts {
+        args.extend(["-t".into(), OsString::from(format!("{seconds:.6}"))]);
+    }
     args
 }
 
@@ -269,6 +313,7 @@ mod tests {
     use crate::hdr::{Hdr, MasterDisplay};
     use crate::nut::TimeBase;
     use crate::probe::{Stream, Video};
+    use crate::span::Span;
     use crate::target::settle;
 
     /// What a file can say in words, and numbers that are numbers whatever it says.
@@ -301,6 +346,7 @@ mod tests {
             tags: tags(6),
             chapters: 1,
             others: vec![stream(1, "audio"), stream(2, "subtitle"), stream(3, &word(8))],
+            span: Span::default(),
             video: Video {
                 index: 0,
                 codec: word(9),
@@ -325,6 +371,8 @@ mod tests {
                 frames_estimated: false,
                 order: None,
                 ends: None,
+                start: None,
+                believed: None,
                 read_as: layout,
                 read_name: word(13),
                 decoder: None,

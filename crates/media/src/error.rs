@@ -7,6 +7,7 @@ use remaster_picture::PictureError;
 use thiserror::Error;
 
 use crate::place;
+use crate::span::Span;
 
 /// Why a clip could not be read or written.
 #[derive(Debug, Error)]
@@ -153,6 +154,38 @@ pub enum MediaError {
         /// Which.
         path: PathBuf,
     },
+    /// A part of a clip without a frame.
+    #[error("{path} has no frame {span}{length}; --ss must be before --to and before the end")]
+    EmptySpan {
+        /// Which.
+        path: PathBuf,
+        /// The part.
+        span: Span,
+        /// The length of the clip in words, if it is known.
+        length: String,
+    },
+    /// ffmpeg does not take the filters.
+    #[error("ffmpeg cannot run the filters `{filters}`: {reason}; `ffmpeg -filters` lists what --vf can use")]
+    Filters {
+        /// What was asked for.
+        filters: String,
+        /// ffmpeg's words.
+        reason: String,
+    },
+    /// More bytes came through a pipe than may be kept for a second reading.
+    #[error(
+        "the input on stdin is longer than {limit} bytes, the most that is kept of it for reading it twice; write it to a file first"
+    )]
+    TeeFull {
+        /// The most.
+        limit: u64,
+    },
+    /// What reads a pipe first did not come to its end.
+    #[error("the input on stdin cannot be read a second time: {reason}")]
+    TeeBroken {
+        /// Why.
+        reason: String,
+    },
     /// A child took too long.
     #[error("{what} did not respond for {seconds} s and was stopped; the file may be damaged or malicious")]
     Stalled {
@@ -295,6 +328,14 @@ impl MediaError {
         match source {
             PictureError::File { source, .. } => matches!(**source, PictureError::OverBudget { .. }),
             source => matches!(source, PictureError::OverBudget { .. }),
+        }
+    }
+
+    /// Reading failed. An error of ours that went through [`io::Read`] comes out as it was.
+    pub(crate) fn reading(doing: &str, source: io::Error) -> Self {
+        match source.downcast::<MediaError>() {
+            Ok(error) => error,
+            Err(source) => MediaError::Io { doing: doing.into(), source },
         }
     }
 

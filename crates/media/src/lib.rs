@@ -3,7 +3,9 @@
 //! * [`probe`]: what is in a file;
 //! * [`FrameSource`] and [`FrameSink`]: frames in order, with their timestamps;
 //! * [`Decoder`], [`Encoder`]: any file, through ffmpeg as a child process, watched and never left behind;
-//! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg.
+//! * [`Span`]: a part of a clip;
+//! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg;
+//! * [`Tee`]: a pipe that is read twice.
 //!
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
 //! that no default of another program changes a colour. Timestamps travel with the frames.
@@ -17,17 +19,21 @@ mod door;
 mod encode;
 mod error;
 mod fields;
+mod filter;
 mod hdr;
 #[cfg(test)]
 mod hostile;
 mod kind;
+mod launch;
 mod natural;
 mod nut;
 pub mod place;
 mod probe;
 mod resident;
 mod sequence;
+mod span;
 mod target;
+mod tee;
 mod watched;
 mod y4m;
 
@@ -45,5 +51,7 @@ pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, probe};
 pub use remaster_picture::PictureInfo;
 pub use resident::resident;
 pub use sequence::{PictureWriter, Pictures, is_still};
+pub use span::Span;
 pub use target::{ENCODERS, WriteOptions, encoder_name};
+pub use tee::{Again, Tee};
 pub use y4m::{Y4mReader, Y4mWriter};

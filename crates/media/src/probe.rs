@@ -15,6 +15,7 @@ use crate::error::MediaError;
 use crate::fields::Order;
 use crate::hdr::{Hdr, MasterDisplay, POINTS};
 use crate::nut::TimeBase;
+use crate::span::Span;
 
 /// The most columns or rows.
 pub const MAX_SIDE: u64 = 32768;
@@ -47,6 +48,29 @@ pub struct Probe {
     pub video: Video,
     /// All other streams.
     pub others: Vec<Stream>,
+    /// The part of it that is used.
+    #[serde(skip)]
+    pub(crate) span: Span,
+}
+
+impl Probe {
+    /// Only a part of it: a decoder gives the frames in it, and an encoder copies what is heard and read meanwhile.
+    pub fn within(mut self, span: Span) -> Result<Self, MediaError> {
+        span.check(&self.path, self.video.ends)?;
+        self.span = span;
+        Ok(self)
+    }
+
+    /// The part of it that is used.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// When the first frame is shown by the clock of the file, in seconds.
+    pub(crate) fn origin(&self) -> f64 {
+        let TimeBase { num, den } = self.video.time_base;
+        self.video.start.unwrap_or(0) as f64 * num as f64 / den as f64
+    }
 }
 
 /// The first real video stream.
@@ -99,6 +123,12 @@ pub struct Video {
     /// Seconds that it should last.
     #[serde(skip)]
     pub(crate) ends: Option<f64>,
+    /// When the first frame is shown; raw streams have no times.
+    #[serde(skip)]
+    pub(crate) start: Option<i64>,
+    /// Frames per second that ffmpeg's filters believe in.
+    #[serde(skip)]
+    pub(crate) believed: Option<TimeBase>,
     /// Order of the fields, if it is marked.
     #[serde(skip)]
     pub(crate) order: Option<Order>,
@@ -226,6 +256,7 @@ pub(crate) struct RawFrames {
 struct RawFrame {
     width: Option<u64>,
     height: Option<u64>,
+    best_effort_timestamp: Option<i64>,
     #[serde(default)]
     interlaced_frame: u32,
     #[serde(default)]
@@ -277,6 +308,7 @@ pub(crate) fn describe(path: &Path, raw: RawProbe, frames: &RawFrames) -> Result
         chapters: raw.chapters.len(),
         others: others.collect(),
         video,
+        span: Span::default(),
     })
 }
 
@@ -419,6 +451,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         complaints: Vec::new(),
         is_indexed: counted.is_some(),
         ends: duration,
+        start: first.and_then(|f| f.best_effort_timestamp),
+        believed: s.r_frame_rate.as_deref().and_then(frame_rate),
         tags: tags(&s.tags),
         notes,
         read_name: if Layout::from_name(&stored).is_some() { stored } else { read_as.name() },

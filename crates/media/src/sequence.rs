@@ -14,6 +14,7 @@ use crate::kind::{OutputKind, written_as};
 use crate::natural::natural;
 use crate::nut::TimeBase;
 use crate::place::Part;
+use crate::span::Span;
 
 /// Whether the file at `path` is a still by what is in it, or claims to be one by its name. Streams of JPEGs and
 /// animations begin like stills; their names tell them apart.
@@ -126,6 +127,8 @@ pub struct Pictures {
     notes: Vec<String>,
     first: Option<Frame>,
     next: usize,
+    /// What is taken from the number of a picture, so that a part starts at 0.
+    shift: i64,
     most: u64,
     stop: Stop,
 }
@@ -179,7 +182,32 @@ impl Pictures {
             rate: Some(rate),
             frames: Some(paths.len()),
         };
-        Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, most, stop })
+        Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, shift: 0, most, stop })
+    }
+
+    /// Only a part of them. Pictures outside it are not read, but for the first of all.
+    pub fn within(mut self, span: Span) -> Result<Self, MediaError> {
+        if span.is_whole() {
+            return Ok(self);
+        }
+        let TimeBase { num, den } = self.format.time_base;
+        let length = self.paths.len() as f64 * num as f64 / den as f64;
+        let folder = self.paths.first().and_then(|p| p.parent()).unwrap_or(Path::new("")).to_owned();
+        span.check(&folder, Some(length))?;
+        let ticks = span.counted(self.format.time_base);
+        let count = self.paths.len();
+        let at = |tick: i64| usize::try_from(tick.max(0)).unwrap_or(count).min(count);
+        let (first, end) = (at(ticks.first), ticks.end.map_or(count, at));
+        if first >= end {
+            return Err(span.empty(&folder, Some(length)));
+        }
+        if first > 0 {
+            self.first = None;
+        }
+        self.paths.truncate(end);
+        (self.next, self.shift) = (first, ticks.shift);
+        self.format.frames = Some(end - first);
+        Ok(self)
     }
 
     /// What was left out, for people.
@@ -217,7 +245,7 @@ impl FrameSource for Pictures {
         }
         *frame = picture;
         self.next += 1;
-        Ok(Some(self.next as i64 - 1))
+        Ok(Some(self.next as i64 - 1 - self.shift))
     }
 }
 

@@ -200,8 +200,9 @@ fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Forma
             }
         }
         "ffv1" if options.video.is_none() => {
-            // Version 3 has checksums per slice; 16 slices decode on several cores.
-            encoder.extend(words(&["-level", "3", "-g", "1", "-slices", "16", "-slicecrc", "1"]));
+            // Version 3 has checksums per slice; 16 slices decode on several cores. Small frames cannot have so many.
+            let slices = if format.width.min(format.height) < 256 { "4" } else { "16" };
+            encoder.extend(words(&["-level", "3", "-g", "1", "-slices", slices, "-slicecrc", "1"]));
         }
         "libvpx-vp9" if format.layout.alpha => encoder.extend(words(&["-auto-alt-ref", "0"])),
         _ => {}

@@ -326,6 +326,11 @@ impl Watched {
         lock(&self.shared.lines).clone()
     }
 
+    /// What it complained about so far does not matter.
+    pub(crate) fn forgive(&self) {
+        lock(&self.shared.lines).clear();
+    }
+
     /// The error behind an end that came too early.
     pub(crate) fn trouble(&self) -> Option<MediaError> {
         if self.shared.stop.is_stopped() {

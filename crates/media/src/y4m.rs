@@ -13,6 +13,7 @@ use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::place::Part;
 use crate::probe::{MAX_AREA, MAX_SIDE};
+use crate::span::Span;
 
 const MAGIC: &str = "YUV4MPEG2";
 
@@ -29,7 +30,10 @@ pub struct Y4mReader<R> {
     format: Format,
     coding: Coding,
     bytes: Vec<u8>,
+    path: PathBuf,
+    /// Frames that were read, those before the part included.
     frames: i64,
+    span: Span,
     stop: Stop,
 }
 
@@ -151,14 +155,49 @@ impl<R: BufRead + Send> Y4mReader<R> {
             rate: Some(rate),
             frames: None,
         };
-        Ok(Y4mReader { input, format, coding, bytes: Vec::new(), frames: 0, stop })
+        let span = Span::default();
+        Ok(Y4mReader { input, format, coding, bytes: Vec::new(), path, frames: 0, span, stop })
     }
+
+    /// Only a part of it. What is before is read and thrown away; what is behind is not read.
+    pub fn within(mut self, span: Span) -> Result<Self, MediaError> {
+        span.check(&self.path, None)?;
+        self.format.frames = None;
+        self.span = span;
+        Ok(self)
+    }
+
+    /// The next frame's samples go into `bytes`: whether there is one.
+    fn raw(&mut self) -> Result<bool, MediaError> {
+        if self.stop.is_stopped() {
+            return Err(MediaError::Cancelled);
+        }
+        let Some(line) = line(&mut self.input)? else { return Ok(false) };
+        if !line.starts_with("FRAME") {
+            return Err(broken(format!("frame {} does not start with FRAME", self.frames)));
+        }
+        let Format { width, height, layout, .. } = self.format;
+        let length = layout.bytes(width, height).unwrap_or(0);
+        // Grown as it comes: a header that lies about its size costs nothing.
+        self.bytes.clear();
+        let read = std::io::Read::take(&mut self.input, length as u64);
+        let mut read = std::io::BufReader::with_capacity(1 << 16, read);
+        std::io::Read::read_to_end(&mut read, &mut self.bytes).map_err(failed)?;
+        if self.bytes.len() < length {
+            return Err(broken(format!("it ends within frame {}", self.frames)));
+        }
+        self.frames += 1;
+        Ok(true)
+    }
+}
+
+fn failed(source: std::io::Error) -> MediaError {
+    MediaError::reading("read the y4m stream", source)
 }
 
 /// One line of text; `None` at the end.
 fn line(input: &mut impl BufRead) -> Result<Option<String>, MediaError> {
     let mut bytes = Vec::new();
-    let failed = |source| MediaError::Io { doing: "read the y4m stream".into(), source };
     std::io::Read::take(&mut *input, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)?;
     match bytes.pop() {
         None => Ok(None),
@@ -173,28 +212,25 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        if self.stop.is_stopped() {
-            return Err(MediaError::Cancelled);
+        let ticks = self.span.counted(self.format.time_base);
+        while !ticks.is_over(self.frames) {
+            let pts = self.frames;
+            if !self.raw()? {
+                let TimeBase { num, den } = self.format.time_base;
+                let length = self.frames as f64 * num as f64 / den as f64;
+                let is_empty = !self.span.is_whole() && self.frames <= ticks.first.max(0);
+                return if is_empty { Err(self.span.empty(&self.path, Some(length))) } else { Ok(None) };
+            }
+            if pts >= ticks.first {
+                let Format { width, height, layout, .. } = self.format;
+                shape(frame, width, height, self.format.channels());
+                layout.unpack(&self.bytes, &self.coding, frame)?;
+                return Ok(Some(ticks.shown(pts)));
+            }
         }
-        let Some(line) = line(&mut self.input)? else { return Ok(None) };
-        if !line.starts_with("FRAME") {
-            return Err(broken(format!("frame {} does not start with FRAME", self.frames)));
-        }
-        let Format { width, height, layout, .. } = self.format;
-        let length = layout.bytes(width, height).unwrap_or(0);
-        // Grown as it comes: a header that lies about its size costs nothing.
-        self.bytes.clear();
-        let read = std::io::Read::take(&mut self.input, length as u64);
-        let mut read = std::io::BufReader::with_capacity(1 << 16, read);
-        let failed = |source| MediaError::Io { doing: "read the y4m stream".into(), source };
-        std::io::Read::read_to_end(&mut read, &mut self.bytes).map_err(failed)?;
-        if self.bytes.len() < length {
-            return Err(broken(format!("it ends within frame {}", self.frames)));
-        }
-        shape(frame, width, height, self.format.channels());
-        layout.unpack(&self.bytes, &self.coding, frame)?;
-        self.frames += 1;
-        Ok(Some(self.frames - 1))
+        // A part that lies between two frames.
+        let is_empty = ticks.first.max(0) >= self.frames;
+        if is_empty { Err(self.span.empty(&self.path, None)) } else { Ok(None) }
     }
 }
 

@@ -46,26 +46,26 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
     let film = "testsrc2=s=96x480:r=24000/1001:d=3,scroll=h=0.01,telecine=first_field=top:pattern=23";
     make(&["-f", "lavfi", "-i", film, "-r", "30000/1001", "-c:v", "ffv1"], &made("film.mkv"));
     let keep = ReadOptions { keep_hdr: true, ..ReadOptions::default() };
-    let double = ReadOptions { deinterlace: Deinterlace::Double, ..keep };
+    let double = ReadOptions { deinterlace: Deinterlace::Double, ..keep.clone() };
     let clips = [
-        (made("h264.mp4"), keep),
-        (media("hdr10_hevc10.mp4"), keep),
-        (media("interlaced_sar_mpeg2.mpg"), keep),
+        (made("h264.mp4"), keep.clone()),
+        (media("hdr10_hevc10.mp4"), keep.clone()),
+        (media("interlaced_sar_mpeg2.mpg"), keep.clone()),
         (media("interlaced_sar_mpeg2.mpg"), double),
-        (media("ffv1_gbr.mkv"), keep),
+        (media("ffv1_gbr.mkv"), keep.clone()),
         // Of other ProRes files newer versions know colours that older ones do not.
-        (media("prores4444_alpha.mov"), keep),
-        (media("vp9_alpha.webm"), keep),
-        (media("vfr.mkv"), keep),
-        (made("film.mkv"), keep),
-        (rotated(folder.path()), keep),
+        (media("prores4444_alpha.mov"), keep.clone()),
+        (media("vp9_alpha.webm"), keep.clone()),
+        (media("vfr.mkv"), keep.clone()),
+        (made("film.mkv"), keep.clone()),
+        (rotated(folder.path()), keep.clone()),
     ];
     for (clip, options) in clips {
         let mut answers = Vec::new();
         for program in &programs {
             let tools = Tools::find(Some(program), Stop::never()).unwrap();
             assert_eq!(tools.note(), None);
-            let found = read(&tools, &clip, options).unwrap_or_else(|e| panic!("{program:?}: {e}"));
+            let found = read(&tools, &clip, options.clone()).unwrap_or_else(|e| panic!("{program:?}: {e}"));
             let values = found.frames.iter().flat_map(|f| &f.data).flat_map(|v| v.to_le_bytes());
             let seconds: Vec<i64> = found.seconds().iter().map(|s| (s * 1e6).round() as i64).collect();
             let f = found.format;

@@ -95,7 +95,7 @@ impl Geometry {
     }
 
     /// Pixels of a padded frame in [-1, 1], row by row, and its alpha in the size it is shown, if that goes along.
-    pub(crate) fn prepare(&self, frame: &Frame) -> (Vec<f32>, Option<Vec<f32>>) {
+    pub fn prepare(&self, frame: &Frame) -> (Vec<f32>, Option<Vec<f32>>) {
         let resized;
         let mut source = frame;
         let scaled = self.source != self.shown;
@@ -118,7 +118,7 @@ impl Geometry {
     }
 
     /// The picture of a padded frame in [-1, 1].
-    pub(crate) fn restore(&self, data: &[f32], alpha: Option<&[f32]>, clamp: bool, frame: &mut Frame) {
+    pub fn restore(&self, data: &[f32], alpha: Option<&[f32]>, clamp: bool, frame: &mut Frame) {
         let ([width, _], [shown, rows]) = (self.padded, self.shown);
         let value = |v: f32| {
             let v = 0.5 * v + 0.5;

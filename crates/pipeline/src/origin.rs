@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use remaster_media::Span;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -31,6 +32,9 @@ pub struct Origin {
     pub streams: usize,
     /// Chapters.
     pub chapters: usize,
+    /// The part of it that the clip is.
+    #[serde(default, skip_serializing_if = "Span::is_whole")]
+    pub span: Span,
 }
 
 /// Why an origin was not found.
@@ -59,6 +63,7 @@ impl Origin {
             sample_sha256: sample(&mut file, bytes)?,
             streams,
             chapters,
+            span: Span::default(),
         }))
     }
 

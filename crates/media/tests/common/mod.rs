@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use remaster_media::{
-    Decoder, Deinterlace, Format, FrameSource, MediaError, ReadOptions, Stop, Tools, probe,
+    Decoder, Deinterlace, Format, FrameSource, MediaError, ReadOptions, Span, Stop, Tools, probe,
 };
 use remaster_picture::Frame;
 
@@ -68,7 +68,17 @@ impl Read {
 }
 
 pub(crate) fn read(tools: &Tools, file: &Path, options: ReadOptions) -> Result<Read, MediaError> {
-    let mut decoder = Decoder::open(tools, &probe(tools, file)?, options)?;
+    read_part(tools, file, options, Span::default())
+}
+
+/// The same for a part of the file.
+pub(crate) fn read_part(
+    tools: &Tools,
+    file: &Path,
+    options: ReadOptions,
+    span: Span,
+) -> Result<Read, MediaError> {
+    let mut decoder = Decoder::open(tools, &probe(tools, file)?.within(span)?, options)?;
     let mut read = Read {
         format: decoder.format().clone(),
         notes: decoder.notes().to_vec(),
@@ -83,6 +93,16 @@ pub(crate) fn read(tools: &Tools, file: &Path, options: ReadOptions) -> Result<R
     }
     read.late = decoder.late().take();
     Ok(read)
+}
+
+/// From one time to another, in seconds.
+pub(crate) fn span(start: f64, end: f64) -> Span {
+    let time = |seconds: f64| Some(std::time::Duration::from_secs_f64(seconds));
+    Span::new(time(start), time(end))
+}
+
+pub(crate) fn filtered(filters: &str) -> ReadOptions {
+    ReadOptions { filters: Some(filters.into()), ..ReadOptions::default() }
 }
 
 pub(crate) fn deinterlaced(how: Deinterlace) -> ReadOptions {
