@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::dit::DitDoubt;
 use crate::identify::{Kind, VaeDoubt};
 use crate::report::LoadReport;
+use crate::scale::LatentScaleError;
 use crate::stored::StoredDtype;
 
 /// Why a file is not a checkpoint that can be used.
@@ -319,6 +320,15 @@ pub enum LoadError {
         path: PathBuf,
         /// What is not clear.
         doubt: DitDoubt,
+    },
+    /// A diffusion transformer whose metadata says an impossible factor for latents.
+    #[error("cannot use {}", path.display())]
+    LatentScale {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: LatentScaleError,
     },
     /// A VAE whose sizes cannot be used.
     #[error("{} looks like a SeedVR2 video VAE, but {doubt}", path.display())]

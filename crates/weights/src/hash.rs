@@ -35,5 +35,14 @@ pub fn sha256_in_pieces(
             Err(error) => return Err(error),
         }
     }
-    Ok(Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok(Some(hex(hash)))
+}
+
+/// As [`sha256_hex`], of a file that lies in memory.
+pub fn sha256_of_bytes(bytes: &[u8]) -> String {
+    hex(Sha256::new_with_prefix(bytes))
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,7 +3,8 @@
 //! * [`Checkpoint`]: a safetensors or GGUF file, checked before anything is believed;
 //! * [`identify`]: what a checkpoint is, from names and shapes;
 //! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
-//! * [`open_vae`], [`open_dit`]: all of that for a network, and the values as [`CheckpointParams`];
+//! * [`open_vae`], [`open_dit`]: all of that for a network, and the values as [`CheckpointParams`]; [`vae_from_bytes`],
+//!   [`dit_from_bytes`]: the same for a file in memory;
 //! * [`TextEmbedding`]: what conditions a diffusion transformer;
 //! * [`FormulaParams`]: weights that are a pure function of their name, for tests and benchmarks;
 //! * [`published`]: which of the public files one is, by its hash;
@@ -45,6 +46,7 @@ mod names;
 mod near;
 mod published;
 mod report;
+mod scale;
 mod sniff;
 mod storage;
 mod stored;
@@ -57,12 +59,13 @@ pub use error::{CheckpointError, LayerFault, LoadError, ReadError, TensorFault};
 pub use formula::{
     Checksum, FormulaError, FormulaParams, checksum, fill_formula, fill_uniform, formula_value, uniform,
 };
-pub use hash::{sha256_hex, sha256_in_pieces};
+pub use hash::{sha256_hex, sha256_in_pieces, sha256_of_bytes};
 pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
 pub use identify::{Identity, Kind, VaeDoubt, identify};
-pub use load::{CheckpointParams, open_dit, open_vae};
+pub use load::{CheckpointParams, dit_from_bytes, open_dit, open_vae, vae_from_bytes};
 pub use names::{RULES, Rule, Stored};
-pub use published::{PUBLISHED, Published, published};
+pub use published::{Model, NUMZ, PUBLISHED, Published, published};
 pub use report::{Applied, LoadReport, Missing, Warning, WrongDtype, WrongShape, check};
+pub use scale::{LATENT_SCALE, LatentScaleError};
 pub use stored::{Block, StoredDtype};
 pub use tensorfile::{NamedTensor, TensorFileError, parse_tensors, read_tensors, write_tensors};

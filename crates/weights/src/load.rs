@@ -1,17 +1,18 @@
 //! The values of a checkpoint for a network.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use remaster_compute::SourceError;
 use remaster_model::dit::DitConfig;
-use remaster_model::vae::{self, VaeConfig};
+use remaster_model::vae::{VaeConfig, params};
 use remaster_model::{Param, Params, Values, Wanted};
 
 use crate::checkpoint::Checkpoint;
 use crate::dit::check_dit;
-use crate::error::{LoadError, ReadError};
+use crate::error::{CheckpointError, LoadError, ReadError};
 use crate::header::TensorInfo;
 use crate::identify::{Kind, identify};
 use crate::names::{Names, same_shape};
@@ -78,31 +79,61 @@ impl Values for Found {
 /// Opens the checkpoint of a video VAE. Its sizes come from its tensors; anything missing, left over or
 /// of another shape is an error that lists it.
 pub fn open_vae(path: &Path) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
+    vae(Checkpoint::open(path), path)
+}
+
+/// As [`open_vae`], of a file that lies in memory. Errors call it `name`.
+pub fn vae_from_bytes(
+    name: &str,
+    bytes: impl Into<Cow<'static, [u8]>>,
+) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
+    vae(Checkpoint::from_bytes(bytes), Path::new(name))
+}
+
+fn vae(
+    opened: Result<Checkpoint, CheckpointError>,
+    path: &Path,
+) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
     let path = || path.to_owned();
-    let checkpoint =
-        Checkpoint::open(&path()).map_err(|source| LoadError::Checkpoint { path: path(), source })?;
+    let checkpoint = opened.map_err(|source| LoadError::Checkpoint { path: path(), source })?;
     let config = match identify(&checkpoint).kind {
         Kind::Vae { config } => config,
         Kind::UnclearVae { doubt } => return Err(LoadError::Doubt { path: path(), doubt }),
         kind => return Err(LoadError::NotAVae { path: path(), kind }),
     };
-    let report = check(&checkpoint, &vae::params(&config));
+    let report = check(&checkpoint, &params(&config));
     if !report.is_complete() {
         return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
     }
     Ok((config, CheckpointParams::new(Arc::new(checkpoint)), report))
 }
 
-/// Opens the checkpoint of a diffusion transformer, as [`open_vae`] does. Look at the report's warnings.
+/// Opens the checkpoint of a diffusion transformer, as [`open_vae`] does. Look at the report's warnings. Its
+/// [`Checkpoint::latent_scale`] has been checked.
 pub fn open_dit(path: &Path) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+    dit(Checkpoint::open(path), path)
+}
+
+/// As [`open_dit`], of a file that lies in memory. Errors call it `name`.
+pub fn dit_from_bytes(
+    name: &str,
+    bytes: impl Into<Cow<'static, [u8]>>,
+) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+    dit(Checkpoint::from_bytes(bytes), Path::new(name))
+}
+
+fn dit(
+    opened: Result<Checkpoint, CheckpointError>,
+    path: &Path,
+) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
     let path = || path.to_owned();
-    let checkpoint =
-        Checkpoint::open(&path()).map_err(|source| LoadError::Checkpoint { path: path(), source })?;
+    let checkpoint = opened.map_err(|source| LoadError::Checkpoint { path: path(), source })?;
     let config = match identify(&checkpoint).kind {
         Kind::Dit { config } => config,
         Kind::UnclearDit { doubt } => return Err(LoadError::DitDoubt { path: path(), doubt }),
         kind => return Err(LoadError::NotADit { path: path(), kind }),
     };
+    checkpoint.latent_scale().map_err(|source| LoadError::LatentScale { path: path(), source })?;
     let report = check_dit(&checkpoint, &config);
     if !report.is_complete() {
         return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });

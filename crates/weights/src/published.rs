@@ -1,8 +1,48 @@
 //! The public files of SeedVR2 and their hashes.
 
+/// What a published file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// The 3B diffusion transformer.
+    Dit3b,
+    /// The 7B diffusion transformer.
+    Dit7b,
+    /// The 7B diffusion transformer that was trained for more detail.
+    Dit7bSharp,
+    /// The video VAE, which all of them use.
+    Vae,
+    /// The text embedding, which all of them use.
+    Text,
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Model; 5] = [Model::Dit3b, Model::Dit7b, Model::Dit7bSharp, Model::Vae, Model::Text];
+
+    /// The word for it on a command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Model::Dit3b => "3b",
+            Model::Dit7b => "7b",
+            Model::Dit7bSharp => "7b-sharp",
+            Model::Vae => "vae",
+            Model::Text => "text",
+        }
+    }
+
+    /// Its files, the most exact one first.
+    pub fn files(self) -> impl Iterator<Item = &'static Published> {
+        PUBLISHED.iter().filter(move |p| p.model == self)
+    }
+}
+
 /// A file that was published under this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
+    /// What it is.
+    pub model: Model,
+    /// The number format of most of its values, as people call it.
+    pub quant: &'static str,
     /// Its name there.
     pub file: &'static str,
     /// The repository on huggingface.co.
@@ -13,85 +53,121 @@ pub struct Published {
     pub bytes: Option<u64>,
 }
 
-const NUMZ: &str = "numz/SeedVR2_comfyUI";
+/// The repository with the first files of SeedVR2 in safetensors.
+pub const NUMZ: &str = "numz/SeedVR2_comfyUI";
 const AINVFX: &str = "AInVFX/SeedVR2_comfyUI";
 const BYTEDANCE: &str = "ByteDance-Seed/SeedVR2-3B";
 
 /// The files that the ComfyUI nodes for SeedVR2 fetch, and the text embedding that those without one need.
 pub const PUBLISHED: &[Published] = &[
     Published {
+        model: Model::Vae,
+        quant: "fp16",
         file: "ema_vae_fp16.safetensors",
         repo: NUMZ,
         sha256: "20678548f420d98d26f11442d3528f8b8c94e57ee046ef93dbb7633da8612ca1",
         bytes: Some(501_324_814),
     },
     Published {
+        model: Model::Dit3b,
+        quant: "fp16",
         file: "seedvr2_ema_3b_fp16.safetensors",
         repo: NUMZ,
         sha256: "2fd0e03a3dad24e07086750360727ca437de4ecd456f769856e960ae93e2b304",
         bytes: Some(6_783_018_808),
     },
     Published {
+        model: Model::Dit3b,
+        quant: "fp8",
         file: "seedvr2_ema_3b_fp8_e4m3fn.safetensors",
         repo: NUMZ,
         sha256: "3bf1e43ebedd570e7e7a0b1b60d6a02e105978f505c8128a241cde99a8240cff",
         bytes: Some(3_391_544_696),
     },
     Published {
-        file: "seedvr2_ema_3b-Q4_K_M.gguf",
-        repo: AINVFX,
-        sha256: "e665e3909de1a8c88a69c609bca9d43ff5a134647face2ce4497640cc3597f0e",
-        bytes: None,
-    },
-    Published {
+        model: Model::Dit3b,
+        quant: "q8_0",
         file: "seedvr2_ema_3b-Q8_0.gguf",
         repo: AINVFX,
         sha256: "be0d60083a2051a265eb4b77f28edf494e6db67ffc250216f32b72292e5cbd96",
         bytes: None,
     },
     Published {
+        model: Model::Dit3b,
+        quant: "q4_k_m",
+        file: "seedvr2_ema_3b-Q4_K_M.gguf",
+        repo: AINVFX,
+        sha256: "e665e3909de1a8c88a69c609bca9d43ff5a134647face2ce4497640cc3597f0e",
+        bytes: None,
+    },
+    Published {
+        model: Model::Dit7b,
+        quant: "fp16",
         file: "seedvr2_ema_7b_fp16.safetensors",
         repo: NUMZ,
         sha256: "7b8241aa957606ab6cfb66edabc96d43234f9819c5392b44d2492d9f0b0bbe4a",
         bytes: None,
     },
     Published {
+        model: Model::Dit7b,
+        quant: "fp8",
         file: "seedvr2_ema_7b_fp8_e4m3fn_mixed_block35_fp16.safetensors",
         repo: AINVFX,
         sha256: "3d68b5ec0b295ae28092e355c8cad870edd00b817b26587d0cb8f9dd2df19bb2",
         bytes: Some(8_466_296_338),
     },
     Published {
+        model: Model::Dit7b,
+        quant: "q4_k_m",
         file: "seedvr2_ema_7b-Q4_K_M.gguf",
         repo: AINVFX,
         sha256: "db9cb2ad90ebd40d2e8c29da2b3fc6fd03ba87cd58cbadceccca13ad27162789",
         bytes: None,
     },
     Published {
+        model: Model::Dit7bSharp,
+        quant: "fp16",
         file: "seedvr2_ema_7b_sharp_fp16.safetensors",
         repo: NUMZ,
         sha256: "20a93e01ff24beaeebc5de4e4e5be924359606c356c9c51509fba245bd2d77dd",
         bytes: None,
     },
     Published {
+        model: Model::Dit7bSharp,
+        quant: "fp8",
         file: "seedvr2_ema_7b_sharp_fp8_e4m3fn_mixed_block35_fp16.safetensors",
         repo: AINVFX,
         sha256: "0d2c5b8be0fda94351149c5115da26aef4f4932a7a2a928c6f184dda9186e0be",
         bytes: None,
     },
     Published {
+        model: Model::Dit7bSharp,
+        quant: "q4_k_m",
         file: "seedvr2_ema_7b_sharp-Q4_K_M.gguf",
         repo: AINVFX,
         sha256: "7aed800ac4eb8e0d18569a954c0ff35f5a1caa3ed5d920e66cc31405f75b6e69",
         bytes: None,
     },
     Published {
+        model: Model::Text,
+        quant: "bf16",
         file: "pos_emb.pt",
         repo: BYTEDANCE,
         sha256: "fa07a14844314772266b66c3b95deb0027696d8fe7065721263db5176f45d799",
         bytes: Some(595_100),
     },
 ];
+
+/// Values of a 7B transformer.
+const VALUES_7B: u64 = 8_239_608_232;
+
+impl Published {
+    /// Its size, as far as that is known: a file in fp16 has two bytes per value and a header of some kibibytes.
+    pub fn about_bytes(&self) -> Option<u64> {
+        let is_7b = matches!(self.model, Model::Dit7b | Model::Dit7bSharp);
+        self.bytes.or((is_7b && self.quant == "fp16").then_some(2 * VALUES_7B))
+    }
+}
 
 /// The public file with this hash.
 pub fn published(sha256: &str) -> Option<&'static Published> {
@@ -117,5 +193,24 @@ mod tests {
             assert_eq!(published(&p.sha256.to_uppercase()), Some(p));
         }
         assert_eq!(published(""), None);
+    }
+
+    #[test]
+    fn every_model_comes_in_each_format_once_and_in_fp16_first() {
+        for model in Model::ALL {
+            let quants: Vec<&str> = model.files().map(|p| p.quant).collect();
+            let expected: &[&str] = match model {
+                Model::Dit3b => &["fp16", "fp8", "q8_0", "q4_k_m"],
+                Model::Dit7b | Model::Dit7bSharp => &["fp16", "fp8", "q4_k_m"],
+                Model::Vae => &["fp16"],
+                Model::Text => &["bf16"],
+            };
+            assert_eq!(quants, expected, "{}", model.word());
+        }
+        // The 7B file that is fp8 throughout gives artefacts.
+        let fp8 = Model::Dit7b.files().find(|p| p.quant == "fp8").unwrap();
+        assert!(fp8.file.contains("mixed_block35_fp16"));
+        let sizes = Model::Dit7b.files().map(Published::about_bytes).collect::<Vec<_>>();
+        assert_eq!(sizes, [Some(16_479_216_464), Some(8_466_296_338), None]);
     }
 }
