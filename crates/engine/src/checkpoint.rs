@@ -57,6 +57,12 @@ impl Checkpoint {
         self.pace = None;
     }
 
+    /// The clip is over: what was saved of it is of no use to the next one.
+    pub(crate) fn forget(&mut self) {
+        self.saved = None;
+        self.since = Instant::now();
+    }
+
     /// Input frames that went through network number `i` when the state was saved; 0 if it never was.
     pub(crate) fn seen(&self, i: usize) -> usize {
         self.network(i).0

@@ -2,11 +2,12 @@
 
 use remaster_compute::{Backend, ComputeError, HostTensor, Shape};
 use remaster_model::Network;
-use remaster_plan::{Budget, Mode, Plan, bytes};
+use remaster_plan::{Budget, Cost, Job, Mode, Plan, VERSION, bytes};
 
 use crate::checkpoint::{Checkpoint, Pace};
 use crate::error::EngineError;
 use crate::io::{Event, Sink, SinkError, Source, SourceError, Summary};
+use crate::planner::Planner;
 use crate::replan::replan;
 use crate::session::{Session, Settings};
 
@@ -87,6 +88,39 @@ impl<'a> Guarded<'a> {
             Err(error) => run.again(error, events)?,
         }
         Ok(run)
+    }
+
+    /// How the first network runs now.
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        self.lanes.first().map(|lane| &lane.plan)
+    }
+
+    /// Begins another clip, of a run of one network. What does not fit as it was opened is opened again.
+    pub(crate) fn begin(
+        &mut self,
+        plan: &Plan,
+        fresh: bool,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EngineError> {
+        let same = self.plan().is_some_and(|now| now.job == plan.job);
+        if fresh && same && !self.sessions.is_empty() {
+            return Ok(());
+        }
+        self.checkpoint.forget();
+        (self.delivered, self.tried) = (0, false);
+        self.told.iter_mut().for_each(|told| *told = 0);
+        for lane in &mut self.lanes {
+            lane.plan = whole(lane, plan)?;
+        }
+        let plans: Vec<Plan> = self.lanes.iter().map(|lane| lane.plan.clone()).collect();
+        if !self.sessions.is_empty() && self.sessions.iter().zip(&plans).all(|(s, plan)| s.takes(plan)) {
+            return self.sessions.iter_mut().zip(&plans).try_for_each(|(s, plan)| s.again(plan));
+        }
+        self.close();
+        match self.open() {
+            Ok(()) => Ok(()),
+            Err(error) => self.again(error, events),
+        }
     }
 
     /// Whether the whole clip went through network number `i`.
@@ -258,6 +292,18 @@ impl<'a> Guarded<'a> {
             (n, Some(lane)) => format!("from frame {}", n.max(lane.plan.job.network.made(0, n))),
         }
     }
+}
+
+/// `plan` from its start, in the way in which the lane runs now: that is another one after its device failed.
+fn whole(lane: &Lane<'_>, plan: &Plan) -> Result<Plan, EngineError> {
+    if plan.job.start == 0 && plan.how == lane.plan.how {
+        return Ok(plan.clone());
+    }
+    let (job, how) = (Job { start: 0, ..plan.job.clone() }, lane.plan.how);
+    let sizing = || lane.settings.backend.sizing();
+    let Cost { peaks, work, .. } =
+        Planner::new(lane.network, lane.settings.dtype, sizing, job.clone()).cost(&how)?;
+    Ok(Plan { version: VERSION, job, how, peaks, work, better: None })
 }
 
 fn most(a: Summary, b: Summary) -> Summary {

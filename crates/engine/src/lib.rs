@@ -2,7 +2,8 @@
 //!
 //! A [`Session`] opens the device with an arena of exactly the planned size and takes a clip through one network,
 //! slice by slice: frames from a [`Source`], results to a [`Sink`], what happens as [`Event`]s. [`run()`] takes a clip
-//! through several networks in turn and goes on when the device is lost. A [`Planner`] runs the same loop on a meter;
+//! through several networks in turn and goes on when the device is lost. A [`Relay`] takes clip after clip through one network
+//! that stays loaded. A [`Planner`] runs the same loop on a meter;
 //! that is how a plan knows what it takes.
 
 mod bands;
@@ -17,6 +18,7 @@ mod live;
 mod measure;
 mod placement;
 mod planner;
+mod relay;
 mod replan;
 mod room;
 mod run;
@@ -32,6 +34,7 @@ pub use error::EngineError;
 pub use guard::{Lane, Recovery};
 pub use io::{Event, Link, MemoryClip, Sink, SinkError, Source, SourceError, Summary};
 pub use planner::Planner;
+pub use relay::Relay;
 pub use run::{Road, run};
 pub use session::{Open, Session, Settings};
 pub use spill::SpillFile;

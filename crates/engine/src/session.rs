@@ -8,7 +8,7 @@ use std::time::Instant;
 use remaster_compute::staged::Staged;
 use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, NullStore, Ops, Store};
 use remaster_model::{Network, State, load};
-use remaster_plan::{Plan, Tile, VERSION};
+use remaster_plan::{Peaks, Plan, Tile, VERSION};
 
 use crate::course::Course;
 use crate::error::EngineError;
@@ -71,6 +71,8 @@ impl std::fmt::Debug for Open {
 /// A clip under way.
 pub struct Session<'a> {
     plan: Plan,
+    /// What the device was opened for.
+    opened: Peaks,
     network: &'a dyn Network,
     course: Course,
     ops: Staged,
@@ -125,6 +127,7 @@ impl<'a> Session<'a> {
         let tails = tails(network, &course, plan.job.start)?;
         let mut session = Session {
             plan: plan.clone(),
+            opened: plan.peaks,
             network,
             course,
             ops,
@@ -261,6 +264,35 @@ impl<'a> Session<'a> {
         self.states.clear();
         (self.seen, self.slice, self.over, self.ahead) = (0, 0, false, Ahead::default());
         self.reserve(0)
+    }
+
+    /// Whether a clip of `plan` can go through as the device was opened: the same network, way and frame, from its
+    /// start, within the same memory.
+    pub fn takes(&self, plan: &Plan) -> bool {
+        let (now, then) = (&self.plan, plan);
+        let same = now.job.network == then.job.network
+            && (now.job.cells.rows, now.job.cells.columns) == (then.job.cells.rows, then.job.cells.columns)
+            && now.job.numerics == then.job.numerics
+            && now.job.dtype == then.job.dtype
+            && now.how == then.how;
+        let within = then.peaks.device <= self.opened.device
+            && then.peaks.host <= self.opened.host
+            && then.peaks.disk <= self.opened.disk;
+        same && within && now.job.start == 0 && then.job.start == 0
+    }
+
+    /// Back to the start, for a clip of a plan that [`Session::takes`] approves.
+    pub fn again(&mut self, plan: &Plan) -> Result<(), EngineError> {
+        if !self.takes(plan) {
+            let (planned, given) = (plan.how.describe(), self.plan.how.describe());
+            return Err(EngineError::Mismatch { planned, given });
+        }
+        if plan.job != self.plan.job {
+            self.course = Course::new(&plan.job, &plan.how, self.course.dtype);
+            self.tails = tails(self.network, &self.course, 0)?;
+            self.plan = plan.clone();
+        }
+        self.rewind()
     }
 
     /// Writes what the next slice needs of those before.

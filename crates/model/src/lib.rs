@@ -11,6 +11,6 @@ mod state;
 pub mod vae;
 
 pub use network::{Levels, Module, Network, Pass, load};
-pub use null::NullVae;
+pub use null::{NullDit, NullVae};
 pub use params::{Build, Origin, Param, Params, Scope, Values, Wanted, computed, listed, tensors_of};
 pub use state::{State, Tail};

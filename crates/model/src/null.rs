@@ -3,6 +3,7 @@
 
 use remaster_compute::{ComputeError, Shape, Tensor, Weight};
 
+use crate::dit::DitConfig;
 use crate::network::{Module, Network, Pass};
 use crate::vae::Direction;
 
@@ -120,5 +121,55 @@ impl Network for NullVae {
 }
 
 impl Module for NullVae {
+    fn weights(&self, _: &mut dyn FnMut(&Weight)) {}
+}
+
+/// A transformer that restores nothing: its velocity leads from the noise straight to the latents it was shown, which
+/// are those of [`NullVae`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullDit;
+
+impl NullDit {
+    /// Cells of a token.
+    const CELLS: usize = DitConfig::PATCH * DitConfig::PATCH;
+}
+
+impl Network for NullDit {
+    fn name(&self) -> &'static str {
+        "dit"
+    }
+
+    fn channels(&self) -> [usize; 2] {
+        [Self::CELLS * (2 * LATENT + 1), Self::CELLS * LATENT]
+    }
+
+    fn scale(&self) -> [usize; 2] {
+        [1, 1]
+    }
+
+    fn step(&self) -> Option<[usize; 2]> {
+        None
+    }
+
+    fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
+        let Shape { t, h, w, c } = x.shape();
+        let y = pass.ops.alloc(Shape { c: Self::CELLS * LATENT, ..x.shape() }, x.dtype())?;
+        if pass.ops.only_counts() {
+            return Ok(y);
+        }
+        let mut tokens = vec![0.0; w * c];
+        for (frame, row) in (0..t).flat_map(|frame| (0..h).map(move |row| (frame, row))) {
+            let (frames, rows) = (frame..frame + 1, row..row + 1);
+            pass.ops.download(x.view().frames(frames.clone()).rows(rows.clone()), &mut tokens)?;
+            let cells = tokens.chunks_exact(2 * LATENT + 1);
+            let velocity: Vec<f32> =
+                cells.flat_map(|cell| (0..LATENT).map(|i| cell[i] - cell[LATENT + i])).collect();
+            pass.ops.upload(&velocity, y.view().frames(frames).rows(rows))?;
+        }
+        Ok(y)
+    }
+}
+
+impl Module for NullDit {
     fn weights(&self, _: &mut dyn FnMut(&Weight)) {}
 }

@@ -57,6 +57,14 @@ pub enum PlanError {
         /// Next higher size that fits.
         padded: usize,
     },
+    /// A window of the transformer that is too short or too long.
+    #[error("a window of {frames} frames does not work; use 1 to {most} frames")]
+    Window {
+        /// What was given.
+        frames: usize,
+        /// The longest.
+        most: usize,
+    },
     /// Tiles that cannot be cut.
     #[error(
         "tiles of {tile} pixels with an overlap of {overlap} do not work; use tiles of at least {cell} pixels and an overlap of 0, or from {cell} to less than the tile"

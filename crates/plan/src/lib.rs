@@ -17,6 +17,7 @@ mod plan;
 pub mod slices;
 pub mod tiles;
 mod together;
+mod windows;
 
 pub use budget::{Budget, Lack, Memory, Peaks, bytes};
 pub use choose::{Measured, SLICES, Wish, WishedMode, chains, choose};
@@ -28,3 +29,4 @@ pub use geometry::{
 pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
 pub use tiles::{Grid, Tile, Tiling};
 pub use together::{choose_together, divide};
+pub use windows::{Windows, share_before};

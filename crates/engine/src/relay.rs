@@ -1,0 +1,85 @@
+//! One network over clip after clip, on one opening of its device.
+
+use remaster_plan::Plan;
+
+use crate::error::EngineError;
+use crate::guard::{Guarded, Lane};
+use crate::io::{Event, Sink, Source, Summary};
+
+/// A network whose weights are loaded once for all clips that go through it: the shots of a film, or the windows of its
+/// shots. Each clip begins without anything of the one before. A lost device costs the clip at work.
+pub struct Relay<'a> {
+    run: Guarded<'a>,
+    /// No clip was begun yet.
+    fresh: bool,
+}
+
+impl<'a> Relay<'a> {
+    /// Opens the device and loads the weights.
+    pub fn start(lane: Lane<'a>, events: &mut dyn FnMut(Event<'_>)) -> Result<Self, EngineError> {
+        events(Event::Planned(&lane.plan));
+        let run = Guarded::start(vec![lane], events)?;
+        events(Event::Loaded);
+        Ok(Relay { run, fresh: true })
+    }
+
+    /// Takes the next clip through, as long as the plan of the start says. After an error the sink was told to leave
+    /// nothing behind.
+    pub fn clip(
+        &mut self,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Summary, EngineError> {
+        let plan = self.run.plan().cloned();
+        self.clip_of(plan.as_ref(), source, sink, events)
+    }
+
+    /// As [`Relay::clip`], for a clip of another length. `plan` is for the way in which the device was opened; one that
+    /// takes more opens it again.
+    pub fn clip_as(
+        &mut self,
+        plan: &Plan,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Summary, EngineError> {
+        self.clip_of(Some(plan), source, sink, events)
+    }
+
+    fn clip_of(
+        &mut self,
+        plan: Option<&Plan>,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Summary, EngineError> {
+        let result = self.through(plan, source, sink, events);
+        if result.is_err() {
+            sink.abort();
+        }
+        result
+    }
+
+    fn through(
+        &mut self,
+        plan: Option<&Plan>,
+        source: &mut dyn Source,
+        sink: &mut dyn Sink,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Summary, EngineError> {
+        let fresh = std::mem::replace(&mut self.fresh, false);
+        if let Some(plan) = plan {
+            self.run.begin(plan, fresh, events)?;
+        }
+        while !self.run.is_done(0) {
+            let step = self.run.advance(0, source, sink, events).and_then(|()| self.run.keep(events));
+            if let Err(error) = step {
+                self.run.recover(error, &mut |frame| source.back_to(frame), events)?;
+            }
+        }
+        let summary = self.run.summary(0);
+        sink.finish().map_err(|source| EngineError::Sink { frame: summary.frames, source })?;
+        Ok(summary)
+    }
+}
