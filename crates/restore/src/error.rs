@@ -1,0 +1,78 @@
+//! What can go wrong on the way of a film.
+
+use std::path::PathBuf;
+
+use remaster_colour::ColourError;
+use remaster_engine::EngineError;
+use remaster_media::MediaError;
+use remaster_plan::bytes;
+use thiserror::Error;
+
+/// A film that did not come through. Nothing half-made is left behind.
+#[derive(Debug, Error)]
+pub enum RestoreError {
+    /// Reading or writing video.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+    /// A network.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// Colours of frames that do not belong together.
+    #[error(transparent)]
+    Colour(#[from] ColourError),
+    /// Frames that could not be handed on.
+    #[error("{0}")]
+    Frames(String),
+    /// No file for latents or frames.
+    #[error("cannot make a temporary file in {}; choose another folder with --spill", folder.display())]
+    Spool {
+        /// Where.
+        folder: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Latents that wait could not be written or read.
+    #[error("cannot keep latents in a temporary file; choose another folder with --spill")]
+    Latents(#[source] std::io::Error),
+    /// A shot that does not fit.
+    #[error(
+        "the shot that starts at frame {start} is longer than {} of temporary data can hold; allow more with --disk or \
+         cut it with --scenes",
+        bytes(*room)
+    )]
+    Long {
+        /// First frame of the shot.
+        start: usize,
+        /// Bytes for latents.
+        room: u64,
+    },
+    /// Noise that is too short.
+    #[error("the noise has {given} values, but {wants} are needed")]
+    Noise {
+        /// Values that there are.
+        given: usize,
+        /// Values that are needed.
+        wants: usize,
+    },
+    /// The input gave fewer or other frames the second time.
+    #[error("the input changed during the run: frame {frame} was there when it was read first")]
+    Changed {
+        /// The frame that is missing.
+        frame: usize,
+    },
+    /// A thread died.
+    #[error("the {0} thread stopped without a word; please report this with the command that did it")]
+    Thread(&'static str),
+}
+
+impl RestoreError {
+    /// Whether somebody asked for the end.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            RestoreError::Media(MediaError::Cancelled) => true,
+            RestoreError::Engine(error) => error.is_cancelled(),
+            _ => false,
+        }
+    }
+}

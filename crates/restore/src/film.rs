@@ -1,0 +1,309 @@
+//! A film through encoder, transformer and decoder.
+//!
+//! The networks take turns over groups of shots: one is loaded, takes all shots of a group, and makes room for the next.
+//! A group is as long as its latents fit, so that loading is a small part of the work. The input is decoded twice: once
+//! for the encoder, and once more, a group behind, as what colours are compared with.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use remaster_colour::alpha::AlphaKind;
+use remaster_compute::{HostTensor, Shape};
+use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError, Task};
+use remaster_media::{FrameSink, FrameSource};
+use remaster_pipeline::{Footage, Geometry};
+use remaster_plan::{Plan, SPACE};
+
+use crate::cuts::Cuts;
+use crate::error::RestoreError;
+use crate::finish::{Finish, Finisher, ShotShown, pool_ends};
+use crate::noise::Noise;
+use crate::prepare::Prepare;
+use crate::reader::Reader;
+use crate::sample::{Sampler, Sampling, Start};
+use crate::store::Store;
+
+/// A network, and how it is to be run.
+#[derive(Clone, Copy)]
+pub struct Planned<'a> {
+    /// The network.
+    pub task: &'a Task,
+    /// How it is to be run.
+    pub plan: &'a Plan,
+}
+
+/// The three networks.
+#[derive(Clone, Copy)]
+pub struct Networks<'a> {
+    /// Frames to latents; its clip is open-ended.
+    pub encode: Planned<'a>,
+    /// Latents to restored ones, planned for the longest window.
+    pub transform: Planned<'a>,
+    /// Latents to frames; its clip is open-ended.
+    pub decode: Planned<'a>,
+}
+
+/// What is done to a film.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// Sizes of its frames on their way.
+    pub geometry: Geometry,
+    /// Columns and rows that are written: those that are shown, or fewer.
+    pub shown: [usize; 2],
+    /// Where it is cut.
+    pub cuts: Cuts,
+    /// 0 to 1: frames are first reduced by 1 + 7 times this.
+    pub softness: f32,
+    /// 0 to 1: noise in what the encoder sees.
+    pub input_noise: f32,
+    /// How latents are restored.
+    pub sampling: Sampling,
+    /// How frames are finished.
+    pub finish: Finish,
+}
+
+/// Where latents of a group wait.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// A folder on disk; `None` for memory.
+    pub folder: Option<PathBuf>,
+    /// Bytes that they may take.
+    pub bytes: u64,
+}
+
+/// What happens on the way of a film.
+#[derive(Debug)]
+pub enum FilmEvent<'a> {
+    /// Of a network.
+    Engine(Event<'a>),
+    /// A shot was read to its end.
+    Shot {
+        /// Its first frame.
+        start: usize,
+        /// Its frames.
+        frames: usize,
+    },
+    /// All shots of a group went through a network.
+    Phase(&'static str),
+}
+
+/// What a film took.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Frames that were written.
+    pub frames: usize,
+    /// First frame of every shot.
+    pub shots: Vec<usize>,
+    /// Groups of shots.
+    pub groups: usize,
+    /// The most bytes of latents that waited.
+    pub latent_bytes: u64,
+    /// Time to load networks, beside the work.
+    pub loading: Duration,
+    /// Time between the last frame made and the file in its place.
+    pub finishing: Duration,
+}
+
+type Events<'a> = &'a mut dyn FnMut(FilmEvent<'_>);
+
+/// A shot of the group at work.
+#[derive(Clone, Debug)]
+struct Shot {
+    frames: usize,
+    /// Places in the store.
+    latents: Range<usize>,
+    alpha: Option<AlphaKind>,
+}
+
+/// Restores a film: `footage` for the encoder, and the same frames again as `input` for colours.
+pub fn restore(
+    footage: Footage<'_>,
+    input: Box<dyn FrameSource>,
+    sink: Box<dyn FrameSink>,
+    recipe: &Recipe,
+    networks: Networks<'_>,
+    room: &Room,
+    events: Events<'_>,
+) -> Result<Done, RestoreError> {
+    let Recipe { geometry, cuts, sampling, finish, .. } = recipe;
+    let channels = networks.decode.task.job.network.channels[0];
+    let size = [geometry.padded[1] / SPACE, geometry.padded[0] / SPACE, channels];
+    let length = size.iter().product::<usize>();
+    let seed = match sampling.start {
+        Start::Seed(seed) => seed,
+        Start::Values(_) => 0,
+    };
+    let prepare = Prepare {
+        geometry: *geometry,
+        softness: recipe.softness,
+        input_noise: recipe.input_noise,
+        noise: Noise::new(seed),
+    };
+    let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
+    let mut reader = Reader::start(footage, Arc::new(prepare), cuts.clone());
+    let mut finisher = Finisher::start(sink, input, (*geometry, recipe.shown), finish.clone());
+    let mut done = Done::default();
+    let mut more = reader.next_shot()?;
+    // In a batch that overlaps the one before, its first frames were there already.
+    let overlap = cuts.overlap();
+    let (mut first, mut told) = (true, 0);
+    while more {
+        store.truncate(0).map_err(RestoreError::Latents)?;
+        let shots = {
+            let mut encoder = loaded(networks.encode, &mut done, events)?;
+            let mut shots = Vec::new();
+            // What is longer than half of the room may not fit behind another shot.
+            while more && (shots.is_empty() || store.latents() <= store.room() / 2) {
+                let first = store.latents();
+                match encode(&mut encoder, &mut reader, &mut store, channels, &mut told, events) {
+                    Ok(shot) => shots.push(shot),
+                    // It goes into the next group, if the input can be read again.
+                    Err(RestoreError::Long { .. }) if !shots.is_empty() && reader.back_to(0).is_ok() => {
+                        store.truncate(first).map_err(RestoreError::Latents)?;
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+                done.shots.push(reader.position());
+                more = reader.next_shot()?;
+            }
+            shots
+        };
+        events(FilmEvent::Phase("encode"));
+        done.latent_bytes = done.latent_bytes.max(4 * (store.latents() * length) as u64);
+        {
+            let began = Instant::now();
+            let planned = networks.transform;
+            let mut engine = |event: Event<'_>| events(FilmEvent::Engine(event));
+            let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, &mut engine)?;
+            done.loading += began.elapsed();
+            for shot in &shots {
+                sampler.shot(&mut store, shot.latents.clone(), shot.frames, &mut engine)?;
+            }
+        }
+        events(FilmEvent::Phase("dit"));
+        {
+            let mut decoder = loaded(networks.decode, &mut done, events)?;
+            for shot in &shots {
+                let windows: Vec<Range<usize>> = sampling.windows.of(shot.latents.len()).collect();
+                finisher.shot(ShotShown {
+                    frames: shot.frames,
+                    alpha: shot.alpha,
+                    pools: pool_ends(&windows, shot.frames),
+                    overlap: if first { 0 } else { overlap },
+                    open: overlap > 0,
+                })?;
+                first = false;
+                let mut latents =
+                    Restored { store: &store, shot: shot.latents.clone(), next: 0, scale: sampling.scale };
+                let mut left = shot.frames;
+                let mut engine = |mut event: Event<'_>| {
+                    if let Event::SliceDone { frames, .. } = &mut event {
+                        *frames = (*frames).min(left);
+                        left -= *frames;
+                    }
+                    events(FilmEvent::Engine(event));
+                };
+                decoder.clip(&mut latents, &mut finisher, &mut engine)?;
+            }
+        }
+        events(FilmEvent::Phase("decode"));
+        done.groups += 1;
+    }
+    events(FilmEvent::Engine(Event::Finishing));
+    let made = Instant::now();
+    done.frames = finisher.complete()?;
+    done.finishing = made.elapsed();
+    Ok(done)
+}
+
+/// Opens the device and loads a network.
+fn loaded<'a>(planned: Planned<'a>, done: &mut Done, events: Events<'_>) -> Result<Relay<'a>, RestoreError> {
+    let began = Instant::now();
+    let relay = Relay::start(planned.task.lane(planned.plan), &mut |event| events(FilmEvent::Engine(event)))?;
+    done.loading += began.elapsed();
+    Ok(relay)
+}
+
+/// Takes the shot at hand through the encoder. Frames of the film up to `told` are not told of again: a shot may be
+/// encoded twice.
+fn encode(
+    encoder: &mut Relay<'_>,
+    reader: &mut Reader<'_>,
+    store: &mut Store,
+    channels: usize,
+    told: &mut usize,
+    events: Events<'_>,
+) -> Result<Shot, RestoreError> {
+    let (start, first) = (reader.position(), store.latents());
+    let mut sink = Encoded { store, channels, start };
+    let (mut through, count) = (start, reader.counter());
+    let mut engine = |mut event: Event<'_>| {
+        if let Event::SliceDone { frames, .. } = &mut event {
+            through = (through + *frames).min(count());
+            *frames = through.saturating_sub(*told);
+            *told = through.max(*told);
+        }
+        events(FilmEvent::Engine(event));
+    };
+    encoder.clip(reader, &mut sink, &mut engine)?;
+    let read = reader.shot();
+    events(FilmEvent::Shot { start, frames: read.frames });
+    Ok(Shot { frames: read.frames, latents: first..store.latents(), alpha: read.alpha })
+}
+
+/// Means of moments into the store.
+pub(crate) struct Encoded<'a> {
+    pub(crate) store: &'a mut Store,
+    pub(crate) channels: usize,
+    /// First frame of the shot.
+    pub(crate) start: usize,
+}
+
+impl Sink for Encoded<'_> {
+    fn write(&mut self, _first: usize, moments: HostTensor) -> Result<(), SinkError> {
+        let Shape { t, c, .. } = moments.shape;
+        let length = (moments.data.len() / t.max(1)).max(1);
+        for latent in moments.data.chunks_exact(length) {
+            let mean: Vec<f32> = latent
+                .chunks_exact(c.max(1))
+                .flat_map(|cell| cell.iter().take(self.channels).copied())
+                .collect();
+            let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
+            if !kept {
+                let room = 4 * (self.store.room() * mean.len()) as u64;
+                return Err(SinkError(Box::new(RestoreError::Long { start: self.start, room })));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Restored latents of a shot for the decoder.
+pub(crate) struct Restored<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) shot: Range<usize>,
+    pub(crate) next: usize,
+    pub(crate) scale: f32,
+}
+
+impl Source for Restored<'_> {
+    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
+        let start = self.shot.start + self.next;
+        let count = shape.t.min(self.shot.end - start);
+        let values = self.store.read(start..start + count);
+        let values = values.map_err(|e| SourceError(Box::new(RestoreError::Latents(e))))?;
+        for (out, value) in out.iter_mut().zip(&values) {
+            *out = value / self.scale;
+        }
+        self.next += count;
+        Ok(count)
+    }
+
+    fn back_to(&mut self, latent: usize) -> Result<(), SourceError> {
+        self.next = latent;
+        Ok(())
+    }
+}

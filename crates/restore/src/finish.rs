@@ -1,0 +1,315 @@
+//! Restored frames as frames of a film: colour, strength, alpha, and the encoder, in a thread of its own.
+
+use std::path::PathBuf;
+use std::slice::{from_mut, from_ref};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use remaster_colour::alpha::{self, AlphaKind};
+use remaster_colour::{Mode, ShotStatistics, correct};
+use remaster_compute::HostTensor;
+use remaster_engine::{Sink, SinkError};
+use remaster_media::{FrameSink, FrameSource, MediaError};
+use remaster_picture::{Frame, crop, dither};
+use remaster_pipeline::Geometry;
+use remaster_plan::TIME;
+
+use crate::blend::weight_before;
+use crate::error::RestoreError;
+use crate::prepare::reference;
+use crate::spool::Spool;
+
+/// Which frames share one correction of colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// Each frame for itself.
+    #[default]
+    Frame,
+    /// The frames of a window.
+    Window,
+    /// All frames of a shot, by histograms of 65,536 bins.
+    Shot,
+}
+
+/// How restored frames are finished.
+#[derive(Clone, Debug)]
+pub struct Finish {
+    /// How colours are brought back to those of the input.
+    pub colour: Mode,
+    /// Over which frames.
+    pub pool: Pool,
+    /// 0 to 1: how much of what was restored is shown.
+    pub strength: f32,
+    /// Bits of a sample that is dithered; `None` for rounding.
+    pub dither: Option<u32>,
+    /// Where a pool of whole shots keeps its frames.
+    pub folder: PathBuf,
+}
+
+/// A shot whose frames come next.
+#[derive(Clone, Debug)]
+pub(crate) struct ShotShown {
+    /// Its frames; those that the networks make beyond fill up its end.
+    pub(crate) frames: usize,
+    /// Of what kind its alpha is.
+    pub(crate) alpha: Option<AlphaKind>,
+    /// Frames that end a pool of colour, in order; the last one is `frames`.
+    pub(crate) pools: Vec<usize>,
+    /// First frames that are mixed into the last ones of the shot before.
+    pub(crate) overlap: usize,
+    /// The next shot may be mixed into its last frames, so they wait for it.
+    pub(crate) open: bool,
+}
+
+impl ShotShown {
+    /// Whether a pool is complete with this many frames.
+    fn ends(&self, count: usize, pool: Pool) -> bool {
+        !self.open && (pool == Pool::Frame || self.pools.contains(&count))
+    }
+}
+
+/// The frames that end the pools of windows: each goes up to where the next window begins.
+pub(crate) fn pool_ends(windows: &[std::ops::Range<usize>], frames: usize) -> Vec<usize> {
+    let first_frame = |latent: usize| (latent * TIME).saturating_sub(TIME - 1).min(frames);
+    let mut ends: Vec<usize> = windows.iter().skip(1).map(|w| first_frame(w.start)).collect();
+    ends.push(frames);
+    ends
+}
+
+enum Message {
+    Shot(ShotShown),
+    Slice(HostTensor),
+    Over,
+}
+
+/// The engine's end of the finishing thread.
+pub(crate) struct Finisher {
+    to: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<Result<usize, RestoreError>>>,
+}
+
+impl Finisher {
+    /// Starts to finish frames, each compared with the next one of `input`.
+    pub(crate) fn start(
+        sink: Box<dyn FrameSink>,
+        input: Box<dyn FrameSource>,
+        (geometry, shown): (Geometry, [usize; 2]),
+        finish: Finish,
+    ) -> Self {
+        // While the encoder writes one slice the engine makes the next.
+        let (to, from) = sync_channel(0);
+        let work = Work { sink, input, geometry, shown, finish, pending: Vec::new(), written: 0 };
+        let thread = std::thread::spawn(move || work.run(&from));
+        Finisher { to: Some(to), thread: Some(thread) }
+    }
+
+    /// The frames of this shot come next.
+    pub(crate) fn shot(&mut self, shot: ShotShown) -> Result<(), RestoreError> {
+        self.send(Message::Shot(shot))
+    }
+
+    /// Waits until everything is written and the file is in its place. Returns its frames.
+    pub(crate) fn complete(mut self) -> Result<usize, RestoreError> {
+        self.send(Message::Over)?;
+        self.to = None;
+        self.join()
+    }
+
+    fn send(&mut self, message: Message) -> Result<(), RestoreError> {
+        if self.to.as_ref().is_some_and(|to| to.send(message).is_ok()) {
+            return Ok(());
+        }
+        self.to = None;
+        Err(self.join().err().unwrap_or(RestoreError::Thread("encoding")))
+    }
+
+    fn join(&mut self) -> Result<usize, RestoreError> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            _ => Err(RestoreError::Thread("encoding")),
+        }
+    }
+}
+
+impl Sink for Finisher {
+    fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
+        self.send(Message::Slice(frames)).map_err(|error| SinkError(Box::new(error)))
+    }
+}
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        drop(self.to.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A restored frame, and what belongs to it.
+pub(crate) struct Shown {
+    pub(crate) frame: Frame,
+    pub(crate) reference: Frame,
+    /// Alpha as it came in, a plane of the size of the input, and its kind.
+    pub(crate) alpha: Option<(Frame, AlphaKind)>,
+    pub(crate) pts: i64,
+}
+
+/// What the thread works with.
+struct Work {
+    sink: Box<dyn FrameSink>,
+    input: Box<dyn FrameSource>,
+    geometry: Geometry,
+    /// Columns and rows that are written.
+    shown: [usize; 2],
+    finish: Finish,
+    /// Frames of a pool that is not complete.
+    pending: Vec<Shown>,
+    /// Of the whole film.
+    written: usize,
+}
+
+impl Work {
+    fn run(mut self, from: &Receiver<Message>) -> Result<usize, RestoreError> {
+        let mut next = from.recv();
+        loop {
+            match next {
+                Ok(Message::Shot(shot)) => next = self.shot(&shot, from)?,
+                Ok(Message::Over) => {
+                    self.flush()?;
+                    self.sink.finish()?;
+                    return Ok(self.written);
+                }
+                // Slices belong to shots.
+                Ok(Message::Slice(_)) => return Err(RestoreError::Thread("decoding")),
+                // Dropped before its end: the sink leaves nothing behind.
+                Err(RecvError) => return Err(MediaError::Cancelled.into()),
+            }
+        }
+    }
+
+    /// Takes all frames of a shot; returns what comes behind them.
+    fn shot(
+        &mut self,
+        shot: &ShotShown,
+        from: &Receiver<Message>,
+    ) -> Result<Result<Message, RecvError>, RestoreError> {
+        if shot.overlap == 0 {
+            self.flush()?;
+        }
+        let mut spool = match self.finish.pool {
+            Pool::Shot => Some((Spool::new(&self.finish.folder)?, ShotStatistics::new(self.finish.colour))),
+            Pool::Frame | Pool::Window => None,
+        };
+        let mut count = 0;
+        let behind = loop {
+            let slice = match from.recv() {
+                Ok(Message::Slice(slice)) => slice,
+                other => break other,
+            };
+            let length = (slice.data.len() / slice.shape.t.max(1)).max(1);
+            // What is beyond the shot's frames filled up its end.
+            for data in slice.data.chunks_exact(length).take(shot.frames.saturating_sub(count)) {
+                count += 1;
+                let mut frame = Frame::new(0, 0, 3);
+                self.geometry.restore(data, None, false, &mut frame);
+                let frame = self.cut(frame);
+                if count <= shot.overlap {
+                    self.mix(count - 1, shot.overlap, &frame);
+                    if count == shot.overlap {
+                        self.flush()?;
+                    }
+                    continue;
+                }
+                let shown = self.beside(frame, shot.alpha)?;
+                if let Some((spool, statistics)) = &mut spool {
+                    statistics.add(&shown.frame, &shown.reference)?;
+                    spool.push(&shown)?;
+                    continue;
+                }
+                self.pending.push(shown);
+                if shot.ends(count, self.finish.pool) {
+                    self.flush()?;
+                }
+            }
+        };
+        if let Some((mut spool, statistics)) = spool {
+            let maps = statistics.finish();
+            while let Some(mut shown) = spool.pop()? {
+                maps.apply(&mut shown.frame, &shown.reference)?;
+                self.write(shown)?;
+            }
+        }
+        Ok(behind)
+    }
+
+    /// The restored frame with the next one of the input.
+    fn beside(&mut self, frame: Frame, kind: Option<AlphaKind>) -> Result<Shown, RestoreError> {
+        let mut source = Frame::new(0, 0, 3);
+        let number = self.written + self.pending.len();
+        let Some(pts) = self.input.next(&mut source)? else {
+            return Err(RestoreError::Changed { frame: number });
+        };
+        let alpha = kind.and_then(|kind| Some((alpha::plane(&source)?, kind)));
+        let reference = self.cut(reference(&self.geometry, &source));
+        Ok(Shown { frame, reference, alpha, pts })
+    }
+
+    fn cut(&self, frame: Frame) -> Frame {
+        let [width, height] = self.shown;
+        if [frame.width, frame.height] == self.shown { frame } else { crop(&frame, width, height) }
+    }
+
+    /// Mixes a frame into one of the last `overlap` frames that wait.
+    fn mix(&mut self, i: usize, overlap: usize, frame: &Frame) {
+        let before = weight_before(i, overlap);
+        let at = (self.pending.len() + i).checked_sub(overlap);
+        if let Some(shown) = at.and_then(|at| self.pending.get_mut(at)) {
+            let values = shown.frame.data.iter_mut().zip(&frame.data);
+            values.for_each(|(old, new)| *old = before * *old + (1.0 - before) * new);
+        }
+    }
+
+    /// Corrects and writes the frames that wait.
+    fn flush(&mut self) -> Result<(), RestoreError> {
+        let mut frames: Vec<Frame> = Vec::with_capacity(self.pending.len());
+        let mut references: Vec<Frame> = Vec::with_capacity(self.pending.len());
+        let mut rest = Vec::with_capacity(self.pending.len());
+        for Shown { frame, reference, alpha, pts } in self.pending.drain(..) {
+            frames.push(frame);
+            references.push(reference);
+            rest.push((alpha, pts));
+        }
+        match self.finish.pool {
+            Pool::Frame => {
+                for (frame, reference) in frames.iter_mut().zip(&references) {
+                    correct(self.finish.colour, from_mut(frame), from_ref(reference))?;
+                }
+            }
+            Pool::Window | Pool::Shot => correct(self.finish.colour, &mut frames, &references)?,
+        }
+        for ((frame, reference), (alpha, pts)) in frames.into_iter().zip(references).zip(rest) {
+            self.write(Shown { frame, reference, alpha, pts })?;
+        }
+        Ok(())
+    }
+
+    /// Mixes a corrected frame with the input, adds alpha, and hands it to the encoder.
+    fn write(&mut self, shown: Shown) -> Result<(), RestoreError> {
+        let Shown { mut frame, reference, alpha, pts } = shown;
+        let strength = self.finish.strength;
+        if strength < 1.0 {
+            let values = frame.data.iter_mut().zip(&reference.data);
+            values.for_each(|(new, old)| *new = old + strength * (*new - old));
+        }
+        if let Some((plane, kind)) = alpha {
+            frame = alpha::attach(&frame, &alpha::restore(kind, &plane, &frame)?)?;
+        }
+        if let Some(bits) = self.finish.dither {
+            dither(&mut frame, bits, self.written as u64);
+        }
+        self.sink.write(&frame, pts)?;
+        self.written += 1;
+        Ok(())
+    }
+}

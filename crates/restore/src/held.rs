@@ -1,0 +1,57 @@
+//! What a film takes of memory beside what the plans of its networks count.
+
+use remaster_colour::{Mode, working_bytes};
+use remaster_pipeline::Geometry;
+use remaster_plan::{SPACE, Windows};
+
+use crate::film::Recipe;
+use crate::finish::Pool;
+use crate::reader::in_flight;
+
+/// Buffers of pipes and files: a few of 1 MiB.
+const BUFFERS: u64 = 8 << 20;
+
+/// Bytes of host memory that frames and latents of a film take on their way, at most, with latents of
+/// `channels` channels and slices of `slice` frames: the most of any phase, and what all of them have.
+pub fn held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
+    let Geometry { source, shown, padded, alpha, .. } = recipe.geometry;
+    let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
+    let (source_area, shown_area, padded_area) = (area(source), area(shown), area(padded));
+    let each = |pixels: u64, bytes: u64| pixels.saturating_mul(bytes);
+    let slice = (slice.max(4) as u64).saturating_add(1);
+    let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
+    // Samples of up to 16 bytes a pixel, the frame that is made of them, and two more while it is turned; twice, as the
+    // input is decoded for the encoder and for colours.
+    let reading = each(source_area, 2 * 4 * 16);
+    // The picture between the passes over columns and rows, and the one after them.
+    let resizing = sum(&[each(area([shown[0], source[1]]), 16), each(shown_area, 16)]);
+    let preparing = sum(&[resizing, each(shown_area, 12), each(padded_area, 12)]);
+    let waiting = each(padded_area, 12 * in_flight(recipe.cuts.overlap()) as u64);
+    let slices = each(padded_area, 12 * slice * 2);
+    // Moments, means and latents of a slice: 4 bytes for each channel of a cell of 64 pixels in 4 frames.
+    let moments = each(padded_area, slice.saturating_mul(4 * channels as u64).div_ceil(64));
+    let window = window_bytes(padded, channels as u64, &recipe.sampling.windows);
+    // Frames of a pool with their references, and what colours take beside them.
+    let pool = match recipe.finish.pool {
+        Pool::Frame | Pool::Shot => 1,
+        Pool::Window => recipe.sampling.windows.frames() as u64,
+    } + recipe.cuts.overlap() as u64;
+    let alpha = if alpha { sum(&[each(source_area, 16), each(shown_area, 4 * 12)]) } else { 0 };
+    let kept = each(sum(&[each(shown_area, 12 * 2), alpha]), pool.saturating_add(2));
+    let colour = match recipe.finish.colour {
+        Mode::None => 0,
+        mode => working_bytes(mode, usize::try_from(pool).unwrap_or(usize::MAX), shown[0], shown[1]),
+    };
+    // The finished frame, its samples, and what packing them takes.
+    let writing = sum(&[each(shown_area, 4 * 16), resizing]);
+    let phase = sum(&[waiting, moments]).max(window).max(sum(&[kept, colour]));
+    sum(&[reading, preparing, slices, phase, writing, BUFFERS])
+}
+
+/// Bytes that a window of the transformer takes on its way in and out.
+fn window_bytes([width, height]: [usize; 2], channels: u64, windows: &Windows) -> u64 {
+    let cells = (width / SPACE) as u64 * (height / SPACE) as u64 * windows.length() as u64;
+    // Latents as they are read and as bytes, noise, the condition, cells and tokens, velocity and its cells, what is
+    // restored and what is shared: 14 times the channels of a latent, and the ones.
+    cells.saturating_mul(4 * (14 * channels + 2))
+}

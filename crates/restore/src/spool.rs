@@ -1,0 +1,83 @@
+//! Frames of a shot on disk, between two passes over them.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use remaster_colour::alpha::AlphaKind;
+use remaster_picture::Frame;
+
+use crate::error::RestoreError;
+use crate::finish::Shown;
+
+/// Frames in the order in which they come, in a file without a name.
+pub(crate) struct Spool {
+    file: Ends,
+    /// What is small stays in memory: sizes, times and kinds, oldest first.
+    beside: std::collections::VecDeque<Beside>,
+}
+
+enum Ends {
+    Writing(BufWriter<File>),
+    Reading(BufReader<File>),
+    /// Between the two, or after an error.
+    Neither,
+}
+
+struct Beside {
+    pts: i64,
+    size: [usize; 2],
+    /// Size and kind of the alpha that came in.
+    alpha: Option<([usize; 2], AlphaKind)>,
+}
+
+fn failed(source: std::io::Error) -> RestoreError {
+    RestoreError::Latents(source)
+}
+
+impl Spool {
+    pub(crate) fn new(folder: &Path) -> Result<Self, RestoreError> {
+        let file = tempfile::tempfile_in(folder)
+            .map_err(|source| RestoreError::Spool { folder: folder.to_owned(), source })?;
+        let file = Ends::Writing(BufWriter::with_capacity(1 << 20, file));
+        Ok(Spool { file, beside: std::collections::VecDeque::new() })
+    }
+
+    pub(crate) fn push(&mut self, shown: &Shown) -> Result<(), RestoreError> {
+        let Ends::Writing(file) = &mut self.file else { return Err(RestoreError::Thread("encoding")) };
+        let alpha = shown.alpha.as_ref().map(|(source, _)| source);
+        for frame in [Some(&shown.frame), Some(&shown.reference), alpha].into_iter().flatten() {
+            let bytes: Vec<u8> = frame.data.iter().flat_map(|v| v.to_le_bytes()).collect();
+            file.write_all(&bytes).map_err(failed)?;
+        }
+        let size = [shown.frame.width, shown.frame.height];
+        let alpha = shown.alpha.as_ref().map(|(source, kind)| ([source.width, source.height], *kind));
+        self.beside.push_back(Beside { pts: shown.pts, size, alpha });
+        Ok(())
+    }
+
+    /// The oldest frame that was not taken; from now on nothing can be added.
+    pub(crate) fn pop(&mut self) -> Result<Option<Shown>, RestoreError> {
+        if let Ends::Writing(_) = self.file
+            && let Ends::Writing(file) = std::mem::replace(&mut self.file, Ends::Neither)
+        {
+            let mut file = file.into_inner().map_err(|e| failed(e.into_error()))?;
+            file.rewind().map_err(failed)?;
+            self.file = Ends::Reading(BufReader::with_capacity(1 << 20, file));
+        }
+        let Ends::Reading(file) = &mut self.file else { return Err(RestoreError::Thread("encoding")) };
+        let Some(Beside { pts, size, alpha }) = self.beside.pop_front() else { return Ok(None) };
+        let mut next = |[width, height]: [usize; 2], channels: usize| {
+            let mut bytes = vec![0; 4 * width * height * channels];
+            file.read_exact(&mut bytes).map_err(failed)?;
+            let data = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            Ok::<Frame, RestoreError>(Frame { width, height, channels, data })
+        };
+        let (frame, reference) = (next(size, 3)?, next(size, 3)?);
+        let alpha = match alpha {
+            Some((size, kind)) => Some((next(size, 1)?, kind)),
+            None => None,
+        };
+        Ok(Some(Shown { frame, reference, alpha, pts }))
+    }
+}

@@ -1,0 +1,292 @@
+//! The whole way against the original: every phase of `pipeline_tiny`, and its batches.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use remaster_colour::Mode;
+use remaster_compute::{Backend, DType};
+use remaster_engine::{MemoryClip, Relay, Task};
+use remaster_model::Scope;
+use remaster_model::dit::{Dit, DitConfig, Family, Text};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_picture::{Edges, Frame};
+use remaster_pipeline::{Footage, Geometry, Resize};
+use remaster_plan::{Candidate, Cells, Clip, Plan, Windows};
+use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
+
+use super::{Kept, folder, source};
+use crate::cuts::Cuts;
+use crate::film::{Encoded, Networks, Planned, Recipe, Restored, Room, restore};
+use crate::finish::{Finish, Pool};
+use crate::noise::Noise;
+use crate::prepare::Prepare;
+use crate::reader::Reader;
+use crate::sample::{Sampler, Sampling, Start};
+use crate::store::Store;
+
+/// The golden, and the small networks that it was made with.
+struct Golden {
+    tensors: Vec<NamedTensor>,
+    images: Arc<Vec<Frame>>,
+}
+
+impl Golden {
+    fn open() -> Self {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/restore/pipeline_tiny.safetensors");
+        let tensors = read_tensors(&path).unwrap();
+        let images = tensors.iter().find(|t| t.name == "images").unwrap();
+        let frames = images.data.chunks_exact(40 * 56 * 3);
+        let frame = |data: &[f32]| Frame { width: 56, height: 40, channels: 3, data: data.to_vec() };
+        let images = Arc::new(frames.map(frame).collect());
+        Golden { images, tensors }
+    }
+
+    fn get(&self, name: &str) -> &[f32] {
+        &self.tensors.iter().find(|t| t.name == name).unwrap().data
+    }
+
+    /// Encoder, transformer and decoder on frames of 80 x 48, windows of `latents`.
+    fn tasks(&self, latents: usize) -> [Task; 3] {
+        let clip = Clip::new(33, 48, 80).unwrap();
+        let vae = |direction: Direction| {
+            let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
+            let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
+            task.job.open_ended = true;
+            task
+        };
+        let config = DitConfig::tiny(Family::Shared);
+        let mut params = FormulaParams;
+        let scope = &mut Scope::root(&mut params, DType::F32);
+        let text = self.get("txt").to_vec();
+        let text = Text::new(&config, scope, 11, remaster_model::computed(move |i| text[i]));
+        let network = Dit::new(&config, scope, text, [3, 5], DitConfig::STEP);
+        let cells = Cells { steps: latents, rows: 15, columns: 1 };
+        let dit = Task::new(Box::new(network), cells, Backend::cpu_with(1), DType::F32);
+        [vae(Direction::Encode), dit, vae(Direction::Decode)]
+    }
+}
+
+fn plans(tasks: &[Task; 3]) -> [Plan; 3] {
+    let slices = [4, 0, 4];
+    [0, 1, 2].map(|i| tasks[i].exactly(Candidate { slice: slices[i], ..Candidate::WHOLE }).unwrap())
+}
+
+fn sampling(noise: &[f32], frames: usize) -> Sampling {
+    Sampling {
+        start: Start::Values(Arc::new(noise.to_vec())),
+        windows: Windows::new(frames).unwrap(),
+        scale: LATENT_SCALE,
+        latent_noise: 0.0,
+    }
+}
+
+fn geometry(short: usize) -> Geometry {
+    Geometry::new([56, 40], Resize::Short(short), Edges::Black)
+}
+
+fn distance(what: &str, ours: &[f32], theirs: &[f32], most: f32) {
+    assert_eq!(ours.len(), theirs.len(), "{what}");
+    let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    println!("{what}: {worst:.2e}");
+    assert!(worst <= most, "{what}: {worst} is more than {most}");
+}
+
+/// Inside the mask, where the order of equal values does not matter; and the mean.
+fn masked(what: &str, ours: &[f32], theirs: &[f32], mask: &[f32]) {
+    let mut worst = 0.0f32;
+    let (mut sum, mut count) = (0.0f64, 0);
+    for (i, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        if mask[i / 3] == 1.0 {
+            worst = worst.max((a - b).abs());
+            sum += f64::from((a - b).abs());
+            count += 1;
+        }
+    }
+    println!("{what}: {worst:.2e}, mean {:.2e} of {count}", sum / f64::from(count));
+    assert_eq!(ours.len(), theirs.len());
+    assert!(worst <= 1e-3 && sum / f64::from(count) <= 5e-5 && count > 1000, "{what}");
+}
+
+/// `[c, t, h, w]` to `[t, h, w, c]`.
+fn channels_last(values: &[f32], [c, t, h, w]: [usize; 4]) -> Vec<f32> {
+    let plane = t * h * w;
+    (0..plane).flat_map(|i| (0..c).map(move |k| values[k * plane + i])).collect()
+}
+
+/// Latents of every batch, before and behind the transformer.
+fn latents(
+    golden: &Golden,
+    frames: usize,
+    short: usize,
+    cuts: Cuts,
+    noise: &str,
+    window: usize,
+) -> Vec<[Vec<f32>; 2]> {
+    let images: Arc<Vec<Frame>> = Arc::new(golden.images[..frames].to_vec());
+    let tasks = golden.tasks(Windows::new(window).unwrap().length());
+    let plans = plans(&tasks);
+    let geometry = geometry(short);
+    let prepare = Prepare { geometry, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
+    let mut reader = Reader::start(Footage::from(source(&images)), Arc::new(prepare), cuts);
+    let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
+    let mut encoder = Relay::start(tasks[0].lane(&plans[0]), &mut |_| ()).unwrap();
+    let mut shots = Vec::new();
+    while reader.next_shot().unwrap() {
+        let first = store.latents();
+        let mut sink = Encoded { store: &mut store, channels: 16, start: 0 };
+        encoder.clip(&mut reader, &mut sink, &mut |_| ()).unwrap();
+        shots.push((first..store.latents(), reader.shot().frames));
+    }
+    let sampling = sampling(golden.get(noise), window);
+    let mut sampler = Sampler::start(&tasks[1], &plans[1], &sampling, [6, 10, 16], &mut |_| ()).unwrap();
+    let mut out = Vec::new();
+    for (range, frames) in shots {
+        let before: Vec<f32> = store.read(range.clone()).unwrap().iter().map(|v| v * LATENT_SCALE).collect();
+        sampler.shot(&mut store, range.clone(), frames, &mut |_| ()).unwrap();
+        out.push([before, store.read(range).unwrap()]);
+    }
+    out
+}
+
+/// The whole way.
+fn film(
+    golden: &Golden,
+    frames: usize,
+    short: usize,
+    shown: [usize; 2],
+    cuts: Cuts,
+    noise: &str,
+    window: usize,
+    colour: Mode,
+) -> Vec<f32> {
+    let images: Arc<Vec<Frame>> = Arc::new(golden.images[..frames].to_vec());
+    let tasks = golden.tasks(Windows::new(window).unwrap().length());
+    let plans = plans(&tasks);
+    let recipe = Recipe {
+        geometry: geometry(short),
+        shown,
+        cuts,
+        softness: 0.0,
+        input_noise: 0.0,
+        sampling: sampling(golden.get(noise), window),
+        finish: Finish { colour, pool: Pool::Window, strength: 1.0, dither: None, folder: folder() },
+    };
+    let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
+    let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
+    let kept = Kept::default();
+    let room = Room { folder: None, bytes: 1 << 30 };
+    let done = restore(
+        Footage::from(source(&images)),
+        source(&images),
+        Box::new(kept.clone()),
+        &recipe,
+        networks,
+        &room,
+        &mut |_| (),
+    );
+    assert_eq!(done.unwrap().frames, frames);
+    let kept = kept.0.lock().unwrap();
+    kept.iter().flat_map(|frame| frame.data.iter().copied()).collect()
+}
+
+#[test]
+fn every_phase_of_one_batch_is_the_originals() {
+    let golden = Golden::open();
+    let geometry = geometry(48);
+    assert_eq!((geometry.shown, geometry.padded), ([67, 48], [80, 48]));
+    let transformed: Vec<f32> = golden.images[..9].iter().flat_map(|f| geometry.prepare(f).0).collect();
+    distance("transformed", &transformed, &channels_last(golden.get("transformed"), [3, 9, 48, 80]), 1e-5);
+    let latents = latents(&golden, 9, 48, Cuts::None, "noise", 9);
+    distance("latent", &latents[0][0], golden.get("latent"), 5e-5);
+    distance("z", &latents[0][1], golden.get("z"), 5e-5);
+    // The decoder on the original's latents.
+    let tasks = golden.tasks(3);
+    let plans = plans(&tasks);
+    let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
+    golden.get("z").chunks_exact(6 * 10 * 16).for_each(|z| assert!(store.push(z).unwrap()));
+    let mut decoded = MemoryClip::sink();
+    let mut z = Restored { store: &store, shot: 0..3, next: 0, scale: LATENT_SCALE };
+    Relay::start(tasks[2].lane(&plans[2]), &mut |_| ())
+        .unwrap()
+        .clip(&mut z, &mut decoded, &mut |_| ())
+        .unwrap();
+    distance("decoded", &decoded.clip.data, &channels_last(golden.get("decoded"), [3, 9, 48, 80]), 5e-5);
+    let none = film(&golden, 9, 48, [66, 48], Cuts::None, "noise", 9, Mode::None);
+    let assembled: Vec<f32> =
+        golden.get("assembled").iter().map(|v| (0.5 * v + 0.5).clamp(0.0, 1.0)).collect();
+    distance("assembled", &none, &assembled, 5e-5);
+    let lab = film(&golden, 9, 48, [66, 48], Cuts::None, "noise", 9, Mode::Lab);
+    masked("final", &lab, golden.get("final"), golden.get("final_mask"));
+}
+
+#[test]
+fn overlapping_batches_are_the_originals() {
+    let golden = Golden::open();
+    let cuts = Cuts::Batches { size: 5, overlap: 3 };
+    let latents = latents(&golden, 10, 47, cuts.clone(), "overlap/noise", 5);
+    assert_eq!(latents.len(), 4);
+    for (i, [latent, z]) in latents.iter().enumerate() {
+        distance(&format!("latent_{i}"), latent, golden.get(&format!("overlap/latent_{i}")), 5e-5);
+        distance(&format!("z_{i}"), z, golden.get(&format!("overlap/z_{i}")), 5e-5);
+    }
+    let none = film(&golden, 10, 47, [64, 46], cuts.clone(), "overlap/noise", 5, Mode::None);
+    let assembled = golden.get("overlap/assembled").iter().map(|v| (0.5 * v + 0.5).clamp(0.0, 1.0));
+    distance("assembled", &none, &assembled.collect::<Vec<f32>>(), 5e-5);
+    let lab = film(&golden, 10, 47, [64, 46], cuts, "overlap/noise", 5, Mode::Lab);
+    masked("final", &lab, golden.get("overlap/final"), golden.get("overlap/final_mask"));
+}
+
+#[test]
+fn batches_and_their_weights_are_the_originals() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/restore/overlap_blend.json");
+    let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    for (overlap, weights) in golden["w_prev"].as_object().unwrap() {
+        let weights = weights.as_array().unwrap();
+        assert_eq!(weights.len(), overlap.parse::<usize>().unwrap());
+        for (i, weight) in weights.iter().enumerate() {
+            let ours = crate::blend::weight_before(i, weights.len());
+            assert!((f64::from(ours) - weight.as_f64().unwrap()).abs() < 1e-6, "{overlap}, {i}");
+        }
+    }
+    let mut compared = 0;
+    for case in golden["batch_cases"].as_array().unwrap() {
+        // The last batch is as long as it is.
+        if case["uniform_batch_size"].as_bool().unwrap() {
+            continue;
+        }
+        let number = |key: &str| case[key].as_u64().unwrap() as usize;
+        let (total, size, overlap) = (number("total"), number("batch_size"), number("actual_overlap"));
+        let frames: Arc<Vec<Frame>> = Arc::new(
+            (0..total).map(|i| Frame { width: 1, height: 1, channels: 3, data: vec![i as f32; 3] }).collect(),
+        );
+        let prepare = Prepare {
+            geometry: Geometry::new([1, 1], Resize::Keep, Edges::Black),
+            softness: 0.0,
+            input_noise: 0.0,
+            noise: Noise::new(0),
+        };
+        let cuts = Cuts::Batches { size, overlap };
+        let mut reader = Reader::start(Footage::from(source(&frames)), Arc::new(prepare), cuts);
+        for batch in case["batches"].as_array().unwrap() {
+            assert!(reader.next_shot().unwrap());
+            let wanted: Vec<usize> = batch["encoded_frames"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|n| n.as_u64().unwrap() as usize)
+                .collect();
+            let shape = remaster_compute::Shape::new(1, 16, 16, 3);
+            let mut given = Vec::new();
+            let mut frame = vec![0.0; shape.len()];
+            while remaster_engine::Source::read(&mut reader, shape, &mut frame).unwrap() == 1 {
+                given.push(((frame[0] + 1.0) / 2.0).round() as usize);
+            }
+            assert_eq!(given, wanted, "{total} frames, {size}, {overlap}");
+            assert_eq!(reader.shot().frames as u64, batch["ori_length"].as_u64().unwrap());
+        }
+        assert!(!reader.next_shot().unwrap(), "{total} frames, {size}, {overlap}");
+        compared += 1;
+    }
+    assert!(compared > 5, "{compared}");
+}

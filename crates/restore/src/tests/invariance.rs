@@ -1,0 +1,203 @@
+//! However a film is cut for memory and devices: the same bits.
+
+use std::sync::Arc;
+
+use remaster_colour::Mode as Colour;
+use remaster_compute::{Backend, DType};
+use remaster_engine::Task;
+use remaster_model::Scope;
+use remaster_model::dit::{Dit, DitConfig, Family, Text};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_picture::{Edges, Frame};
+use remaster_pipeline::{Footage, Geometry, Resize};
+use remaster_plan::{Candidate, Cells, Clip, Mode, Windows};
+use remaster_scenes::Shots;
+use remaster_testkit::Rng;
+use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
+
+use super::{Kept, folder, source};
+use crate::cuts::Cuts;
+use crate::film::{Done, FilmEvent, Networks, Planned, Recipe, Room, restore};
+use crate::finish::{Finish, Pool};
+use crate::sample::{Sampling, Start};
+
+const SIZE: [usize; 2] = [40, 24];
+/// First frames of the shots of a film of 97 frames.
+const STARTS: [u64; 3] = [0, 40, 64];
+const FRAMES: usize = 97;
+
+/// A film whose shots have nothing in common.
+fn film() -> Vec<Frame> {
+    let frame = |i: usize| {
+        let shot = STARTS.iter().rposition(|start| *start <= i as u64).unwrap();
+        let mut rng = Rng::new(i as u64);
+        let noise = rng.values(SIZE[0] * SIZE[1] * 3);
+        let value = |(k, noise): (usize, f32)| {
+            let (x, y) = (k / 3 % SIZE[0], k / 3 / SIZE[0]);
+            let wave = ((x as f32 + i as f32 * 0.3) * 0.2 * (shot + 1) as f32).sin() + (y as f32 * 0.3).cos();
+            (0.2 + 0.25 * shot as f32 + 0.15 * wave + 0.02 * noise).clamp(0.0, 1.0)
+        };
+        let data = noise.into_iter().enumerate().map(value).collect();
+        Frame { width: SIZE[0], height: SIZE[1], channels: 3, data }
+    };
+    (0..FRAMES).map(frame).collect()
+}
+
+fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
+    let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
+    Recipe {
+        geometry,
+        shown: geometry.shown,
+        cuts,
+        softness: 0.0,
+        input_noise: 0.5,
+        sampling: Sampling {
+            start: Start::Seed(42),
+            windows: Windows::new(17).unwrap(),
+            scale: LATENT_SCALE,
+            latent_noise: 0.2,
+        },
+        finish: Finish { colour: Colour::Lab, pool, strength: 0.8, dither: Some(8), folder: folder() },
+    }
+}
+
+/// How the networks run.
+struct Way {
+    threads: usize,
+    vae: [Candidate; 2],
+    dit: Candidate,
+    room: Room,
+}
+
+fn whole() -> Way {
+    let vae = Candidate { slice: 8, ..Candidate::WHOLE };
+    Way { threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room: Room { folder: None, bytes: 1 << 30 } }
+}
+
+fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
+    let [width, height] = recipe.geometry.padded;
+    let backend = Backend::cpu_with(way.threads);
+    let vae = |direction: Direction| {
+        let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
+        let clip = Clip::new(33, height, width).unwrap();
+        let mut task = Task::new(network, clip.cells(), backend, DType::F32);
+        task.job.open_ended = true;
+        task.settings.spill = Some(folder());
+        task
+    };
+    let config = DitConfig::tiny(Family::Shared);
+    let mut params = FormulaParams;
+    let scope = &mut Scope::root(&mut params, DType::F32);
+    let text = Text::new(&config, scope, 9, remaster_model::computed(|i| uniform("text", i as u64)));
+    let network = Dit::new(&config, scope, text, [height / 16, width / 16], DitConfig::STEP);
+    let length = recipe.sampling.windows.length();
+    let cells = Cells { steps: length, rows: height / 16 * (width / 16), columns: 1 };
+    let mut dit = Task::new(Box::new(network), cells, backend, DType::F32);
+    dit.settings.spill = Some(folder());
+    let tasks = [vae(Direction::Encode), dit, vae(Direction::Decode)];
+    let ways = [way.vae[0], way.dit, way.vae[1]];
+    let plans = [0, 1, 2].map(|i| tasks[i].exactly(ways[i]).unwrap());
+    let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
+    let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
+    let frames = Arc::new(frames.to_vec());
+    let kept = Kept::default();
+    let mut told = [0; 3];
+    let again = {
+        let frames = Arc::clone(&frames);
+        move || Ok(source(&frames))
+    };
+    let footage = Footage { source: source(&frames), again: Some(Box::new(again)) };
+    let done = restore(
+        footage,
+        source(&frames),
+        Box::new(kept.clone()),
+        recipe,
+        networks,
+        &way.room,
+        &mut |event| {
+            if let FilmEvent::Engine(remaster_engine::Event::SliceDone { network, frames, .. }) = event {
+                told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
+            }
+        },
+    );
+    let done = done.unwrap();
+    // Every phase tells of every frame of the film, once.
+    assert_eq!(told, [frames.len(); 3]);
+    let kept = kept.0.lock().unwrap().clone();
+    (kept, done)
+}
+
+fn shots() -> Cuts {
+    Cuts::At(Shots::new(STARTS.to_vec(), None).unwrap())
+}
+
+#[test]
+fn budgets_slices_stripes_groups_threads_and_room_change_no_bit() {
+    let film = film();
+    let recipe = recipe(shots(), Pool::Frame);
+    let (expected, done) = run(&film, &recipe, &whole());
+    assert_eq!((expected.len(), done.groups, done.shots), (FRAMES, 1, vec![0, 40, 64]));
+    // A shot of 40 frames has 11 latents of 4 x 6 cells.
+    let latent = 4 * 4 * 6 * 16;
+    let stripes = |slice, stripes| Candidate { slice, mode: Mode::Exact { stripes }, ..Candidate::WHOLE };
+    let streamed = |group| Candidate { group, stream_weights: true, ..Candidate::WHOLE };
+    let folder = Some(super::folder());
+    let ways = [
+        Way { threads: 3, vae: [stripes(4, 4), stripes(16, 2)], dit: streamed(1), ..whole() },
+        Way { threads: 2, room: Room { folder: folder.clone(), bytes: 11 * latent }, ..whole() },
+        Way {
+            vae: [Candidate { slice: 16, stream_weights: true, ..Candidate::WHOLE }, stripes(4, 16)],
+            dit: Candidate { group: 3, ..Candidate::WHOLE },
+            room: Room { folder, bytes: 1 << 30 },
+            ..whole()
+        },
+        Way { dit: streamed(100), room: Room { folder: None, bytes: 14 * latent }, ..whole() },
+    ];
+    for (i, way) in ways.iter().enumerate() {
+        let (frames, done) = run(&film, &recipe, way);
+        assert!(frames == expected, "way {i}: {} groups", done.groups);
+        assert!(done.latent_bytes <= way.room.bytes);
+        assert_eq!(done.groups > 1, way.room.bytes < 1 << 30, "way {i}");
+    }
+}
+
+#[test]
+fn nothing_crosses_a_cut() {
+    let film = film();
+    for pool in [Pool::Frame, Pool::Window, Pool::Shot] {
+        let recipe = Recipe {
+            finish: Finish { dither: None, ..recipe(shots(), pool).finish },
+            ..recipe(shots(), pool)
+        };
+        let (whole_film, _) = run(&film, &recipe, &whole());
+        let rest = Recipe { cuts: Cuts::None, ..recipe };
+        let (last_shot, _) = run(&film[64..], &rest, &whole());
+        assert!(whole_film[64..] == last_shot, "{pool:?}");
+    }
+}
+
+#[test]
+fn shots_are_found_by_the_picture() {
+    let (_, done) = run(&film(), &recipe(Cuts::Auto, Pool::Frame), &whole());
+    assert_eq!(done.shots, [0, 40, 64]);
+}
+
+#[test]
+fn a_shot_that_does_not_fit_is_named() {
+    let latent = 4 * 4 * 6 * 16;
+    let way = Way { room: Room { folder: None, bytes: 10 * latent }, ..whole() };
+    let film = film();
+    let recipe = recipe(shots(), Pool::Frame);
+    let result = std::panic::catch_unwind(|| run(&film, &recipe, &way));
+    let message = result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap();
+    assert!(message.contains("Long { start: 0"), "{message}");
+}
+
+#[test]
+fn strength_0_is_the_resized_input() {
+    let film = film();
+    let mut recipe = recipe(Cuts::None, Pool::Frame);
+    (recipe.finish.strength, recipe.finish.dither) = (0.0, None);
+    let (frames, _) = run(&film[..9], &recipe, &whole());
+    assert!(frames.iter().zip(&film).all(|(a, b)| a == b));
+}
