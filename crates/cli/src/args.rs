@@ -14,12 +14,14 @@ use crate::generate::{CompletionsArgs, ManArgs};
 use crate::help;
 use crate::media::{Programs, SizeArgs, SourceArgs, TargetArgs, is_pipe};
 use crate::memory::{Amount, MemoryArgs};
-use crate::models::{ListArgs, VerifyArgs};
+use crate::models::{ListArgs, PullArgs, VerifyArgs};
 use crate::output::Output;
 use crate::probe::ProbeArgs;
 use crate::progress::ProgressArgs;
+use crate::restore::{PreviewArgs, RecipeArgs, RestoreArgs};
+use crate::scenes::ScenesArgs;
 
-/// Run the SeedVR2 video VAE on your own machine
+/// Restore and upscale video with SeedVR2 on your own machine
 #[derive(Debug, Parser)]
 #[command(
     name = "remaster",
@@ -55,20 +57,32 @@ pub(crate) const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Restore and upscale a video, an image or a folder of images
+    ///
+    /// `remaster IN` is short for `remaster restore IN`.
+    Restore(Box<RestoreArgs>),
+    /// Show a frame of each shot before and after
+    ///
+    /// Restores single frames and writes one sheet, to try settings before a long run.
+    Preview(Box<PreviewArgs>),
     /// Encode video to latents, decode latents, or both
     Vae {
         #[command(subcommand)]
         command: VaeCommand,
     },
     /// Estimate memory, disk and time before a run
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// Show what a video file contains
     Probe(ProbeArgs),
     /// Measure the difference between two clips
     ///
     /// Reports PSNR, SSIM, SSIMULACRA2, delta E, flicker, colour drift and tile seams.
     Compare(CompareArgs),
-    /// List, verify and inspect model files
+    /// List where the shots of a clip begin
+    ///
+    /// Finds hard cuts. Fades and dissolves are not listed.
+    Scenes(ScenesArgs),
+    /// Download, list, verify and inspect models
     Models {
         #[command(subcommand)]
         command: ModelsCommand,
@@ -105,9 +119,12 @@ impl Command {
             Command::Vae {
                 command: VaeCommand::Encode(args) | VaeCommand::Decode(args) | VaeCommand::Roundtrip(args),
             } => reads(&[&args.input]),
+            Command::Restore(args) => reads(&[&args.input]),
+            Command::Preview(args) => reads(&[&args.input]),
             Command::Compare(args) => reads(&[&args.a, &args.b]),
+            Command::Scenes(args) => reads(&[&args.input]),
             Command::Probe(_) | Command::Doctor(_) => None,
-            Command::Models { command: ModelsCommand::Verify(_) } => None,
+            Command::Models { command: ModelsCommand::Verify(_) | ModelsCommand::Pull(_) } => None,
             _ => Some("this command"),
         }
     }
@@ -221,7 +238,7 @@ pub(crate) struct BenchVaeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchDitArgs {
-    /// Model file, or formula:3b, formula:7b for generated weights
+    /// Model file, nano, or formula:3b, formula:7b for generated weights
     #[arg(short, long, value_name = "FILE", default_value = "formula:3b")]
     pub(crate) weights: String,
     #[command(flatten)]
@@ -287,7 +304,7 @@ impl NetworkName {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Video, image or folder of images to plan a round trip for
+    /// Video, image or folder of images to plan a restoration for
     #[arg(required_unless_present = "network", conflicts_with = "network")]
     pub(crate) input: Option<PathBuf>,
     /// Plan one network for a clip of the given size instead of a file
@@ -302,24 +319,22 @@ pub(crate) struct PlanArgs {
     /// Frame width
     #[arg(long, value_name = "PIXELS", requires = "network")]
     pub(crate) width: Option<usize>,
-    /// Model file to plan for [default: the published VAE or 3B transformer, which need not be there]
+    /// Plan for this model file: one network, or the VAE's round trip of a video
+    ///
+    /// Without it the published networks are planned for, which need not be there.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    #[command(flatten)]
-    pub(crate) size: SizeArgs,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
-    /// GPU memory limit; plans for a GPU even if this machine has none
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    pub(crate) vram: Option<Amount>,
-    #[command(flatten)]
-    pub(crate) device: Device,
+    pub(crate) how: RecipeArgs,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
+    /// Download a model
+    ///
+    /// Files go to the Hugging Face cache, which other tools share. A transformer comes with the VAE and the text embedding
+    /// that it needs, unless they are installed. Run the command again to continue a download that stopped.
+    Pull(PullArgs),
     /// List installed models
     List(ListArgs),
     /// Check models for corruption
@@ -369,6 +384,14 @@ pub(crate) struct Device {
     /// Storage format: f32, bf16 or f16; sums are always f32
     #[arg(long, default_value = "f32", value_name = "FORMAT")]
     pub(crate) dtype: DType,
+    #[command(flatten)]
+    kernels: Kernels,
+}
+
+/// Which kernels compute, and with how many threads.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Device")]
+struct Kernels {
     /// CPU threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -391,14 +414,59 @@ pub(crate) struct Device {
     no_collapse: bool,
 }
 
+/// What computes where the best is chosen unless somebody says otherwise.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct BestDevice {
+    /// auto (best GPU, else cpu), or a name of `remaster devices` [default: auto]
+    #[arg(long = "device", value_name = "NAME")]
+    name: Option<DeviceName>,
+    /// Storage format: f32, bf16 or f16 [default: f16 on GPUs, bf16 on CPUs with AMX, else f32]
+    ///
+    /// Sums are always f32.
+    #[arg(long, value_name = "FORMAT", hide_default_value = true)]
+    dtype: Option<DType>,
+    #[command(flatten)]
+    kernels: Kernels,
+}
+
+impl BestDevice {
+    /// What was asked for, else this device in f32: as the commands do that run one network.
+    pub(crate) fn or(&self, name: &str) -> Device {
+        let BestDevice { name: given, dtype, kernels } = self.clone();
+        let name = given.unwrap_or_else(|| DeviceName(name.to_owned()));
+        Device { name, dtype: dtype.unwrap_or(DType::F32), kernels }
+    }
+
+    /// The device, and the format that is fast on it.
+    pub(crate) fn settle(&self) -> Result<Device, CliError> {
+        let device = self.or("auto");
+        if self.dtype.is_some() {
+            return Ok(device);
+        }
+        let fast = match device.backend()? {
+            Backend::Cpu { path, .. } if path.amx => DType::Bf16,
+            Backend::Cpu { .. } | Backend::Reference => DType::F32,
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(gpu) => match gpu.info() {
+                Some(info) if info.f16 => DType::F16,
+                _ => DType::F32,
+            },
+        };
+        Ok(Device { dtype: fast, ..device })
+    }
+}
+
 impl Device {
     pub(crate) fn backend(&self) -> Result<Backend, CliError> {
-        match (self.name.find()?, self.threads) {
+        match (self.name.find()?, self.kernels.threads) {
             (Backend::Cpu { threads, .. }, n) => {
-                Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.cpu_path })
+                Ok(Backend::Cpu { threads: n.map_or(threads, usize::from), path: self.kernels.cpu_path })
             }
             #[cfg(feature = "gpu")]
-            (Backend::Gpu(device), None) => Ok(Backend::Gpu(crate::tune::apply(device, !self.no_tune))),
+            (Backend::Gpu(device), None) => {
+                Ok(Backend::Gpu(crate::tune::apply(device, !self.kernels.no_tune)))
+            }
             (backend, Some(_)) => Err(CliError::Threads { backend: backend.name() }),
             (backend, None) => Ok(backend),
         }
@@ -409,7 +477,7 @@ impl Device {
     pub(crate) fn tuned_backend(&self, out: &Output) -> Result<Backend, CliError> {
         match self.backend()? {
             #[cfg(feature = "gpu")]
-            Backend::Gpu(device) if !self.no_tune => {
+            Backend::Gpu(device) if !self.kernels.no_tune => {
                 Ok(Backend::Gpu(crate::tune::tuned(device, self.dtype, out)?))
             }
             backend => Ok(backend),
@@ -417,7 +485,7 @@ impl Device {
     }
 
     pub(crate) fn build(&self) -> Build {
-        Build { dtype: self.dtype, collapse: !self.no_collapse }
+        Build { dtype: self.dtype, collapse: !self.kernels.no_collapse }
     }
 }
 
@@ -458,8 +526,8 @@ pub(crate) struct VaeArgs {
     pub(crate) input: PathBuf,
     /// Model file; `remaster models list` shows what is installed
     ///
-    /// `identity` passes frames through unchanged, to see what the file formats keep. `formula:tiny` and `formula:full` are
-    /// generated weights for tests and timing.
+    /// `nano` is a small network inside the program, to try things out. `identity` passes frames through unchanged, to see
+    /// what the file formats keep. `formula:tiny` and `formula:full` are generated weights for tests and timing.
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
     pub(crate) weights: String,
     #[command(flatten)]

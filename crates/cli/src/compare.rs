@@ -189,7 +189,7 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let mut progress = Progress::new(args.progress.mode, out);
     let a = args.source.open(&args.a, allowed, &mut tools)?;
     let b = args.source.open(&args.b, allowed, &mut tools)?;
-    let needed = needed(args.quick, &a, &b, threads);
+    let needed = needed(args, &a, &b, threads);
     if needed > allowed {
         return Err(CliError::Room { what: "comparing frames of this size", needed });
     }
@@ -283,15 +283,12 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
 }
 
 /// Bytes of memory that comparing two clips takes, whatever their length.
-fn needed(quick: bool, a: &Opened, b: &Opened, threads: usize) -> u64 {
+fn needed(args: &CompareArgs, a: &Opened, b: &Opened, threads: usize) -> u64 {
     let pixels =
         |o: &Opened| (o.source.format().width as u64).saturating_mul(o.source.format().height as u64);
-    let child = |o: &Opened| {
-        o.probe
-            .as_ref()
-            .map_or(0, |p| appetite::decoder(&p.video.codec, appetite::Size::of(&p.video), threads))
-    };
-    let frames = pixels(a).saturating_mul(if quick { PIXEL_QUICK } else { PIXEL });
+    let child =
+        |o: &Opened| o.probe.as_ref().map_or(0, |p| args.source.appetite(p, o.source.format(), threads));
+    let frames = pixels(a).saturating_mul(if args.quick { PIXEL_QUICK } else { PIXEL });
     let scaled = pixels(b).saturating_mul(PIXEL_SCALED);
     [memory::process(false), frames, scaled, child(a), child(b)].into_iter().fold(0, u64::saturating_add)
 }

@@ -1,13 +1,16 @@
 //! The diffusion transformer that a person named, on a clip of some size.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use remaster_compute::{Backend, DType, Shape};
 use remaster_engine::Task;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
-use remaster_model::{Build, Params, Scope, computed};
+use remaster_model::{Build, Params, Scope, Values, computed};
 use remaster_plan::{Cells, Clip, INPUT, OUTPUT};
-use remaster_weights::{FormulaParams, open_dit, uniform};
+use remaster_weights::{
+    EmbeddingError, FormulaParams, LATENT_SCALE, TextEmbedding, dit_from_bytes, open_dit, uniform,
+};
 
 use crate::error::CliError;
 
@@ -22,12 +25,22 @@ pub(crate) struct Transformer {
     params: Box<dyn Params>,
     /// What people should know about the file.
     pub(crate) warnings: Vec<String>,
+    /// Latents of the VAE times this are those of the transformer.
+    pub(crate) scale: f32,
+    /// The text embedding, if the file has one.
+    pub(crate) text: Option<TextEmbedding>,
 }
 
 impl Transformer {
-    /// A file, or `formula:3b` and the like.
+    /// A file, `nano`, or `formula:3b` and the like.
     pub(crate) fn open(word: &str) -> Result<Self, CliError> {
-        let formula = |config| Transformer { config, params: Box::new(FormulaParams), warnings: Vec::new() };
+        let formula = |config| Transformer {
+            config,
+            params: Box::new(FormulaParams),
+            warnings: Vec::new(),
+            scale: LATENT_SCALE,
+            text: None,
+        };
         Ok(match word {
             "formula:3b" => formula(DitConfig::dit_3b()),
             "formula:7b" => formula(DitConfig::dit_7b()),
@@ -36,10 +49,21 @@ impl Transformer {
             word if word.starts_with("formula:") => {
                 return Err(CliError::DitWeights { word: word.to_owned() });
             }
-            file => {
-                let (config, params, report) = open_dit(Path::new(file))?;
+            word => {
+                let (config, params, report) = match word {
+                    remaster_nano::NAME => dit_from_bytes(word, remaster_nano::DIT)?,
+                    file => open_dit(Path::new(file))?,
+                };
                 let warnings = report.warnings.iter().map(ToString::to_string).collect();
-                Transformer { config, params: Box::new(params), warnings }
+                let checkpoint = params.checkpoint();
+                // It was checked when the file was opened.
+                let scale = checkpoint.latent_scale().unwrap_or(LATENT_SCALE);
+                let text = match TextEmbedding::of_checkpoint(checkpoint, config.text) {
+                    Ok(text) => Some(text),
+                    Err(EmbeddingError::Absent) => None,
+                    Err(error) => return Err(error.into()),
+                };
+                Transformer { config, params: Box::new(params), warnings, scale, text }
             }
         })
     }
@@ -55,10 +79,21 @@ impl Transformer {
 
     /// The network on a clip of this size. Its text is as long as the published one.
     pub(crate) fn task(&mut self, size: &Size, backend: Backend, build: impl Into<Build>) -> Task {
+        let words = computed(|i| uniform("input/bench-text", i as u64));
+        self.task_of(size, backend, build, (WORDS, words))
+    }
+
+    /// The network on a clip of this size with a text of so many rows.
+    pub(crate) fn task_of(
+        &mut self,
+        size: &Size,
+        backend: Backend,
+        build: impl Into<Build>,
+        (rows, words): (usize, Arc<dyn Values>),
+    ) -> Task {
         let build = build.into();
         let scope = &mut Scope::root(self.params.as_mut(), build);
-        let words = computed(|i| uniform("input/bench-text", i as u64));
-        let text = Text::new(&self.config, scope, WORDS, words);
+        let text = Text::new(&self.config, scope, rows, words);
         let network = Dit::new(&self.config, scope, text, [size.rows, size.columns], DitConfig::STEP);
         Task::new(Box::new(network), size.cells(), backend, build.dtype)
     }
@@ -91,7 +126,7 @@ impl Size {
         Ok(Size { steps, rows: rows / patch, columns: columns / patch })
     }
 
-    fn cells(&self) -> Cells {
+    pub(crate) fn cells(&self) -> Cells {
         Cells { steps: self.steps, rows: self.rows.saturating_mul(self.columns), columns: 1 }
     }
 

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use remaster_compute::ComputeError;
 use remaster_doctor::DoctorError;
 use remaster_engine::EngineError;
+use remaster_hub::HubError;
 use remaster_media::MediaError;
 use remaster_metrics::MetricsError;
 use remaster_pipeline::PipelineError;
 use remaster_plan::PlanError;
-use remaster_weights::{CheckpointError, LoadError, TensorFileError};
+use remaster_restore::RestoreError;
+use remaster_scenes::ScenesError;
+use remaster_weights::{CheckpointError, EmbeddingError, LoadError, TensorFileError};
 use thiserror::Error;
 
 use crate::config::ConfigError;
@@ -22,11 +25,11 @@ pub(crate) const INTERNAL: u8 = 101;
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error(
-        "unknown weights `{word}`; use a model file, formula:tiny or formula:full, or identity for video"
+        "unknown weights `{word}`; use a model file, nano, formula:tiny or formula:full, or identity for video"
     )]
     Weights { word: String },
     #[error(
-        "unknown weights `{word}`; use a model file, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
+        "unknown weights `{word}`; use a model file, nano, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
     )]
     DitWeights { word: String },
     #[error("{reason}")]
@@ -154,8 +157,40 @@ pub(crate) enum CliError {
     FilesAndFolder,
     #[error("no model files found; `remaster models list` shows where they are expected")]
     NoModels,
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    #[error("there is no `{word}`; use {words}")]
+    UnknownModel { word: String, words: String },
+    #[error(
+        "{word} is not published in `{quant}` with a known hash; use --quant {known}, which exist for {word}"
+    )]
+    NoSuchQuant { word: &'static str, quant: String, known: String },
+    #[error("no {what} is installed; get it with `{command}` ({size}){}", cannot_be_used(*unusable))]
+    NotInstalled {
+        what: &'static str,
+        command: String,
+        size: String,
+        /// Files that were found and cannot be used.
+        unusable: usize,
+    },
+    #[error("there is no home folder to download to; set HF_HUB_CACHE to a folder")]
+    NoCache,
     #[error("{failed} of {total} files are damaged or could not be verified; nothing was changed")]
     NotVerified { failed: usize, total: usize },
+    #[error(transparent)]
+    Restore(RestoreError),
+    #[error(transparent)]
+    Text(#[from] EmbeddingError),
+    #[error("cannot use {path} as a list of shots: {source}")]
+    Scenes {
+        path: PathBuf,
+        #[source]
+        source: ScenesError,
+    },
+    #[error("{path} is a pipe, which cannot be read twice; send y4m to stdin and name it -")]
+    NamedPipe { path: PathBuf },
+    #[error("stdin has no name to derive an output from; name one with -o")]
+    NoOutput,
     #[error("cannot install the Ctrl-C handler")]
     Handler {
         #[source]
@@ -165,12 +200,29 @@ pub(crate) enum CliError {
     Interrupted,
 }
 
+fn cannot_be_used(files: usize) -> String {
+    match files {
+        0 => String::new(),
+        n => format!("; {n} that were found cannot be used: `remaster models list` says why"),
+    }
+}
+
 impl From<PipelineError> for CliError {
     fn from(error: PipelineError) -> Self {
         match error {
             PipelineError::Media(error) => CliError::Media(error),
             PipelineError::Engine(error) => CliError::Engine(error),
             error => CliError::Pipeline(error),
+        }
+    }
+}
+
+impl From<RestoreError> for CliError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Media(error) => CliError::Media(error),
+            RestoreError::Engine(error) => CliError::Engine(error),
+            error => CliError::Restore(error),
         }
     }
 }
@@ -189,10 +241,13 @@ impl CliError {
             | CliError::SameFile { .. }
             | CliError::Twice { .. }
             | CliError::JsonPipe
+            | CliError::NoOutput
             | CliError::Exr { .. }
             | CliError::Media(
                 MediaError::Container { .. }
+                | MediaError::EmptySpan { .. }
                 | MediaError::Encoder { .. }
+                | MediaError::Filters { .. }
                 | MediaError::Exists { .. }
                 | MediaError::PixelFormat { .. }
                 | MediaError::Rehearsal { .. },
@@ -211,7 +266,16 @@ impl CliError {
             | CliError::Stripes
             | CliError::Vram { .. }
             | CliError::Config(_)
-            | CliError::FilesAndFolder => 2,
+            | CliError::FilesAndFolder
+            | CliError::UnknownModel { .. }
+            | CliError::NoSuchQuant { .. }
+            | CliError::NoCache
+            | CliError::Hub(
+                HubError::Endpoint { .. }
+                | HubError::Token
+                | HubError::Proxy { .. }
+                | HubError::NoCertificates { .. },
+            ) => 2,
             CliError::Engine(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => {
                 match source {
                     EngineError::Compute(
@@ -232,13 +296,19 @@ impl CliError {
                     _ => 3,
                 }
             }
-            CliError::Budget { .. } | CliError::Room { .. } => 4,
+            CliError::Budget { .. }
+            | CliError::Room { .. }
+            | CliError::Restore(RestoreError::Long { .. }) => 4,
             CliError::Floor { .. }
             | CliError::TooFar { .. }
             | CliError::Unlike { .. }
             | CliError::Unhealthy { .. }
             | CliError::Unusable { .. }
-            | CliError::NotVerified { .. } => 6,
+            | CliError::NotVerified { .. }
+            | CliError::Hub(
+                HubError::Mismatch { .. } | HubError::Damaged { .. } | HubError::Changed { .. },
+            ) => 6,
+            CliError::Hub(HubError::Cancelled) => INTERRUPTED,
             CliError::Handler { .. } => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
             CliError::Media(error) if error.is_over_budget() => 4,

@@ -7,19 +7,23 @@ pub(crate) const SHORT: &str =
 /// Below `remaster --help`.
 pub(crate) const LONG: &str = "\
 Examples:
+  remaster film.mkv                   Restore a film to film_upscaled.mkv
+  remaster film.mkv -o out.mp4 --resolution 4k
+                                      Choose the name and the size
+  remaster clip.mp4 --model nano --resolution 1x
+                                      Try it without downloading a model
+  remaster models pull 3b             Download a model
+  remaster plan film.mkv              See how much memory and disk it takes
+  remaster preview film.mkv           See a frame of each shot before and after
+  remaster scenes film.mkv -o shots.json
+                                      List where shots begin
+  remaster compare a.mkv b.mkv        Measure the difference of two videos
   remaster doctor                     Check that this machine is ready
-  remaster models list                List installed models
-  remaster models verify              Check them for corruption
-  remaster plan in.mp4                Estimate memory, disk and time
-  remaster vae roundtrip photo.png -o back.png --weights ema_vae_fp16.safetensors
-                                      Encode an image and decode it again
-  remaster compare photo.png back.png
-                                      Measure the difference
 
 Exit codes:
   0    success
   2    invalid usage: an option, a value or the config file
-  3    a file, a folder or ffmpeg cannot be used
+  3    a file, a folder, ffmpeg or the network cannot be used
   4    not enough memory or disk space allowed
   5    the device failed
   6    a check failed: wrong numbers, a damaged or unknown model file

@@ -27,6 +27,8 @@ mod probe;
 mod progress;
 mod rates;
 mod report;
+mod restore;
+mod scenes;
 mod spill;
 mod tensors;
 #[cfg(feature = "gpu")]
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
 }
 
 fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
+    let typed = restore::as_typed(&Cli::command(), typed);
     let parsed = config::parse(Cli::command(), typed, config::home())
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Refusal::Usage));
     let cli = match parsed {
@@ -95,8 +98,11 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
 fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     match command {
         Command::Models { command: ModelsCommand::List(args) } => models::list(&args, out),
+        Command::Models { command: ModelsCommand::Pull(args) } => models::pull(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Verify(args) } => models::verify(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
+        Command::Restore(args) => restore::run(&args, out, interrupt),
+        Command::Preview(args) => restore::preview(&args, out, interrupt),
         Command::Doctor(args) => doctor::run(&args, out, interrupt),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
@@ -107,6 +113,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Tune(args) => tune::run(&args, out),
         Command::Devices => devices::run(out),
         Command::Compare(args) => compare::run(&args, out, interrupt),
+        Command::Scenes(args) => scenes::run(&args, out, interrupt),
         Command::Probe(args) => probe::run(&args, out, interrupt),
         Command::Vae { command } => vae::run(&command, out, interrupt),
         Command::Completions(args) => {

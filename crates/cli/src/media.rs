@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 pub(crate) use args::{Programs, SizeArgs, SourceArgs, TargetArgs};
-pub(crate) use open::Opened;
+pub(crate) use open::{Opened, Spool};
 pub(crate) use target::Goal;
 pub(crate) use tools::Lazy;
 

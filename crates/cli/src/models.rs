@@ -1,6 +1,8 @@
 //! `remaster models`: what a file is and whether it is sound.
 
+mod choice;
 mod list;
+mod pull;
 mod search;
 mod verify;
 
@@ -14,7 +16,10 @@ use crate::args::InspectArgs;
 use crate::error::CliError;
 use crate::output::Output;
 
-pub(crate) use list::{ListArgs, installed, run as list};
+pub(crate) use choice::{installed, installed_text, installed_vae};
+pub(crate) use list::{ListArgs, installed_vaes, run as list};
+pub(crate) use pull::{PullArgs, run as pull};
+pub(crate) use search::ModelDirArgs;
 pub(crate) use verify::{VerifyArgs, run as verify};
 
 #[derive(Serialize)]

@@ -7,10 +7,10 @@ use std::path::Path;
 use remaster_compute::{Backend, CancelToken};
 use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
-use remaster_model::{Network as _, NullVae, Params};
+use remaster_model::{Build, Network as _, NullVae, Params};
 use remaster_pipeline::NetworkId;
 use remaster_plan::Clip;
-use remaster_weights::{FormulaParams, open_vae, sha256_in_pieces};
+use remaster_weights::{FormulaParams, open_vae, sha256_in_pieces, sha256_of_bytes, vae_from_bytes};
 
 use crate::args::VaeArgs;
 use crate::devices;
@@ -19,10 +19,12 @@ use crate::output::Output;
 use crate::rates::Key;
 use crate::spill::Spill;
 
-/// Weights and device of a run.
-pub(crate) struct Network<'a> {
-    args: &'a VaeArgs,
+/// Weights of the VAE and device of a run.
+pub(crate) struct Network {
+    /// The weights as they were named.
+    word: String,
     pub(crate) backend: Backend,
+    build: Build,
     cancel: CancelToken,
     weights: Weights,
     spill: Spill,
@@ -41,8 +43,11 @@ impl Weights {
             "formula:tiny" => formula(VaeConfig::tiny()),
             "formula:full" => formula(VaeConfig::full()),
             word if word.starts_with("formula:") => return Err(CliError::Weights { word: word.to_owned() }),
-            file => {
-                let (config, params, _) = open_vae(Path::new(file))?;
+            word => {
+                let (config, params, _) = match word {
+                    remaster_nano::NAME => vae_from_bytes(word, remaster_nano::VAE)?,
+                    file => open_vae(Path::new(file))?,
+                };
                 Weights::Of(config, RefCell::new(Box::new(params)))
             }
         })
@@ -57,18 +62,29 @@ pub(crate) fn config(word: &str) -> Result<VaeConfig, CliError> {
     }
 }
 
-impl<'a> Network<'a> {
-    pub(crate) fn open(args: &'a VaeArgs, out: &Output, cancel: &CancelToken) -> Result<Self, CliError> {
+impl Network {
+    pub(crate) fn open(args: &VaeArgs, out: &Output, cancel: &CancelToken) -> Result<Self, CliError> {
         let backend = args.device.tuned_backend(out)?;
         if args.vram.is_some() && !devices::has_memory(&backend) {
             return Err(CliError::Vram { backend: backend.name() });
         }
-        let weights = Weights::open(&args.weights)?;
         let spill = args.memory.spill(Some(&args.output))?;
         if let Some(note) = &spill.note {
             out.say(format_args!("note: {note}"));
         }
-        Ok(Network { args, backend, cancel: cancel.clone(), weights, spill })
+        Self::of(&args.weights, backend, args.device.build(), spill, cancel)
+    }
+
+    /// The weights called `word` on a device that was chosen.
+    pub(crate) fn of(
+        word: &str,
+        backend: Backend,
+        build: Build,
+        spill: Spill,
+        cancel: &CancelToken,
+    ) -> Result<Self, CliError> {
+        let weights = Weights::open(word)?;
+        Ok(Network { word: word.to_owned(), backend, build, cancel: cancel.clone(), weights, spill })
     }
 
     /// Whether frames only pass through.
@@ -79,9 +95,10 @@ impl<'a> Network<'a> {
     /// What latents of this network are marked with. The whole file is hashed: 500 MB take a second or two, and a sample
     /// could be the same for two networks.
     pub(crate) fn identity(&self) -> Result<NetworkId, CliError> {
-        let word = &self.args.weights;
+        let word = &self.word;
         let path = Path::new(word);
-        let is_file = !self.is_identity() && !word.starts_with("formula:");
+        let is_nano = word == remaster_nano::NAME;
+        let is_file = !self.is_identity() && !is_nano && !word.starts_with("formula:");
         let sha256 = match is_file {
             true => {
                 let mut go_on = |_| match self.cancel.is_cancelled() {
@@ -91,7 +108,7 @@ impl<'a> Network<'a> {
                 let failed = |source| CliError::Read { path: path.to_owned(), source };
                 Some(sha256_in_pieces(path, &mut go_on).map_err(failed)?.ok_or(CliError::Interrupted)?)
             }
-            false => None,
+            false => is_nano.then(|| sha256_of_bytes(remaster_nano::VAE)),
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
         Ok(NetworkId { kind: "vae".into(), name: name.unwrap_or_else(|| word.clone()), sha256 })
@@ -101,7 +118,7 @@ impl<'a> Network<'a> {
     pub(crate) fn rate_key(&self) -> Option<Key> {
         match &self.weights {
             Weights::Identity => None,
-            Weights::Of(config, _) => Some(Key::of(&self.backend, self.args.device.dtype, config)),
+            Weights::Of(config, _) => Some(Key::of(&self.backend, self.build.dtype, config)),
         }
     }
 
@@ -123,7 +140,7 @@ impl<'a> Network<'a> {
 
     /// Encoder or decoder over a clip.
     pub(crate) fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Task {
-        let build = self.args.device.build();
+        let build = self.build;
         let network = match &self.weights {
             Weights::Identity => Box::new(NullVae::from(direction)),
             Weights::Of(config, params) => direction.network(config, params.borrow_mut().as_mut(), build),

@@ -31,6 +31,12 @@ impl Total {
         Total { ram_bytes: held.total().saturating_add(network_bytes), network_bytes, held }
     }
 
+    /// Of networks that take turns: only one of them is there at a time.
+    pub(crate) fn in_turns(plans: &[Plan], apart: bool, held: Held) -> Self {
+        let each = plans.iter().map(|plan| Self::of(std::slice::from_ref(plan), apart, held));
+        each.max_by_key(|total| total.ram_bytes).unwrap_or(Self::of(&[], apart, held))
+    }
+
     pub(crate) fn ram(&self) -> u64 {
         self.ram_bytes
     }
@@ -78,14 +84,24 @@ impl Search<'_> {
         &self,
         geometry: &Geometry,
         clip: &Clip,
+        plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
+    ) -> Result<(T, Budget, Held), CliError> {
+        self.beside(&|slice| held_bytes(geometry, slice), clip, plan)
+    }
+
+    /// As `run`, where `held` says what frames take beside slices of so many.
+    pub(crate) fn beside<T>(
+        &self,
+        held: &dyn Fn(usize) -> u64,
+        clip: &Clip,
         mut plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
     ) -> Result<(T, Budget, Held), CliError> {
         let wish = self.memory.wish()?;
         // Longer slices are refused by the plan.
         let whole = clip.frames().min(MAX_SLICE);
         let frames = |slice: Option<usize>| match slice.unwrap_or(SLICES[0]) {
-            0 => held_bytes(geometry, whole),
-            n => held_bytes(geometry, n.min(whole)),
+            0 => held(whole),
+            n => held(n.min(whole)),
         };
         let tries: Vec<Wish> = match (wish.slice, wish.mode) {
             (Some(_), _) => vec![wish],

@@ -26,6 +26,7 @@ use crate::plan::{self, Search, Total, describe};
 use crate::progress::clock;
 use crate::rates::{self, Key};
 use crate::report::{Source, is_detail};
+use crate::restore;
 use crate::video;
 
 /// A plan for one network.
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
     };
     let config = args.weights.as_deref().map_or(Ok(VaeConfig::full()), network::config)?;
     match (&args.input, direction, args.height.zip(args.width)) {
+        (Some(input), ..) if args.weights.is_none() => restore::plan(&args.how, input, out, interrupt),
         (Some(input), ..) => of_file(args, input, &config, out, interrupt),
         (None, Some(direction), Some(size)) => of_size(args, direction, size, &config, out),
         // The parser asks for one of these.
@@ -83,10 +85,11 @@ fn of_size(
     config: &VaeConfig,
     out: &Output,
 ) -> Result<(), CliError> {
-    args.size.refuse("a plan for a given size")?;
-    args.source.refuse("a plan for a given size")?;
+    args.how.size.refuse("a plan for a given size")?;
+    args.how.source.refuse("a plan for a given size")?;
     let clip = Clip::new(args.frames, height, width).map_err(|source| CliError::Sizes { source })?;
-    let (backend, build) = (args.device.backend()?, args.device.build());
+    let device = args.how.device.or("cpu");
+    let (backend, build) = (device.backend()?, device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
     let built = direction.network(config, &mut FormulaParams, build);
     let task = Task::new(built, clip.cells(), backend, build.dtype);
@@ -98,10 +101,10 @@ fn of_size(
     let geometry = Geometry { source: size, shown: size, padded: size, edges: Edges::Black, alpha: false };
     let search = Search {
         backend,
-        memory: &args.memory,
-        vram: args.vram,
+        memory: &args.how.memory,
+        vram: args.how.vram,
         room: Room { real: false, output: None },
-        children: children(direction, width * height, &args.memory)?,
+        children: children(direction, width * height, &args.how.memory)?,
     };
     let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
@@ -114,11 +117,12 @@ fn of_size(
 
 /// The transformer over a whole clip at once.
 fn of_transformer(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
-    args.size.refuse("a plan for a given size")?;
-    args.source.refuse("a plan for a given size")?;
+    args.how.size.refuse("a plan for a given size")?;
+    args.how.source.refuse("a plan for a given size")?;
     let (height, width) = args.height.zip(args.width).unwrap_or_default();
     let size = Size::new(args.frames, height, width)?;
-    let (backend, build) = (args.device.backend()?, args.device.build());
+    let device = args.how.device.or("cpu");
+    let (backend, build) = (device.backend()?, device.build());
     let task =
         Transformer::open(args.weights.as_deref().unwrap_or("formula:3b"))?.task(&size, backend, build);
     let mut planner = match is_imagined(args, &backend) {
@@ -127,8 +131,8 @@ fn of_transformer(args: &PlanArgs, out: &Output) -> Result<(), CliError> {
     };
     let search = Search {
         backend,
-        memory: &args.memory,
-        vram: args.vram,
+        memory: &args.how.memory,
+        vram: args.how.vram,
         room: Room { real: false, output: None },
         children: 0,
     };
@@ -151,15 +155,16 @@ fn of_file(
         return Err(CliError::PlanPipe);
     }
     let cancel = interrupt.watch()?;
-    let threads = plan::threads(&args.memory, false)?;
-    let mut tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
-    let opened = args.source.open(input, args.memory.allowed(false)?, &mut tools)?;
+    let threads = plan::threads(&args.how.memory, false)?;
+    let mut tools = Lazy::new(&args.how.source, &cancel, interrupt).with_threads(threads);
+    let opened = args.how.source.open(input, args.how.memory.allowed(false)?, &mut tools)?;
     let estimated = opened.is_estimated();
     let format = opened.source.format().clone();
-    let geometry = args.size.geometry(&format).with_alpha(format.layout.alpha);
+    let geometry = args.how.size.geometry(&format).with_alpha(format.layout.alpha);
     let (clip, open_ended) = video::clip(&geometry, format.frames, opened.counted)?;
     drop(opened.source);
-    let (backend, build) = (args.device.backend()?, args.device.build());
+    let device = args.how.device.or("cpu");
+    let (backend, build) = (device.backend()?, device.build());
     let [encoder, decoder] = [Direction::Encode, Direction::Decode].map(|direction| {
         let network = direction.network(config, &mut FormulaParams, build);
         let mut task = Task::new(network, clip.cells(), backend, build.dtype);
@@ -172,10 +177,10 @@ fn of_file(
     };
     let search = Search {
         backend,
-        memory: &args.memory,
-        vram: args.vram,
+        memory: &args.how.memory,
+        vram: args.how.vram,
         room: Room { real: false, output: None },
-        children: file_children(opened.probe.as_ref(), &format, &geometry, threads),
+        children: file_children(args, opened.probe.as_ref(), &format, &geometry, threads),
     };
     let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
         Planner::together(&mut [&mut [&mut first, &mut second]], budget, wish)
@@ -196,7 +201,7 @@ fn of_file(
 
 /// Whether the plan is for a card that this machine need not have.
 fn is_imagined(args: &PlanArgs, backend: &Backend) -> bool {
-    args.vram.is_some() && !devices::has_memory(backend)
+    args.how.vram.is_some() && !devices::has_memory(backend)
 }
 
 /// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
@@ -209,11 +214,19 @@ fn children(direction: Direction, pixels: usize, memory: &MemoryArgs) -> Result<
 }
 
 /// What ffmpeg takes to decode this file and to write H.264.
-fn file_children(from: Option<&Probe>, format: &Format, geometry: &Geometry, threads: usize) -> u64 {
+fn file_children(
+    args: &PlanArgs,
+    from: Option<&Probe>,
+    format: &Format,
+    geometry: &Geometry,
+    threads: usize,
+) -> u64 {
     let Some(probe) = from else { return 0 };
     let [width, height] = geometry.shown;
     let size = appetite::Size::new(&format.layout, width, height);
-    appetite::decoder(&probe.video.codec, appetite::Size::of(&probe.video), threads)
+    args.how
+        .source
+        .appetite(probe, format, threads)
         .saturating_add(appetite::encoder("libx264", size, threads))
 }
 
@@ -228,7 +241,7 @@ fn time(
     plans: &[Plan],
     out: &Output,
 ) -> Option<Time> {
-    let dtype: DType = args.device.dtype;
+    let dtype: DType = args.how.device.or("cpu").dtype;
     // Nobody waits for the naive loops, and a card that is not there cannot be timed.
     if matches!(backend, Backend::Reference) || is_imagined(args, backend) {
         return None;

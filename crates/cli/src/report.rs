@@ -52,7 +52,7 @@ pub(crate) fn is_detail(note: &str) -> bool {
 /// One line about what will be done; the plan with `-v`.
 pub(crate) fn announce(
     args: &VaeArgs,
-    network: &Network<'_>,
+    network: &Network,
     out: &Output,
     progress: &mut Progress,
     start: &Start<'_>,
@@ -187,7 +187,7 @@ struct Phase {
 /// Records the rate, and says what came out: one line, a block with `-v`, or the document.
 pub(crate) fn finish(
     args: &VaeArgs,
-    network: &Network<'_>,
+    network: &Network,
     out: &Output,
     progress: Progress,
     end: End,
@@ -226,7 +226,7 @@ pub(crate) fn finish(
 }
 
 /// Keeps multiply-adds per second for `remaster plan`.
-fn record(network: &Network<'_>, out: &Output, summary: &Summary, networks: &[NetworkDone]) {
+fn record(network: &Network, out: &Output, summary: &Summary, networks: &[NetworkDone]) {
     let Some(key) = network.rate_key() else { return };
     let (mut macs, mut seconds) = (0.0, 0.0);
     for done in networks {

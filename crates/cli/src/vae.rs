@@ -97,7 +97,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
 }
 
 struct Run<'a> {
-    network: &'a Network<'a>,
+    network: &'a Network,
     args: &'a VaeArgs,
     progress: &'a mut Progress,
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
 struct Run<'a> {
     args: &'a VaeArgs,
     out: &'a Output,
-    network: Network<'a>,
+    network: Network,
     progress: Progress,
     tools: Lazy<'a>,
     /// Of each child.
@@ -93,7 +93,12 @@ impl Run<'_> {
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let mut tasks = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
-        let found = plan(&mut tasks, &self.search(opened.probe.as_ref(), Some(&shown)), &geometry, &clip)?;
+        let found = plan(
+            &mut tasks,
+            &self.search(opened.probe.as_ref().map(|p| (p, &format)), Some(&shown)),
+            &geometry,
+            &clip,
+        )?;
         let (sink, more) =
             args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
         notes.extend(more);
@@ -130,7 +135,12 @@ impl Run<'_> {
         let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
         notes.extend(destination::check_room(&args.output, latents, Size::Exact)?);
         let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
-        let found = plan(&mut tasks, &self.search(opened.probe.as_ref(), None), &geometry, &clip)?;
+        let found = plan(
+            &mut tasks,
+            &self.search(opened.probe.as_ref().map(|p| (p, &format)), None),
+            &geometry,
+            &clip,
+        )?;
         self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
         let progress = &mut self.progress;
         let network = Planned { task: &tasks[0], plan: &found.plans[0] };
@@ -208,17 +218,17 @@ impl Run<'_> {
                 }
             },
         };
-        let probe = probe(self.tools.get()?, &path)?;
+        let span = origin.map(|o| o.span).unwrap_or_default();
+        let probe = probe(self.tools.get()?, &path)?.within(span)?;
         notes.push(format!("copying audio, subtitles, chapters and tags from {}", path.display()));
         Ok((Some(probe), notes))
     }
 
-    /// Looks for plans beside ffmpeg, which decodes `from` and encodes what is `shown`.
-    fn search(&self, from: Option<&Probe>, shown: Option<&Format>) -> Search<'_> {
+    /// Looks for plans beside ffmpeg, which decodes `from` to frames of a format and encodes what is `shown`.
+    fn search(&self, from: Option<(&Probe, &Format)>, shown: Option<&Format>) -> Search<'_> {
         let args = self.args;
-        let decodes = from.map_or(0, |probe| {
-            appetite::decoder(&probe.video.codec, appetite::Size::of(&probe.video), self.threads)
-        });
+        let decodes = from.map_or(0, |(probe, format)| args.source.appetite(probe, format, self.threads));
+        let from = from.map(|(probe, _)| probe);
         let encoder = shown.and_then(|format| {
             let name = args.target.encoder(&args.output, format, from)?;
             let size = appetite::Size::new(&format.layout, format.width, format.height);
@@ -329,7 +339,8 @@ fn footage<'a>(source: Box<dyn FrameSource>, args: &'a VaeArgs, tools: &'a mut L
 fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, CliError> {
     let Some(probe) = probe else { return Ok(None) };
     let failed = |source| CliError::Read { path: path.to_owned(), source };
-    Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)
+    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)?;
+    Ok(origin.map(|origin| Origin { span: probe.span(), ..origin }))
 }
 
 /// Tells what the input was like, once all of it was read.

@@ -82,6 +82,8 @@ const CASES: &[(i32, &str, &[&str])] = &[
     (3, "vae decode half.safetensors -o z.safetensors --weights formula:tiny", &["half.safetensors"]),
     (3, "models inspect half.safetensors", &["half.safetensors"]),
     (3, "compare in.mkv nowhere.mkv", &["nowhere.mkv"]),
+    (3, "scenes nowhere.mkv", &["nowhere.mkv"]),
+    (2, "scenes in.mkv -o shots.mkv", &["shots.mkv", ".json"]),
     (3, "doctor --goldens nowhere", &["nowhere"]),
     (4, "vae roundtrip in.mkv {TINY} --ram 70M --disk 0", &["it needs at least --ram"]),
     (

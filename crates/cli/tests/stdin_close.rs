@@ -67,6 +67,7 @@ fn it_is_refused_where_stdin_is_the_input_or_nothing_would_stop() {
     for line in [
         "vae roundtrip - -o out.mkv --weights identity --cancel-on-stdin-close",
         "compare a.mkv - --cancel-on-stdin-close",
+        "scenes - --cancel-on-stdin-close",
         "plan --network decode --height 64 --width 64 --cancel-on-stdin-close",
     ] {
         let out = start(folder.path(), line).wait_with_output().unwrap();

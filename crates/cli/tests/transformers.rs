@@ -58,6 +58,13 @@ fn a_transformer_is_inspected_listed_and_verified() {
     assert_eq!((code, json["files"].as_array().unwrap().len()), (Some(0), 2));
     assert_eq!(json["files"][1]["kind"], "dit_7b");
     assert_eq!(json["files"][1]["usable"], true);
+    // The text embedding is in ComfyUI's files alone, and those hold the newer weights.
+    assert_eq!(
+        (&json["files"][0]["revision"], &json["files"][1]["revision"]),
+        (&"2025-06-22".into(), &Value::Null)
+    );
+    let (_, _, text) = remaster(desk.path(), "models list --model-dir .");
+    assert!(text.contains("3B weights of 2025-06-22"), "{text}");
 
     let (code, json, _) = remaster(desk.path(), "models verify --model-dir . --json");
     assert_eq!((code, &json["files"][0]["verdict"]), (Some(0), &"complete".into()));

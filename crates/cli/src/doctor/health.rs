@@ -107,13 +107,11 @@ fn ffmpeg(tools: Result<Tools, CliError>) -> [Check; 2] {
 }
 
 fn models() -> Check {
-    match models::installed() {
+    match models::installed_vaes() {
         Err(error) => Check::problem("models", error.to_string(), "correct $REMASTER_MODEL_DIR"),
-        Ok(files) if files.is_empty() => Check::problem(
-            "models",
-            "no VAE found",
-            "put ema_vae_fp16.safetensors into a folder that `remaster models list` names",
-        ),
+        Ok(files) if files.is_empty() => {
+            Check::problem("models", "no VAE found", "get it with `remaster models pull vae`")
+        }
         Ok(files) => Check::ok("models", files.join(", ")),
     }
 }

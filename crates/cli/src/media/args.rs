@@ -1,11 +1,12 @@
 //! Options for reading and writing video, and which of them apply where.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use remaster_compute::CancelToken;
-use remaster_media::{Deinterlace, Format, ReadOptions, Tools};
-use remaster_picture::Edges;
+use remaster_media::{Deinterlace, Format, Probe, ReadOptions, Span, Tools, appetite};
+use remaster_picture::{Edges, Layout};
 use remaster_pipeline::{Geometry, Resize};
 
 use super::tools::stop;
@@ -16,6 +17,19 @@ use crate::error::CliError;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct SourceArgs {
+    /// Start at TIME, in seconds or [HH:]MM:SS[.m]
+    ///
+    /// Counted from the first frame. The output starts at 0; audio, subtitles and chapters are cut alike.
+    #[arg(long, value_name = "TIME", value_parser = words::time)]
+    pub(super) ss: Option<Duration>,
+    /// Stop before TIME, counted like --ss
+    #[arg(long, value_name = "TIME", value_parser = words::time)]
+    pub(super) to: Option<Duration>,
+    /// ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'
+    ///
+    /// They see frames after deinterlacing and rotation, with the timestamps of the file.
+    #[arg(long, value_name = "FILTERS")]
+    pub(super) vf: Option<String>,
     /// Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]
     #[arg(long, value_name = "FPS", value_parser = words::rate)]
     pub(super) fps: Option<Rate>,
@@ -34,7 +48,7 @@ pub(crate) struct SourceArgs {
                      - off: use frames as they are"
     )]
     pub(super) deinterlace: DeinterlaceMode,
-    /// HDR video (PQ, HLG): refuse, or keep the signal as it is
+    /// HDR video (PQ, HLG): refuse, or keep the signal
     #[arg(long, value_enum, value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
     pub(super) hdr: Policy,
     /// Damaged video: refuse, or keep what can be decoded
@@ -51,6 +65,9 @@ pub(crate) struct SourceArgs {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct SizeArgs {
     /// Resize first: short side (720, 1080p, 4k), factor (2x) or WxH
+    ///
+    /// A restoration has a short side of 1080 by default, or the size of the input if that is larger. Other commands keep
+    /// the size.
     #[arg(long, value_name = "SIZE", value_parser = words::resolution, help_heading = "Input")]
     pub(super) resolution: Option<Resize>,
     /// Padding at the right and bottom edges: mirror-black, mirror or black
@@ -166,6 +183,9 @@ impl SourceArgs {
     /// An error if an option was given that cannot affect `what`.
     pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
         let flags = [
+            ("--ss", self.ss.is_some()),
+            ("--to", self.to.is_some()),
+            ("--vf", self.vf.is_some()),
             ("--fps", self.fps.is_some()),
             ("--exr", self.exr),
             ("--deinterlace", self.deinterlace != DeinterlaceMode::Auto),
@@ -175,10 +195,35 @@ impl SourceArgs {
         refuse(&flags, what)
     }
 
+    /// The part of the input that is used.
+    pub(super) fn span(&self) -> Span {
+        Span::new(self.ss, self.to)
+    }
+
+    /// An error if there are filters for `what`, which does not go through ffmpeg.
+    pub(super) fn refuse_filters(&self, what: &'static str) -> Result<(), CliError> {
+        refuse(&[("--vf", self.vf.is_some())], what)
+    }
+
+    /// An error if a part is asked for of `what`, which has no clock.
+    pub(super) fn refuse_part(&self, what: &'static str) -> Result<(), CliError> {
+        refuse(&[("--ss", self.ss.is_some()), ("--to", self.to.is_some())], what)
+    }
+
+    /// Bytes that ffmpeg takes to decode a file, with filters that give frames of `format`.
+    pub(crate) fn appetite(&self, probe: &Probe, format: &Format, threads: usize) -> u64 {
+        let before = appetite::Size::of(&probe.video);
+        let decodes = appetite::decoder(&probe.video.codec, before, threads);
+        let after = appetite::Size::new(&format.layout, format.width, format.height);
+        let filters = self.vf.as_ref().map_or(0, |_| appetite::filters(before, after));
+        decodes.saturating_add(filters)
+    }
+
     pub(super) fn read_options(&self) -> ReadOptions {
         ReadOptions {
             exr: self.exr,
             deinterlace: self.deinterlace.into(),
+            filters: self.vf.clone(),
             keep_hdr: self.hdr == Policy::Keep,
             keep_damaged: self.damaged == Policy::Keep,
             threads: None,
@@ -192,6 +237,16 @@ impl SizeArgs {
         let flags =
             [("--resolution", self.resolution.is_some()), ("--edges", self.edges != Edges::default())];
         refuse(&flags, what)
+    }
+
+    /// The size that was asked for.
+    pub(crate) fn resolution(&self) -> Option<Resize> {
+        self.resolution
+    }
+
+    /// What the network sees beyond the frame.
+    pub(crate) fn edges(&self) -> Edges {
+        self.edges
     }
 
     /// Sizes of frames like these on their way.
@@ -211,6 +266,16 @@ impl TargetArgs {
             ("--streams", self.streams.is_some()),
         ];
         refuse(&flags, what)
+    }
+
+    /// How samples are written, as far as it is known before: as asked for, or as they came.
+    pub(crate) fn layout(&self, format: &Format) -> Layout {
+        self.pixel_format.as_deref().and_then(Layout::from_name).unwrap_or(format.layout)
+    }
+
+    /// Writes this pixel format unless another was asked for.
+    pub(crate) fn pixel_format_or(&mut self, format: Option<&str>) {
+        self.pixel_format = self.pixel_format.take().or(format.map(str::to_owned));
     }
 
     /// Whether audio is left out.

@@ -1,11 +1,11 @@
 //! Clips for reading: files, images, folders of images, y4m pipes.
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use remaster_media::{
-    Decoder, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions, TimeBase, Y4mReader,
-    is_still, probe,
+    Decoder, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions, Stop, Tee, TimeBase,
+    Y4mReader, is_still, probe,
 };
 use remaster_picture::{StillFormat, still};
 
@@ -32,8 +32,16 @@ pub(crate) struct Opened {
 impl Opened {
     /// Whether the number of frames was computed from duration and rate.
     pub(crate) fn is_estimated(&self) -> bool {
-        !self.counted && self.probe.as_ref().is_none_or(|p| p.video.frames_estimated)
+        let sure = |p: &Probe| !p.video.frames_estimated && p.span().is_whole();
+        !self.counted && !self.probe.as_ref().is_some_and(sure)
     }
+}
+
+/// Where what comes through a pipe is kept, if it is read twice.
+pub(crate) struct Spool<'a> {
+    pub(crate) folder: &'a Path,
+    /// Bytes at most.
+    pub(crate) most: u64,
 }
 
 /// By its name or by its content.
@@ -45,6 +53,50 @@ impl SourceArgs {
     /// Whether the frames of what was opened have times of their own.
     pub(crate) fn has_clock(&self, opened: &Opened) -> bool {
         opened.info.is_none() || self.fps.is_some()
+    }
+
+    /// Opens whatever `path` names for two readers at a time. What comes through a pipe is kept for the second one.
+    pub(crate) fn open_twice(
+        &self,
+        path: &Path,
+        ram: u64,
+        tools: &mut Lazy<'_>,
+        spool: &Spool<'_>,
+    ) -> Result<(Opened, Box<dyn FrameSource>), CliError> {
+        if !is_pipe(path) {
+            // What is not there is reported when it is opened.
+            if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+                return Err(CliError::NamedPipe { path: path.to_owned() });
+            }
+            let first = self.open(path, ram, tools)?;
+            // It fitted the first time; what is free now says nothing.
+            return Ok((first, self.open(path, u64::MAX, tools)?.source));
+        }
+        self.refuse_filters("y4m, which is read without ffmpeg")?;
+        let (first, second) = Tee::new(std::io::stdin(), spool.folder, spool.most, stop(tools.cancel))?;
+        let first = self.raw(Box::new(first), path, ram / 4, stop(tools.cancel))?;
+        Ok((first, self.raw(Box::new(second), path, ram / 4, stop(tools.cancel))?.source))
+    }
+
+    /// Raw frames.
+    fn raw(
+        &self,
+        input: Box<dyn Read + Send>,
+        path: &Path,
+        most: u64,
+        stop: Stop,
+    ) -> Result<Opened, CliError> {
+        let input = BufReader::with_capacity(1 << 20, input);
+        let reader = Y4mReader::new(input, path.to_owned(), most, stop)?.within(self.span())?;
+        let notes = reader.format().colour.guesses().into_iter().collect();
+        Ok(Opened {
+            source: Box::new(reader),
+            probe: None,
+            info: None,
+            notes,
+            late: Late::default(),
+            counted: false,
+        })
     }
 
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
@@ -64,31 +116,26 @@ impl SourceArgs {
             return Err(CliError::NoEffect { flag: "--fps", what: "video, which has its own frame rate" });
         }
         if raw {
-            let input: Box<dyn std::io::Read + Send> = if is_pipe(path) {
+            self.refuse_filters("y4m, which is read without ffmpeg")?;
+            let input: Box<dyn Read + Send> = if is_pipe(path) {
                 Box::new(std::io::stdin())
             } else {
                 let failed = |source| MediaError::Open { path: path.to_owned(), source };
                 Box::new(std::fs::File::open(path).map_err(failed)?)
             };
-            let reader =
-                Y4mReader::new(BufReader::with_capacity(1 << 20, input), path.to_owned(), most, stop)?;
-            let notes = reader.format().colour.guesses().into_iter().collect();
-            return Ok(Opened {
-                source: Box::new(reader),
-                probe: None,
-                info: None,
-                notes,
-                late: Late::default(),
-                counted: false,
-            });
+            return self.raw(input, path, most, stop);
         }
         if picture {
+            self.refuse_filters("images, which are read without ffmpeg")?;
+            if !path.is_dir() {
+                self.refuse_part("a single image")?;
+            }
             let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
             let mut notes = Vec::new();
             if path.is_dir() && self.fps.is_none() {
                 notes.push("images have no frame rate: assuming 25 fps (change with --fps)".into());
             }
-            let pictures = Pictures::open(path, rate, options, most, stop)?;
+            let pictures = Pictures::open(path, rate, options, most, stop)?.within(self.span())?;
             notes.extend_from_slice(pictures.notes());
             let info = Some(pictures.info().clone());
             return Ok(Opened {
@@ -103,7 +150,7 @@ impl SourceArgs {
         tools.remember(path);
         let options = ReadOptions { threads: tools.threads, ..options };
         let tools = tools.get()?;
-        let probe = probe(tools, path)?;
+        let probe = probe(tools, path)?.within(self.span())?;
         let source = Decoder::open(tools, &probe, options)?;
         let mut notes = probe.video.notes.clone();
         notes.extend_from_slice(source.notes());

@@ -1,5 +1,7 @@
 //! Sizes, frame rates and edges as people write them.
 
+use std::time::Duration;
+
 use remaster_media::TimeBase;
 use remaster_picture::Edges;
 use remaster_pipeline::Resize;
@@ -35,6 +37,35 @@ pub(super) fn rate(word: &str) -> Result<Rate, String> {
             Ok(Rate(rate))
         }
         _ => Err(wrong()),
+    }
+}
+
+/// The longest time that can be asked for, in seconds: more than a year.
+const LONGEST: u64 = 100_000_000;
+
+/// Seconds, or hours, minutes and seconds, as ffmpeg takes them.
+pub(super) fn time(word: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{word}` is not a time; write seconds (90 or 90.5) or [HH:]MM:SS[.m] (1:30.5)");
+    let number = |text: &str| match !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        true => text.parse::<u64>().ok().filter(|n| *n <= LONGEST).ok_or_else(wrong),
+        false => Err(wrong()),
+    };
+    let (whole, part) = match word.split_once('.') {
+        Some((whole, part)) if part.len() <= 9 => (whole, number(part)? * 10u64.pow(9 - part.len() as u32)),
+        Some(_) => return Err(wrong()),
+        None => (word, 0),
+    };
+    let fields = whole.split(':').map(number).collect::<Result<Vec<u64>, String>>()?;
+    // Only the first of several may be 60 or more.
+    let seconds = match fields[..] {
+        [seconds] => seconds,
+        [minutes, seconds @ 0..60] => minutes * 60 + seconds,
+        [hours, minutes @ 0..60, seconds @ 0..60] => hours * 3600 + minutes * 60 + seconds,
+        _ => return Err(wrong()),
+    };
+    match seconds <= LONGEST {
+        true => Ok(Duration::new(seconds, part as u32)),
+        false => Err(wrong()),
     }
 }
 
@@ -81,6 +112,29 @@ pub(super) fn resolution(word: &str) -> Result<Resize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_as_people_write_them() {
+        for (word, milliseconds) in [
+            ("0", 0),
+            ("90", 90_000),
+            ("90.5", 90_500),
+            ("1:30.5", 90_500),
+            ("01:00:00", 3_600_000),
+            ("100:00:00.001", 360_000_001),
+            ("75:10", 4_510_000),
+        ] {
+            assert_eq!(time(word), Ok(Duration::from_millis(milliseconds)), "{word}");
+        }
+        assert_eq!(time("0.000000001"), Ok(Duration::from_nanos(1)));
+        let wrong = [
+            "", ".", ".5", "5.", "-1", "+1", "1:60", "1:60:00", "1:2:3:4", "1:", ":1", "1s", "1e3", "nan",
+            "1.2.3",
+        ];
+        for word in wrong.into_iter().chain(["99999999999999999999", "1.0000000001", "9999999:00:00"]) {
+            assert!(time(word).is_err(), "{word}");
+        }
+    }
 
     #[test]
     fn sizes_and_rates_as_people_write_them() {

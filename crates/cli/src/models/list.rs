@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use remaster_model::dit::Family;
 use remaster_model::vae;
 use remaster_plan::bytes;
-use remaster_weights::{Checkpoint, Identity, Kind, LoadReport, check, check_dit};
+use remaster_weights::{
+    Checkpoint, Identity, Kind, LoadReport, Model, NUMZ, POSITIVE, PUBLISHED, Published, check, check_dit,
+    published,
+};
 use serde::Serialize;
 
 use super::search::{self, Found, ModelDirArgs, Place, Surroundings};
@@ -54,6 +58,9 @@ struct Entry {
     /// Why not, or why it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Which of ByteDance's two sets of 3B weights it holds, if that is known: `first` or `2025-06-22`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<&'static str>,
     /// What is known against it although it is usable.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
@@ -78,7 +85,12 @@ pub(crate) fn run(args: &ListArgs, out: &Output) -> Result<(), CliError> {
             let missing = if place.exists { "" } else { ", missing" };
             out.say(format_args!("  {} ({}){missing}", place.folder, place.why));
         }
-        out.say("put ema_vae_fp16.safetensors into one of these folders, or name another with --model-dir");
+        out.say(
+            "get the VAE with `remaster models pull vae`, and a transformer with `remaster models pull 3b`",
+        );
+        out.say(
+            "or put ema_vae_fp16.safetensors into one of these folders, or name another with --model-dir",
+        );
     }
     if report.others > 0 {
         out.say(format_args!("{} files of other networks not listed; show them with --all", report.others));
@@ -114,12 +126,38 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
         precision,
         usable: reason.is_none(),
         reason,
+        revision: revision(found),
         warning,
     }
 }
 
+/// ByteDance replaced its 3B weights on 2025-06-22. ComfyUI's files, which alone have the text embedding inside, hold the
+/// new ones, those of numz the first. Hashing takes too long here, so the latter are known by their blob in the cache, or
+/// by name and size.
+fn revision(found: &Found) -> Option<&'static str> {
+    let (checkpoint, Identity { kind: Kind::Dit { config }, .. }) = found.content.as_ref().ok()? else {
+        return None;
+    };
+    if config.family != Family::Shared {
+        return None;
+    }
+    if checkpoint.get(POSITIVE).is_some() {
+        return Some("2025-06-22");
+    }
+    let is_first = |p: &&Published| p.model == Model::Dit3b && p.repo == NUMZ;
+    let by_name = PUBLISHED
+        .iter()
+        .find(|p| found.path.file_name().is_some_and(|name| name == p.file) && p.bytes == Some(found.bytes));
+    published_blob(&found.path).or(by_name).filter(is_first).map(|_| "first")
+}
+
+/// The published file that a link of the Hugging Face cache leads to: its blob is named by its hash.
+pub(super) fn published_blob(path: &Path) -> Option<&'static Published> {
+    published(path.canonicalize().ok()?.file_name()?.to_str()?)
+}
+
 /// Files of VAEs that this version can run.
-pub(crate) fn installed() -> Result<Vec<String>, CliError> {
+pub(crate) fn installed_vaes() -> Result<Vec<String>, CliError> {
     let found = search::find(&search::places(None, &Surroundings::read()))?;
     let fits = |f: &&Found| match &f.content {
         Ok((checkpoint, Identity { kind: kind @ Kind::Vae { .. }, .. })) => {
@@ -140,7 +178,7 @@ pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
 }
 
 /// Number formats, the one with the most bytes first: `F16`, or `F8_E4M3 + F16`.
-fn precision(checkpoint: &Checkpoint) -> String {
+pub(super) fn precision(checkpoint: &Checkpoint) -> String {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
     for tensor in checkpoint.tensors() {
         *sizes.entry(tensor.dtype().to_string()).or_default() += tensor.bytes().len() as u64;
@@ -155,6 +193,11 @@ fn describe(report: &Report) -> String {
     for e in &report.files {
         let (kind, precision) = (e.kind.unwrap_or("-"), e.precision.as_deref().unwrap_or("-"));
         text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));
+        match e.revision {
+            Some("first") => text += &format!("{:35}  ByteDance's first 3B weights\n", ""),
+            Some(date) => text += &format!("{:35}  ByteDance's 3B weights of {date}\n", ""),
+            None => {}
+        }
         if let Some(reason) = &e.reason {
             text += &format!("{:35}  {reason}\n", "");
         }

@@ -14,7 +14,7 @@ pub(crate) struct ModelDirArgs {
     /// Search this folder first
     ///
     /// Then $REMASTER_MODEL_DIR, models/SEEDVR2, ComfyUI/models (here and in the home folder) and the Hugging Face cache.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", alias = "model_dir")]
     pub(crate) model_dir: Option<PathBuf>,
 }
 
@@ -38,6 +38,15 @@ impl Surroundings {
             hf_home: set("HF_HOME"),
             xdg_cache_home: set("XDG_CACHE_HOME"),
         }
+    }
+
+    /// The cache of Hugging Face's tools, as huggingface_hub finds it.
+    pub(super) fn hub(&self) -> Option<PathBuf> {
+        let home = self.hf_home.clone().or_else(|| {
+            let cache = self.xdg_cache_home.clone().or_else(|| Some(self.home.as_ref()?.join(".cache")));
+            cache.map(|c| c.join("huggingface"))
+        });
+        self.hf_hub_cache.clone().or(home.map(|h| h.join("hub")))
     }
 }
 
@@ -88,12 +97,7 @@ pub(super) fn places(named: Option<&Path>, around: &Surroundings) -> Vec<Place> 
             add("ComfyUI", root.join("models").join(folder), DEPTH, false);
         }
     }
-    // As huggingface_hub finds it.
-    let home = around.hf_home.clone().or_else(|| {
-        let cache = around.xdg_cache_home.clone().or_else(|| Some(around.home.as_ref()?.join(".cache")));
-        cache.map(|c| c.join("huggingface"))
-    });
-    if let Some(hub) = around.hf_hub_cache.clone().or(home.map(|h| h.join("hub"))) {
+    if let Some(hub) = around.hub() {
         // models--owner--name/snapshots/revision/folder/file
         add("Hugging Face cache", hub, DEPTH, false);
     }

@@ -1,0 +1,174 @@
+//! `remaster restore` as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use remaster_colour::Mode;
+use remaster_plan::Windows;
+
+use super::numz::NumzArgs;
+use crate::args::BestDevice;
+use crate::error::CliError;
+use crate::media::{SizeArgs, SourceArgs, TargetArgs};
+use crate::memory::{Amount, MemoryArgs};
+use crate::models::ModelDirArgs;
+use crate::progress::ProgressArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Video, image, folder of images, or - for y4m on stdin
+    pub(crate) input: PathBuf,
+    /// Output, or - for y4m on stdout [default: NAME_upscaled]
+    ///
+    /// By default it is beside the input. The ending decides the format; a name without one is a folder of images.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite the output if it exists
+    #[arg(short = 'y', long, help_heading = "Output")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) how: RecipeArgs,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}
+
+/// Everything that decides the result and the memory, but not where it goes.
+#[derive(Debug, Args)]
+pub(crate) struct RecipeArgs {
+    #[command(flatten)]
+    pub(crate) models: RestoreModels,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+    /// Keep non-square pixels as they are
+    ///
+    /// By default the width changes so that pixels are square.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) keep_sar: bool,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    pub(crate) vram: Option<Amount>,
+    #[command(flatten)]
+    pub(crate) device: BestDevice,
+    #[command(flatten)]
+    pub(crate) numz: NumzArgs,
+}
+
+/// Which networks restore.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct RestoreModels {
+    /// Transformer: 3b, 7b, 7b-sharp, nano, or a model file
+    ///
+    /// `3b`, `7b` and `7b-sharp` use the best file that is installed; `remaster models pull 3b` installs one. `nano` is a
+    /// small demonstration network inside this program.
+    #[arg(short, long, value_name = "MODEL", default_value = "3b", alias = "dit-model", alias = "dit_model")]
+    pub(crate) model: String,
+    /// VAE file [default: the installed one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vae: Option<String>,
+    /// Text embedding [default: inside the model, or pos_emb.pt]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) text: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dirs: ModelDirArgs,
+}
+
+/// What the result looks like.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Restoration")]
+pub(crate) struct LookArgs {
+    /// Seed of the noise that details are made from
+    ///
+    /// The same seed gives the same result.
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Share of the restored picture, 0 to 1; the rest is the input
+    ///
+    /// Lower it if the result looks too sharp or invented.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
+    pub(crate) strength: f32,
+    /// Soften input that is blurrier than its size, 0 to 1
+    ///
+    /// The input is first reduced, at 1 by 8 times.
+    #[arg(long, value_name = "X", default_value = "0", value_parser = share)]
+    pub(crate) softness: f32,
+    /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
+    ///
+    /// How colours are brought back to those of the input. docs/quality.md explains the methods.
+    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour", value_parser = colour)]
+    pub(crate) color: Mode,
+    /// Match colours per frame, window or shot
+    ///
+    /// For lab, hsv and wavelet_adaptive. The frames of a shot wait on disk until it ends.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "POOL",
+        default_value = "frame",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) color_pool: PoolWord,
+    /// Where shots begin: auto, none, or a `remaster scenes` list
+    ///
+    /// Each shot is restored on its own. `auto` finds hard cuts, `none` takes the input as one shot.
+    #[arg(long, value_name = "FILE", default_value = "auto")]
+    pub(crate) scenes: String,
+    /// Frames the transformer sees at once
+    ///
+    /// More frames are steadier and take more memory. Longer shots are restored in overlapping windows of this length.
+    #[arg(long, value_name = "FRAMES", default_value_t = Windows::FRAMES, alias = "batch-size", alias = "batch_size", value_parser = window)]
+    pub(crate) window: usize,
+    /// Add noise to the input, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "input_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) input_noise: f32,
+    /// Add noise to the latents that guide the transformer, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "latent_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) latent_noise: f32,
+    /// Dither instead of rounding
+    #[arg(long, hide_short_help = true)]
+    pub(crate) dither: bool,
+}
+
+/// Which frames share a colour correction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PoolWord {
+    Frame,
+    Window,
+    Shot,
+}
+
+impl LookArgs {
+    /// An error if an option was given that cannot take effect.
+    pub(crate) fn refuse(&self) -> Result<(), CliError> {
+        if self.color_pool != PoolWord::Frame && !self.color.pools() {
+            let what = "this colour correction, which looks at single frames";
+            return Err(CliError::NoEffect { flag: "--color-pool", what });
+        }
+        Ok(())
+    }
+}
+
+fn share(word: &str) -> Result<f32, String> {
+    let wrong = || format!("`{word}` is not a number from 0 to 1");
+    let value: f32 = word.parse().map_err(|_| wrong())?;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+fn colour(word: &str) -> Result<Mode, String> {
+    word.parse().map_err(|error: remaster_colour::ColourError| error.to_string())
+}
+
+fn window(word: &str) -> Result<usize, String> {
+    let wrong = || format!("`{word}` is not a number of frames from 1 to {}", Windows::MOST_FRAMES);
+    let frames: usize = word.parse().map_err(|_| wrong())?;
+    Windows::new(frames).map(|_| frames).map_err(|_| wrong())
+}

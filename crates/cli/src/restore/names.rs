@@ -1,0 +1,151 @@
+//! The shortest way to type it: `remaster film.mkv`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command};
+use remaster_media::{OutputKind, is_still};
+
+use crate::error::CliError;
+use crate::media::is_pipe;
+
+/// What is added to the name of the input.
+const SUFFIX: &str = "_upscaled";
+
+/// What was typed, with `restore` in front of a film that was named without a command, and with ffmpeg's one-dash names
+/// as long options.
+pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
+    let long = |word: OsString| match word.to_str() {
+        Some("-ss") => "--ss".into(),
+        Some("-to") => "--to".into(),
+        Some("-vf") => "--vf".into(),
+        _ => word,
+    };
+    let mut typed: Vec<OsString> = typed.into_iter().map(long).collect();
+    let restore = cli.find_subcommand("restore");
+    let mut words = typed.iter().skip(1);
+    while let Some(word) = words.next() {
+        let Some(text) = word.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
+            if is_film(cli, word) {
+                typed.insert(1, "restore".into());
+            }
+            break;
+        };
+        // What follows is its value, and neither a film nor a command.
+        let own = [Some(cli), restore].into_iter().flatten().flat_map(Command::get_arguments);
+        let takes = |arg: &Arg| is_named(arg, text) && arg.get_action().takes_values();
+        if own.into_iter().any(takes) {
+            words.next();
+        }
+    }
+    typed
+}
+
+/// Whether the word after all options is an input: a file that is there, or something that looks like one. What is left
+/// may be a command that was mistyped.
+fn is_film(cli: &Command, word: &OsStr) -> bool {
+    let named = |c: &Command| c.get_name() == word || c.get_all_aliases().any(|alias| alias == word);
+    let looks = |text: &str| text == "-" || text.contains(['.', '/', '\\']);
+    let is_command = word == "help" || cli.get_subcommands().any(named);
+    !is_command && (looks(&word.to_string_lossy()) || Path::new(word).exists())
+}
+
+/// Whether an option as typed, without a value behind it, is this one.
+fn is_named(arg: &Arg, text: &str) -> bool {
+    match text.strip_prefix("--") {
+        Some(long) => {
+            arg.get_long() == Some(long)
+                || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&long))
+        }
+        // `-o` takes the next word, `-oFILE` has its value.
+        None => arg.get_short().is_some_and(|short| text.chars().nth(1) == Some(short)) && text.len() == 2,
+    }
+}
+
+/// The output of an input that was named alone.
+pub(super) fn beside(input: &Path) -> Result<PathBuf, CliError> {
+    let Some(stem) = input.file_stem().filter(|_| !is_pipe(input)) else {
+        return Err(CliError::NoOutput);
+    };
+    let mut name = stem.to_owned();
+    name.push(SUFFIX);
+    if input.is_dir() {
+        // A folder's name may have a dot; what comes behind it is no ending.
+        let mut name = input.file_name().unwrap_or(stem).to_owned();
+        name.push(SUFFIX);
+        return Ok(input.with_file_name(name));
+    }
+    let ending = |ending: &OsStr| {
+        let mut name = name.clone();
+        name.push(".");
+        name.push(ending);
+        input.with_file_name(name)
+    };
+    let writable = input.extension().map(ending).filter(|path| {
+        matches!(OutputKind::of(path), Some(OutputKind::Video(_) | OutputKind::Picture | OutputKind::Y4m))
+    });
+    // Matroska holds whatever the input has.
+    let other = if is_still(input) { "png" } else { "mkv" };
+    Ok(writable.unwrap_or_else(|| ending(other.as_ref())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn typed(words: &str) -> String {
+        let words = std::iter::once("remaster").chain(words.split_whitespace()).map(OsString::from);
+        let typed = as_typed(&Cli::command(), words.collect());
+        typed[1..].iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_film_alone_is_restored() {
+        for (words, expected) in [
+            ("film.mkv", "restore film.mkv"),
+            ("film.mkv -o out.mp4", "restore film.mkv -o out.mp4"),
+            ("-q --resolution 720 film.mkv", "restore -q --resolution 720 film.mkv"),
+            ("-", "restore -"),
+            ("-o out.mp4 film.mkv", "restore -o out.mp4 film.mkv"),
+            ("--config my.toml probe film.mkv", "--config my.toml probe film.mkv"),
+            ("--config my.toml film.mkv", "restore --config my.toml film.mkv"),
+            ("--dit_model a.gguf film.mkv", "restore --dit_model a.gguf film.mkv"),
+            ("--preset plan film.mkv", "restore --preset plan film.mkv"),
+            ("doctr", "doctr"),
+            ("nonsense --json", "nonsense --json"),
+            ("restore film.mkv", "restore film.mkv"),
+            ("-q restore film.mkv", "-q restore film.mkv"),
+            ("plan film.mkv", "plan film.mkv"),
+            ("vae encode a -o b", "vae encode a -o b"),
+            ("--help", "--help"),
+            ("help plan", "help plan"),
+            ("-V", "-V"),
+            ("", ""),
+            ("film.mkv -ss 1:00 -to 2:00 -vf crop=1:2", "restore film.mkv --ss 1:00 --to 2:00 --vf crop=1:2"),
+        ] {
+            assert_eq!(typed(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn the_output_is_beside_the_input() {
+        for (input, expected) in [
+            ("dir/film.mkv", "dir/film_upscaled.mkv"),
+            ("film.part1.mp4", "film.part1_upscaled.mp4"),
+            ("film.vob", "film_upscaled.mkv"),
+            ("film.avi", "film_upscaled.mkv"),
+            ("film", "film_upscaled.mkv"),
+            ("photo.JPG", "photo_upscaled.JPG"),
+        ] {
+            assert_eq!(beside(Path::new(input)).unwrap(), Path::new(expected), "{input}");
+        }
+        assert!(beside(Path::new("-")).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let pictures = folder.path().join("my.pictures");
+        std::fs::create_dir(&pictures).unwrap();
+        assert_eq!(beside(&pictures).unwrap(), folder.path().join("my.pictures_upscaled"));
+    }
+}

@@ -1,0 +1,138 @@
+//! The networks that restore, as people name them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use remaster_compute::{Backend, CancelToken};
+use remaster_engine::Task;
+use remaster_model::{Build, NullDit, Values, computed};
+use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
+
+use super::args::RestoreModels;
+use crate::dit::{Size, Transformer};
+use crate::error::CliError;
+use crate::models;
+use crate::network::Network;
+use crate::spill::Spill;
+
+/// Rows of a text that nobody wrote.
+const FORMULA_ROWS: usize = 11;
+
+/// VAE and transformer of a run.
+pub(crate) struct Networks {
+    pub(crate) vae: Network,
+    transformer: Restorer,
+    /// Latents of the VAE times this are those of the transformer.
+    pub(crate) scale: f32,
+    /// Files, or words, for people.
+    pub(crate) names: [String; 2],
+    /// What people should know of them.
+    pub(crate) notes: Vec<String>,
+}
+
+enum Restorer {
+    /// Leaves latents as they are.
+    Null,
+    Of(Transformer, Text),
+}
+
+/// Rows and values of a text embedding.
+type Text = (usize, Arc<dyn Values>);
+
+/// The device that was chosen.
+pub(crate) struct Place<'a> {
+    pub(crate) backend: Backend,
+    pub(crate) build: Build,
+    pub(crate) spill: Spill,
+    pub(crate) cancel: &'a CancelToken,
+}
+
+impl Networks {
+    /// Looks the networks up and checks their files.
+    pub(crate) fn open(args: &RestoreModels, place: &Place<'_>) -> Result<Self, CliError> {
+        Self::named(args, place, |_, missing| Err(missing))
+    }
+
+    /// As `open`, but published networks need not be there: sizes follow from their shapes.
+    pub(crate) fn imagined(args: &RestoreModels, place: &Place<'_>) -> Result<Self, CliError> {
+        Self::named(args, place, |word, missing| {
+            let word = match word {
+                "3b" => "formula:3b",
+                "7b" | "7b-sharp" => "formula:7b",
+                "vae" => "formula:full",
+                _ => return Err(missing),
+            };
+            Ok(word.to_owned())
+        })
+    }
+
+    /// `otherwise` says what stands for a word whose file is not installed.
+    fn named(
+        args: &RestoreModels,
+        place: &Place<'_>,
+        otherwise: impl Fn(&str, CliError) -> Result<String, CliError>,
+    ) -> Result<Self, CliError> {
+        let file = |word: &str, found: Result<PathBuf, CliError>| match found {
+            Ok(path) => Ok(path.display().to_string()),
+            Err(missing) => otherwise(word, missing),
+        };
+        let model = match args.model.as_str() {
+            word @ ("3b" | "7b" | "7b-sharp") => file(word, models::installed(word, &args.dirs))?,
+            word => word.to_owned(),
+        };
+        let vae = match (&args.vae, model.as_str()) {
+            (Some(vae), _) => vae.clone(),
+            (None, "identity" | "nano") => model.clone(),
+            (None, "formula:tiny-3b" | "formula:tiny-7b") => "formula:tiny".into(),
+            (None, word) if word.starts_with("formula:") => "formula:full".into(),
+            (None, _) => file("vae", models::installed_vae(&args.dirs))?,
+        };
+        let network = Network::of(&vae, place.backend, place.build, place.spill.clone(), place.cancel)?;
+        let mut notes = Vec::new();
+        if model == "nano" {
+            notes.push(
+                "nano is a demonstration network: it shows how this works, not how good it gets; for real \
+                 work install a model with `remaster models pull 3b`"
+                    .into(),
+            );
+        }
+        let (transformer, scale) = restorer(args, &model, &mut notes)?;
+        let names = [model, vae];
+        Ok(Networks { vae: network, transformer, scale, names, notes })
+    }
+
+    /// The transformer over windows of this size.
+    pub(crate) fn transformer(&mut self, size: &Size, place: &Place<'_>) -> Task {
+        let mut task = match &mut self.transformer {
+            Restorer::Null => Task::new(Box::new(NullDit), size.cells(), place.backend, place.build.dtype),
+            Restorer::Of(transformer, text) => {
+                transformer.task_of(size, place.backend, place.build, text.clone())
+            }
+        };
+        task.settings.spill = Some(place.spill.folder.clone());
+        task.settings.cancel = place.cancel.clone();
+        task
+    }
+}
+
+fn restorer(args: &RestoreModels, model: &str, notes: &mut Vec<String>) -> Result<(Restorer, f32), CliError> {
+    if model == "identity" {
+        return Ok((Restorer::Null, 1.0));
+    }
+    let transformer = Transformer::open(model)?;
+    notes.extend(transformer.warnings.iter().cloned());
+    let width = transformer.config.text;
+    if model.starts_with("formula:") && args.text.is_none() {
+        let text = (FORMULA_ROWS, computed(|i| uniform("input/text", i as u64)));
+        return Ok((Restorer::Of(transformer, text), LATENT_SCALE));
+    }
+    let scale = transformer.scale;
+    let text = match (&args.text, &transformer.text) {
+        (Some(path), _) => TextEmbedding::open(path, width)?,
+        (None, Some(text)) => text.clone(),
+        (None, None) => TextEmbedding::open(&models::installed_text(&args.dirs, Path::new(model))?, width)?,
+    };
+    let (rows, values) = (text.rows, Arc::new(text.values));
+    let values = computed(move |i| values.get(i).copied().unwrap_or_default());
+    Ok((Restorer::Of(transformer, (rows, values)), scale))
+}

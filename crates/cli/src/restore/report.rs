@@ -1,0 +1,281 @@
+//! What a restoration says before, during and after the work.
+
+use std::path::Path;
+
+use remaster_engine::Event;
+use remaster_pipeline::Geometry;
+use remaster_plan::{Plan, bytes};
+use remaster_restore::{Done, FilmEvent};
+use serde::Serialize;
+
+use super::Film;
+use super::args::RestoreArgs;
+use crate::error::CliError;
+use crate::media::{Lazy, is_pipe};
+use crate::output::Output;
+use crate::plan::{self, Total};
+use crate::progress::{Progress, ProgressMode, Summary, clock};
+use crate::report::{Source, is_detail};
+
+/// The phases, in the order of the networks.
+pub(super) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
+
+/// Multiply-adds for a frame of the picture.
+fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
+    plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
+}
+
+impl Film<'_> {
+    /// Work of a frame in each phase. Windows share latents, which are computed twice.
+    pub(crate) fn work(&self) -> [f64; 3] {
+        let frames = |i: usize| self.plans[i].job.picture()[0];
+        let windows = self.recipe.sampling.windows;
+        let steps = self.plans[1].job.cells.steps;
+        let new = if steps == windows.length() { windows.step() * 4 } else { (steps - 1) * 4 + 1 };
+        [
+            macs_per_frame(&self.plans[0], frames(0)),
+            macs_per_frame(&self.plans[1], new),
+            macs_per_frame(&self.plans[2], frames(2)),
+        ]
+    }
+
+    /// Bytes of latents that wait at most, as far as the length of the film is known.
+    pub(crate) fn latent_bytes(&self) -> Option<u64> {
+        let frames = self.format.frames? as u64;
+        let [width, height] = self.recipe.geometry.padded;
+        let latent = 4 * self.networks.vae.latent() as u64 * (width as u64 / 8) * (height as u64 / 8);
+        Some((frames.div_ceil(4) + 1).saturating_mul(latent).min(self.room.bytes))
+    }
+}
+
+/// One line about what will be done, and the models; the plan with `-v`.
+pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Output, progress: &mut Progress) {
+    for note in &film.notes {
+        match is_detail(note) {
+            true => out.detail(format_args!("note: {note}")),
+            false => out.say(format_args!("note: {note}")),
+        }
+    }
+    let [model, vae] = &film.networks.names;
+    out.say(format_args!("model {model}, VAE {vae}"));
+    let [width, height] = film.recipe.shown;
+    let frames = match (film.format.frames, counted) {
+        (Some(1), _) => "1 frame".into(),
+        (Some(n), true) => format!("{n} frames"),
+        (Some(n), false) => format!("about {n} frames"),
+        (None, _) => "an unknown number of frames".into(),
+    };
+    out.say(format_args!(
+        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory",
+        if is_pipe(input) { "stdin".into() } else { input.display().to_string() },
+        film.format.width,
+        film.format.height,
+        film.place.backend.numerics(),
+        film.device.dtype.name(),
+        bytes(film.total.ram()),
+    ));
+    for p in &film.plans {
+        out.detail(plan::describe(p, film.apart).trim_end());
+    }
+    out.detail(film.total.describe());
+    if let (Some(latents), true) = (film.latent_bytes(), film.room.folder.is_some()) {
+        out.detail(format_args!("  {:12} {} of latents", "disk", bytes(latents)));
+    }
+    let work = film.work();
+    let each: Vec<(&'static str, f64)> = PHASES.into_iter().zip(work.map(|w| w.max(1.0))).collect();
+    progress.plan(film.total.ram(), &each);
+    for (phase, plan) in PHASES.into_iter().zip(&film.plans) {
+        match (film.format.frames, counted) {
+            (Some(n), true) => progress.phase(phase, Some(n)),
+            (Some(n), false) => progress.phase_about(phase, n),
+            (None, _) => progress.phase(phase, None),
+        }
+        let slice = match phase {
+            "restore" => film.recipe.sampling.windows.step() * 4,
+            _ => plan.how.slice,
+        };
+        progress.slice(phase, if slice == 0 { film.format.frames.unwrap_or(0) } else { slice });
+    }
+    progress.phase("finish", Some(0));
+}
+
+/// The JSON document of a plan.
+#[derive(Debug, Serialize)]
+struct PlannedFilm {
+    input: String,
+    model: String,
+    vae: String,
+    backend: &'static str,
+    dtype: &'static str,
+    geometry: Geometry,
+    source: Source,
+    notes: Vec<String>,
+    plans: Vec<Plan>,
+    total: Total,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latent_bytes: Option<u64>,
+    macs_per_frame: f64,
+}
+
+/// Says what a restoration will take.
+pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
+    let work = film.work().iter().sum();
+    let latent_bytes = film.latent_bytes().filter(|_| film.room.folder.is_some());
+    let (apart, [width, height]) = (film.apart, film.recipe.shown);
+    let [model, vae] = film.networks.names;
+    let planned = PlannedFilm {
+        input: input.display().to_string(),
+        model,
+        vae,
+        backend: film.place.backend.name(),
+        dtype: film.device.dtype.name(),
+        geometry: film.recipe.geometry,
+        source: Source { format: film.format, frames_estimated: film.estimated },
+        notes: film.notes,
+        plans: film.plans,
+        total: film.total,
+        latent_bytes,
+        macs_per_frame: work,
+    };
+    out.result(&planned, || {
+        let frames = match planned.source.format.frames {
+            Some(1) => "1 frame".into(),
+            Some(n) => format!("{}{n} frames", if planned.source.frames_estimated { "about " } else { "" }),
+            None => "unknown number of frames".into(),
+        };
+        let mut text = format!("{}: {frames}, restored at {width} x {height}\n", planned.input);
+        let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
+        line("model", format!("{}, VAE {}", planned.model, planned.vae));
+        for note in planned.notes.iter().filter(|note| out.is_verbose() || !is_detail(note)) {
+            line("note", note.clone());
+        }
+        for (phase, p) in PHASES.into_iter().zip(&planned.plans) {
+            line(phase, p.how.describe());
+        }
+        if apart {
+            line("GPU memory", bytes(planned.plans.iter().map(|p| p.peaks.device).max().unwrap_or(0)));
+        }
+        let spilled = planned.plans.iter().map(|p| p.peaks.disk).max().unwrap_or(0);
+        line(
+            "disk",
+            format!("{} of temporary data", bytes(spilled.saturating_add(latent_bytes.unwrap_or(0)))),
+        );
+        let all = planned.macs_per_frame * planned.source.format.frames.unwrap_or(1) as f64;
+        line("work", format!("{:.2} TFLOP", 2.0 * all / 1e12));
+        text + &planned.total.describe() + "\n"
+    });
+}
+
+/// What the networks say.
+pub(super) fn event(progress: &mut Progress, event: &FilmEvent<'_>) {
+    let FilmEvent::Engine(event) = event else { return };
+    let phase = |network: &str| match network {
+        "encode" => PHASES[0],
+        "decode" => PHASES[2],
+        _ => PHASES[1],
+    };
+    match event {
+        Event::SliceStarted { network, .. } => {
+            progress.enter(phase(network));
+            progress.working(phase(network), 0, 1);
+        }
+        Event::Working { network, done, of } => progress.working(phase(network), *done, *of),
+        Event::SliceDone { network, frames, busy, .. } => {
+            progress.enter(phase(network));
+            progress.advance(phase(network), *frames, *busy);
+        }
+        other => progress.event(other),
+    }
+}
+
+/// The JSON document.
+#[derive(Debug, Serialize)]
+struct Report {
+    input: String,
+    output: String,
+    model: String,
+    vae: String,
+    seed: u64,
+    backend: &'static str,
+    dtype: &'static str,
+    frames: usize,
+    height: usize,
+    width: usize,
+    geometry: Geometry,
+    source: Source,
+    /// First frame of every shot.
+    shots: Vec<usize>,
+    groups: usize,
+    latent_bytes: u64,
+    load_seconds: f64,
+    notes: Vec<String>,
+    plans: Vec<Plan>,
+    total: Total,
+    summary: Summary,
+}
+
+/// Says what came out: one line, a block with `-v`, or the document.
+pub(super) fn finish(
+    film: Film<'_>,
+    args: &RestoreArgs,
+    output: &Path,
+    done: Done,
+    tools: &Lazy<'_>,
+    mut progress: Progress,
+    out: &Output,
+) -> Result<(), CliError> {
+    let (took, reserved) = (tools.children_peak(), film.total.children());
+    if took > reserved {
+        progress.warn(format!(
+            "ffmpeg took {}, but only {} of --ram were reserved for it",
+            bytes(took),
+            bytes(reserved)
+        ));
+    }
+    progress.advance("finish", 0, done.finishing);
+    let summary = progress.finish();
+    let [model, vae] = film.networks.names;
+    let [width, height] = film.recipe.shown;
+    let report = Report {
+        input: args.input.display().to_string(),
+        output: output.display().to_string(),
+        model,
+        vae,
+        seed: args.how.look.seed,
+        backend: film.place.backend.name(),
+        dtype: film.device.dtype.name(),
+        frames: done.frames,
+        height,
+        width,
+        geometry: film.recipe.geometry,
+        source: Source { format: film.format, frames_estimated: film.estimated },
+        shots: done.shots,
+        groups: done.groups,
+        latent_bytes: done.latent_bytes,
+        load_seconds: done.loading.as_secs_f64(),
+        notes: film.notes,
+        plans: film.plans,
+        total: film.total,
+        summary,
+    };
+    let text = || if out.is_verbose() { report.summary.to_string() } else { line(&report) };
+    // Where stdout carries the frames, the end is said on stderr; `--progress json` has said it already.
+    if is_pipe(output) {
+        if args.progress.mode != ProgressMode::Json {
+            out.say(text().trim_end());
+        }
+    } else {
+        out.conclude(&report, text);
+    }
+    Ok(())
+}
+
+fn line(report: &Report) -> String {
+    let frames = if report.frames == 1 { "1 frame".into() } else { format!("{} frames", report.frames) };
+    let shots =
+        if report.shots.len() > 1 { format!(" in {} shots", report.shots.len()) } else { String::new() };
+    let seconds = report.summary.total_seconds;
+    let took = if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds.round()) };
+    let output = if report.output == "-" { "stdout" } else { &report.output };
+    format!("wrote {output}: {frames}{shots}, {} x {}, in {took}", report.width, report.height)
+}
