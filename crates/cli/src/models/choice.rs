@@ -237,13 +237,13 @@ mod tests {
         let model = desk.path().join("model.safetensors");
         std::fs::write(&model, "no model").unwrap();
         let text_of = || installed_text(&dirs(desk.path()), &model).unwrap();
-        let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(TEXT);
-        std::fs::copy(&real, desk.path().join("sub").join(TEXT)).unwrap();
+        let embedding = || vec![remaster_model::Param { name: "text".into(), shape: vec![58, 5120] }];
+        file(desk.path(), &format!("sub/{TEXT}"), embedding(), |_| "BF16");
         assert_eq!(text_of(), desk.path().join("sub").join(TEXT));
         // One that cannot be read does not hide one that can.
         std::fs::write(desk.path().join(TEXT), "no embedding").unwrap();
         assert_eq!(text_of(), desk.path().join("sub").join(TEXT));
-        std::fs::copy(&real, desk.path().join(TEXT)).unwrap();
+        file(desk.path(), TEXT, embedding(), |_| "BF16");
         assert_eq!(text_of(), desk.path().join(TEXT));
 
         let mut params = dit::params(&DitConfig::tiny(dit::Family::Shared));
