@@ -17,7 +17,7 @@ use crate::error::CliError;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct SourceArgs {
-    /// Start at TIME, in seconds or [HH:]MM:SS[.m]
+    /// Start at TIME, in seconds (90.5) or as 1:30.5
     ///
     /// Counted from the first frame. The output starts at 0; audio, subtitles and chapters are cut alike.
     #[arg(long, value_name = "TIME", value_parser = words::time)]
