@@ -7,10 +7,10 @@ use remaster_media::{FrameSource, MediaError, appetite, place};
 use remaster_metrics::{
     Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
 };
-use remaster_picture::{Frame, StillInfo, png, resize};
+use remaster_picture::{Frame, resize};
 use serde::Serialize;
 
-use crate::destination::check_file;
+use crate::destination::{self, check_file};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, Opened, SourceArgs};
@@ -296,9 +296,7 @@ fn needed(args: &CompareArgs, a: &Opened, b: &Opened, threads: usize) -> u64 {
 fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {
     let mut frame = Frame::new(image.width, image.height, 3);
     frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
-    let bytes = png::encode(&frame, &StillInfo::srgb(8))
-        .map_err(|source| MediaError::Picture { path: path.to_owned(), source })?;
-    Ok(place::write(path, &bytes, replace)?)
+    destination::write_png(path, &frame, replace)
 }
 
 fn describe(compared: &Compared) -> String {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use remaster_media::{Format, MediaError, OutputKind, place};
+use remaster_picture::{Frame, StillInfo, png};
 use remaster_plan::bytes;
 
 use crate::error::CliError;
@@ -43,6 +44,13 @@ fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), CliEr
         }
     }
     Ok(place::check(path, replace)?)
+}
+
+/// Writes a picture of 8 bits.
+pub(crate) fn write_png(path: &Path, frame: &Frame, replace: bool) -> Result<(), CliError> {
+    let failed = |source| MediaError::Picture { path: path.to_owned(), source };
+    let bytes = png::encode(frame, &StillInfo::srgb(8)).map_err(failed)?;
+    Ok(place::write(path, &bytes, replace)?)
 }
 
 /// How sure it is what an output takes.

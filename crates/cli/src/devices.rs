@@ -99,6 +99,14 @@ pub(crate) fn has_memory(backend: &Backend) -> bool {
     }
 }
 
+/// Refuses `--vram` for a device that has no memory of its own.
+pub(crate) fn check_vram(vram: Option<Amount>, backend: &Backend) -> Result<(), CliError> {
+    match vram {
+        Some(_) if !has_memory(backend) => Err(CliError::Vram { backend: backend.name() }),
+        _ => Ok(()),
+    }
+}
+
 /// What is held beside the network on this backend: so many bytes of frames, so many by ffmpeg.
 pub(crate) fn held(backend: &Backend, frames: u64, children: u64) -> Held {
     Held { process: process(has_memory(backend)), frames, children }

@@ -106,6 +106,8 @@ pub(crate) enum CliError {
     Stripes,
     #[error("a pipe cannot be planned for; use `plan --network encode --frames N --height N --width N`")]
     PlanPipe,
+    #[error("a preview reads its input twice, which a pipe does not allow; save it to a file first")]
+    PreviewPipe,
     #[error("{flag} needs --mode blend")]
     Tiles { flag: &'static str },
     #[error("--vram needs a GPU, but the device is {backend}; use --ram")]
@@ -258,6 +260,7 @@ impl CliError {
             | CliError::Device { .. }
             | CliError::Tiles { .. }
             | CliError::PlanPipe
+            | CliError::PreviewPipe
             | CliError::Ending { .. }
             | CliError::BenchBackend
             | CliError::Sizes { .. }

@@ -63,8 +63,9 @@ fn main() -> ExitCode {
 }
 
 fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
-    let typed = restore::as_typed(&Cli::command(), typed);
-    let parsed = config::parse(Cli::command(), typed, config::home())
+    let command = Cli::command();
+    let typed = restore::as_typed(&command, typed);
+    let parsed = config::parse(command, typed, config::home())
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Refusal::Usage));
     let cli = match parsed {
         Ok(cli) => cli,

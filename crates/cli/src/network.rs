@@ -65,9 +65,7 @@ pub(crate) fn config(word: &str) -> Result<VaeConfig, CliError> {
 impl Network {
     pub(crate) fn open(args: &VaeArgs, out: &Output, cancel: &CancelToken) -> Result<Self, CliError> {
         let backend = args.device.tuned_backend(out)?;
-        if args.vram.is_some() && !devices::has_memory(&backend) {
-            return Err(CliError::Vram { backend: backend.name() });
-        }
+        devices::check_vram(args.vram, &backend)?;
         let spill = args.memory.spill(Some(&args.output))?;
         if let Some(note) = &spill.note {
             out.say(format_args!("note: {note}"));

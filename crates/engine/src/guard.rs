@@ -2,7 +2,7 @@
 
 use remaster_compute::{Backend, ComputeError, HostTensor, Shape};
 use remaster_model::Network;
-use remaster_plan::{Budget, Cost, Job, Mode, Plan, VERSION, bytes};
+use remaster_plan::{Budget, Job, Mode, Plan, bytes};
 
 use crate::checkpoint::{Checkpoint, Pace};
 use crate::error::EngineError;
@@ -299,11 +299,9 @@ fn whole(lane: &Lane<'_>, plan: &Plan) -> Result<Plan, EngineError> {
     if plan.job.start == 0 && plan.how == lane.plan.how {
         return Ok(plan.clone());
     }
-    let (job, how) = (Job { start: 0, ..plan.job.clone() }, lane.plan.how);
+    let job = Job { start: 0, ..plan.job.clone() };
     let sizing = || lane.settings.backend.sizing();
-    let Cost { peaks, work, .. } =
-        Planner::new(lane.network, lane.settings.dtype, sizing, job.clone()).cost(&how)?;
-    Ok(Plan { version: VERSION, job, how, peaks, work, better: None })
+    Planner::new(lane.network, lane.settings.dtype, sizing, job).exactly(&lane.plan.how)
 }
 
 fn most(a: Summary, b: Summary) -> Summary {

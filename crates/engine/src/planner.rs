@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use remaster_compute::{ComputeError, DType, Sizing};
 use remaster_model::Network;
-use remaster_plan::{Budget, Candidate, Cost, Job, Measured, Memory, Plan, Wish, choose, choose_together};
+use remaster_plan::{
+    Budget, Candidate, Cost, Job, Measured, Memory, Plan, VERSION, Wish, choose, choose_together,
+};
 
 use crate::course::Course;
 use crate::error::EngineError;
@@ -43,6 +45,12 @@ impl<'a> Planner<'a> {
         let cost = measure(self.network, &course, &self.sizing, &self.job, how, Caps::ENDLESS)?;
         self.measured.insert(*how, cost);
         Ok(cost)
+    }
+
+    /// A plan that does exactly this, whatever it takes.
+    pub fn exactly(&mut self, how: &Candidate) -> Result<Plan, EngineError> {
+        let Cost { peaks, work, .. } = self.cost(how)?;
+        Ok(Plan { version: VERSION, job: self.job.clone(), how: *how, peaks, work, better: None })
     }
 
     /// What a way takes, or which memory is too small for it: the meter stops there.

@@ -31,8 +31,8 @@ impl<'a> Relay<'a> {
         sink: &mut dyn Sink,
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, EngineError> {
-        let plan = self.run.plan().cloned();
-        self.clip_of(plan.as_ref(), source, sink, events)
+        let Some(plan) = self.run.plan().cloned() else { return Ok(Summary::default()) };
+        self.clip_as(&plan, source, sink, events)
     }
 
     /// As [`Relay::clip`], for a clip of another length. `plan` is for the way in which the device was opened; one that
@@ -40,16 +40,6 @@ impl<'a> Relay<'a> {
     pub fn clip_as(
         &mut self,
         plan: &Plan,
-        source: &mut dyn Source,
-        sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Summary, EngineError> {
-        self.clip_of(Some(plan), source, sink, events)
-    }
-
-    fn clip_of(
-        &mut self,
-        plan: Option<&Plan>,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
         events: &mut dyn FnMut(Event<'_>),
@@ -63,15 +53,13 @@ impl<'a> Relay<'a> {
 
     fn through(
         &mut self,
-        plan: Option<&Plan>,
+        plan: &Plan,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
         events: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, EngineError> {
         let fresh = std::mem::replace(&mut self.fresh, false);
-        if let Some(plan) = plan {
-            self.run.begin(plan, fresh, events)?;
-        }
+        self.run.begin(plan, fresh, events)?;
         while !self.run.is_done(0) {
             let step = self.run.advance(0, source, sink, events).and_then(|()| self.run.keep(events));
             if let Err(error) = step {

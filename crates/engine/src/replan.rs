@@ -1,6 +1,6 @@
 //! The rest of a job, after its device failed.
 
-use remaster_plan::{Budget, Cost, Job, Mode, Peaks, Plan, VERSION, Wish, WishedMode};
+use remaster_plan::{Budget, Job, Mode, Peaks, Plan, Wish, WishedMode};
 
 use crate::error::EngineError;
 use crate::guard::Lane;
@@ -24,7 +24,7 @@ pub(crate) fn replan(lane: &Lane<'_>, budget: &Budget, start: usize) -> Result<P
     let (old, settings) = (&lane.plan, lane.settings);
     let job = Job { start, ..old.job.clone() };
     let sizing = || settings.backend.sizing();
-    let mut planner = Planner::new(lane.network, settings.dtype, sizing, job.clone());
+    let mut planner = Planner::new(lane.network, settings.dtype, sizing, job);
     // Stripes change no bit. Other tiles or bands would.
     let modes = match old.how.mode {
         Mode::Whole | Mode::Exact { .. } => vec![WishedMode::Whole, WishedMode::Exact { stripes: None }],
@@ -39,6 +39,5 @@ pub(crate) fn replan(lane: &Lane<'_>, budget: &Budget, start: usize) -> Result<P
             Err(error) => return Err(error),
         }
     }
-    let Cost { peaks, work, .. } = planner.cost(&old.how)?;
-    Ok(Plan { version: VERSION, job, how: old.how, peaks, work, better: None })
+    planner.exactly(&old.how)
 }

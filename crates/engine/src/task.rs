@@ -2,7 +2,7 @@
 
 use remaster_compute::{Backend, CancelToken, DType, Shape, Sizing};
 use remaster_model::Network;
-use remaster_plan::{Candidate, Cells, Cost, Description, INPUT, Job, Plan, VERSION};
+use remaster_plan::{Candidate, Cells, Description, INPUT, Job, Plan};
 
 use crate::course::Course;
 use crate::error::EngineError;
@@ -78,8 +78,7 @@ impl Task {
 
     /// A plan that does exactly this, whatever it takes.
     pub fn exactly(&self, how: Candidate) -> Result<Plan, EngineError> {
-        let Cost { peaks, work, .. } = self.planner().cost(&how)?;
-        Ok(Plan { version: VERSION, job: self.job.clone(), how, peaks, work, better: None })
+        self.planner().exactly(&how)
     }
 
     /// Runs a plan on a meter that refuses to pass the plan's peaks.

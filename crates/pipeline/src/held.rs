@@ -1,8 +1,9 @@
 //! What frames take on their way, beside what the plans count.
 
 use crate::geometry::Geometry;
-use crate::intake::{LAST, WAITING};
+use crate::intake::WAITING;
 use crate::outlet;
+use crate::tail::Tail;
 
 /// Buffers of pipes and files: one of 1 MiB, and a few of 64 KiB.
 const BUFFERS: u64 = 2 << 20;
@@ -24,7 +25,7 @@ pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
     };
     // Colours without alpha, and the padded frame; then frames that wait, one at hand, and those kept for the end.
     let preparing = bytes(shown, 12).saturating_add(bytes(padded, 12));
-    let waiting = bytes(padded, 12 * (WAITING + 1 + LAST) as u64);
+    let waiting = bytes(padded, 12 * (WAITING + 1 + Tail::LENGTH) as u64);
     // One slice is written while the engine makes or takes the next.
     let slices = bytes(padded, 12 * slice.saturating_mul(2 + outlet::WAITING as u64));
     // Moments, their means and latents that wait: 4 bytes for each of 48 channels of a cell of 64 pixels in 4 frames.

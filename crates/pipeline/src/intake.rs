@@ -1,6 +1,5 @@
 //! Frames of a clip for the engine: decoded and prepared in a thread of its own.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -9,17 +8,14 @@ use std::thread::JoinHandle;
 use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 use remaster_media::{FrameSource, MediaError};
-use remaster_picture::{Frame, mirror_index};
-use remaster_plan::TIME;
+use remaster_picture::Frame;
 
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
+use crate::tail::{Tail, read_frames};
 
 /// Prepared frames that wait for the engine. Two keep it busy; a slice is read at once.
 pub(crate) const WAITING: usize = 4;
-
-/// Frames that may be needed again to fill up the end: a clip is at most 3 frames short of 4n + 1.
-pub(crate) const LAST: usize = 4;
 
 /// Opens a clip again, from its first frame.
 pub type Again<'a> =
@@ -58,7 +54,7 @@ pub(crate) struct Intake<'a> {
     again: Option<Again<'a>>,
     frames: Option<Receiver<Result<Vec<f32>, MediaError>>>,
     thread: Option<JoinHandle<Option<Aside>>>,
-    last: VecDeque<Arc<Vec<f32>>>,
+    last: Tail,
     /// Frames that came.
     seen: Arc<AtomicUsize>,
     /// Frames that were given, with those that fill up the end.
@@ -76,7 +72,7 @@ impl<'a> Intake<'a> {
             again: footage.again,
             frames: None,
             thread: None,
-            last: VecDeque::new(),
+            last: Tail::default(),
             seen: Arc::default(),
             given: 0,
             over: false,
@@ -115,40 +111,24 @@ impl<'a> Intake<'a> {
                 Some(Ok(frame)) => {
                     let frame = Arc::new(frame);
                     self.seen.fetch_add(1, Relaxed);
-                    self.last.push_back(Arc::clone(&frame));
-                    if self.last.len() > LAST {
-                        self.last.pop_front();
-                    }
+                    self.last.push(&frame);
                     return Ok(Some(frame));
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => self.over = true,
             }
         }
-        // 4n + 1 by frames that go back the way they came.
-        if self.last.is_empty() || self.given % TIME == 1 {
-            return Ok(None);
-        }
-        let seen = self.seen.load(Relaxed);
-        let index = mirror_index(self.given, seen);
-        let back = seen.saturating_sub(index).clamp(1, self.last.len());
-        Ok(self.last.get(self.last.len() - back).cloned())
+        Ok(self.last.fill(self.given, self.seen.load(Relaxed)))
     }
 }
 
 impl Source for Intake<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
-        let length = shape.len() / shape.t.max(1);
-        for (i, out) in out.chunks_exact_mut(length.max(1)).take(shape.t).enumerate() {
-            let Some(frame) = self.next().map_err(|e| SourceError(Box::new(e)))? else { return Ok(i) };
-            if frame.len() != out.len() {
-                let reason = format!("a frame of {} values where {shape} was planned", frame.len());
-                return Err(SourceError(reason.into()));
-            }
-            out.copy_from_slice(&frame);
-            self.given += 1;
-        }
-        Ok(shape.t)
+        read_frames(shape, out, || {
+            let frame = self.next().map_err(|e| SourceError(Box::new(e)))?;
+            self.given += usize::from(frame.is_some());
+            Ok(frame)
+        })
     }
 
     /// Decodes from the start again: times and alpha of frames that went out before are not sent twice.
@@ -159,7 +139,7 @@ impl Source for Intake<'_> {
         let source = again().map_err(SourceError)?;
         let aside = self.stop();
         // The end of a clip needs the last frames before it.
-        self.run(source, aside, frame.saturating_sub(LAST));
+        self.run(source, aside, frame.saturating_sub(Tail::LENGTH));
         while self.given < frame {
             let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
             if next.is_none() || self.over {

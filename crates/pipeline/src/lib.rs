@@ -6,6 +6,7 @@
 //! * [`roundtrip`]: frames to latents and back;
 //! * [`encode`], [`decode`]: one of the two, with a [`LatentFile`] in between;
 //! * [`Origin`]: the file that latents came from, and still belongs to them;
+//! * [`Tail`], [`read_frames`], [`means`]: what every way of a clip to the engine and out of it shares;
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back.
 
 mod about;
@@ -18,6 +19,7 @@ mod latents;
 mod origin;
 mod outlet;
 mod run;
+mod tail;
 
 pub use about::{About, NetworkId};
 pub use error::PipelineError;
@@ -25,6 +27,8 @@ pub use geometry::{Geometry, Resize};
 pub use held::held_bytes;
 pub use intake::{Again, Footage};
 pub use latent_file::LatentFile;
+pub use latents::means;
 pub use origin::{Lost, Origin};
 pub use remaster_engine::Event;
 pub use run::{Done, LatentTarget, Planned, decode, encode, roundtrip};
+pub use tail::{Tail, read_frames};

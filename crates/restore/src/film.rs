@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError, Task};
+use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{Footage, Geometry};
-use remaster_plan::{Plan, SPACE};
+use remaster_pipeline::{Footage, Geometry, Planned, means};
+use remaster_plan::SPACE;
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
@@ -24,15 +24,6 @@ use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
 use crate::store::Store;
-
-/// A network, and how it is to be run.
-#[derive(Clone, Copy)]
-pub struct Planned<'a> {
-    /// The network.
-    pub task: &'a Task,
-    /// How it is to be run.
-    pub plan: &'a Plan,
-}
 
 /// The three networks.
 #[derive(Clone, Copy)]
@@ -73,22 +64,6 @@ pub struct Room {
     pub bytes: u64,
 }
 
-/// What happens on the way of a film.
-#[derive(Debug)]
-pub enum FilmEvent<'a> {
-    /// Of a network.
-    Engine(Event<'a>),
-    /// A shot was read to its end.
-    Shot {
-        /// Its first frame.
-        start: usize,
-        /// Its frames.
-        frames: usize,
-    },
-    /// All shots of a group went through a network.
-    Phase(&'static str),
-}
-
 /// What a film took.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
@@ -106,7 +81,7 @@ pub struct Done {
     pub finishing: Duration,
 }
 
-type Events<'a> = &'a mut dyn FnMut(FilmEvent<'_>);
+type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
@@ -171,19 +146,16 @@ pub fn restore(
             }
             shots
         };
-        events(FilmEvent::Phase("encode"));
         done.latent_bytes = done.latent_bytes.max(4 * (store.latents() * length) as u64);
         {
             let began = Instant::now();
             let planned = networks.transform;
-            let mut engine = |event: Event<'_>| events(FilmEvent::Engine(event));
-            let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, &mut engine)?;
+            let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
             done.loading += began.elapsed();
             for shot in &shots {
-                sampler.shot(&mut store, shot.latents.clone(), shot.frames, &mut engine)?;
+                sampler.shot(&mut store, shot.latents.clone(), shot.frames, events)?;
             }
         }
-        events(FilmEvent::Phase("dit"));
         {
             let mut decoder = loaded(networks.decode, &mut done, events)?;
             for shot in &shots {
@@ -204,15 +176,14 @@ pub fn restore(
                         *frames = (*frames).min(left);
                         left -= *frames;
                     }
-                    events(FilmEvent::Engine(event));
+                    events(event);
                 };
                 decoder.clip(&mut latents, &mut finisher, &mut engine)?;
             }
         }
-        events(FilmEvent::Phase("decode"));
         done.groups += 1;
     }
-    events(FilmEvent::Engine(Event::Finishing));
+    events(Event::Finishing);
     let made = Instant::now();
     done.frames = finisher.complete()?;
     done.finishing = made.elapsed();
@@ -222,7 +193,7 @@ pub fn restore(
 /// Opens the device and loads a network.
 fn loaded<'a>(planned: Planned<'a>, done: &mut Done, events: Events<'_>) -> Result<Relay<'a>, RestoreError> {
     let began = Instant::now();
-    let relay = Relay::start(planned.task.lane(planned.plan), &mut |event| events(FilmEvent::Engine(event)))?;
+    let relay = Relay::start(planned.task.lane(planned.plan), events)?;
     done.loading += began.elapsed();
     Ok(relay)
 }
@@ -246,11 +217,10 @@ fn encode(
             *frames = through.saturating_sub(*told);
             *told = through.max(*told);
         }
-        events(FilmEvent::Engine(event));
+        events(event);
     };
     encoder.clip(reader, &mut sink, &mut engine)?;
     let read = reader.shot();
-    events(FilmEvent::Shot { start, frames: read.frames });
     Ok(Shot { frames: read.frames, latents: first..store.latents(), alpha: read.alpha })
 }
 
@@ -264,13 +234,7 @@ pub(crate) struct Encoded<'a> {
 
 impl Sink for Encoded<'_> {
     fn write(&mut self, _first: usize, moments: HostTensor) -> Result<(), SinkError> {
-        let Shape { t, c, .. } = moments.shape;
-        let length = (moments.data.len() / t.max(1)).max(1);
-        for latent in moments.data.chunks_exact(length) {
-            let mean: Vec<f32> = latent
-                .chunks_exact(c.max(1))
-                .flat_map(|cell| cell.iter().take(self.channels).copied())
-                .collect();
+        for mean in means(&moments, self.channels) {
             let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
             if !kept {
                 let room = 4 * (self.store.room() * mean.len()) as u64;

@@ -26,7 +26,7 @@ mod tests;
 pub use blend::weight_before;
 pub use cuts::Cuts;
 pub use error::RestoreError;
-pub use film::{Done, FilmEvent, Networks, Planned, Recipe, Room, restore};
+pub use film::{Done, Networks, Recipe, Room, restore};
 pub use finish::{Finish, Pool};
 pub use held::held_bytes;
 pub use noise::Noise;

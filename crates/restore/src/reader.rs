@@ -10,9 +10,8 @@ use remaster_colour::alpha::{AlphaCount, AlphaKind};
 use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 use remaster_media::{FrameSource, MediaError};
-use remaster_picture::{Frame, mirror_index};
-use remaster_pipeline::{Again, Footage};
-use remaster_plan::TIME;
+use remaster_picture::Frame;
+use remaster_pipeline::{Again, Footage, Tail, read_frames};
 use remaster_scenes::LOOKAHEAD;
 
 use crate::cuts::{Cuts, Cutter};
@@ -22,13 +21,10 @@ use crate::prepare::Prepare;
 /// Prepared frames that wait for the encoder. Two keep it busy; a slice is read at once.
 const WAITING: usize = 4;
 
-/// Frames that may be needed again to fill up the end: a shot is at most 3 frames short of 4n + 1.
-const LAST: usize = 4;
-
 /// Prepared frames in flight at most: those that wait, one at hand, those whose shot is not known yet, and the last
 /// ones, beside `repeated` frames of overlapping batches.
 pub(crate) fn in_flight(repeated: usize) -> usize {
-    WAITING + 1 + LOOKAHEAD + 1 + LAST + repeated
+    WAITING + 1 + LOOKAHEAD + 1 + Tail::LENGTH + repeated
 }
 
 /// What the thread sends.
@@ -58,7 +54,7 @@ pub(crate) struct Reader<'a> {
     thread: Option<JoinHandle<()>>,
     /// The first frame of a shot that was found to be there.
     first: Option<Vec<f32>>,
-    last: VecDeque<Arc<Vec<f32>>>,
+    last: Tail,
     /// Frames of the shots before, repeated ones counted again.
     before: usize,
     /// Frames of this shot that came.
@@ -81,7 +77,7 @@ impl<'a> Reader<'a> {
             items: None,
             thread: None,
             first: None,
-            last: VecDeque::new(),
+            last: Tail::default(),
             before: 0,
             seen: 0,
             given: 0,
@@ -161,10 +157,7 @@ impl<'a> Reader<'a> {
                     let frame = Arc::new(frame);
                     self.seen += 1;
                     self.count.store(self.before + self.seen, Relaxed);
-                    self.last.push_back(Arc::clone(&frame));
-                    if self.last.len() > LAST {
-                        self.last.pop_front();
-                    }
+                    self.last.push(&frame);
                     return Ok(Some(frame));
                 }
                 Some(Item::End(alpha)) => self.over = Some(alpha),
@@ -172,29 +165,17 @@ impl<'a> Reader<'a> {
                 None => return Err(RestoreError::Thread("decoding")),
             }
         }
-        // 4n + 1 by frames that go back the way they came.
-        if self.last.is_empty() || self.given % TIME == 1 {
-            return Ok(None);
-        }
-        let index = mirror_index(self.given, self.seen);
-        let back = self.seen.saturating_sub(index).clamp(1, self.last.len());
-        Ok(self.last.get(self.last.len() - back).cloned())
+        Ok(self.last.fill(self.given, self.seen))
     }
 }
 
 impl Source for Reader<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
-        let length = shape.len() / shape.t.max(1);
-        for (i, out) in out.chunks_exact_mut(length.max(1)).take(shape.t).enumerate() {
-            let Some(frame) = self.next().map_err(|e| SourceError(Box::new(e)))? else { return Ok(i) };
-            if frame.len() != out.len() {
-                let reason = format!("a frame of {} values where {shape} was planned", frame.len());
-                return Err(SourceError(reason.into()));
-            }
-            out.copy_from_slice(&frame);
-            self.given += 1;
-        }
-        Ok(shape.t)
+        read_frames(shape, out, || {
+            let frame = self.next().map_err(|e| SourceError(Box::new(e)))?;
+            self.given += usize::from(frame.is_some());
+            Ok(frame)
+        })
     }
 
     /// Decodes from the start of the film again: where it was cut depends on all of it.
@@ -205,7 +186,7 @@ impl Source for Reader<'_> {
         let source = again().map_err(SourceError)?;
         self.stop();
         // The end of a shot needs the last frames before it.
-        let start = frame.saturating_sub(LAST);
+        let start = frame.saturating_sub(Tail::LENGTH);
         (self.seen, self.given, self.over, self.first) = (start, start, None, None);
         self.last.clear();
         self.run(source, self.before + start);
@@ -244,10 +225,11 @@ struct Sender {
 }
 
 /// A frame whose shot may not be known yet.
+#[derive(Clone)]
 struct Waiting {
     data: Arc<Vec<f32>>,
     /// At the size of the input.
-    alpha: Option<Frame>,
+    alpha: Option<Arc<Frame>>,
 }
 
 /// Nobody listens any more.
@@ -263,7 +245,7 @@ impl Sender {
             let verdicts = match source.next(&mut frame)? {
                 Some(_) => {
                     let (data, alpha) = (self.prepare.frame(&frame), self.prepare.alpha(&frame));
-                    waiting.push_back(Waiting { data: Arc::new(data), alpha });
+                    waiting.push_back(Waiting { data: Arc::new(data), alpha: alpha.map(Arc::new) });
                     cutter.push(&frame)
                 }
                 None => cutter.finish(),
@@ -272,19 +254,20 @@ impl Sender {
             for starts in verdicts.starts {
                 let Some(next) = waiting.pop_front() else { break };
                 if starts && self.in_shot > 0 {
-                    let sent = self.end().and_then(|()| repeated.iter().try_for_each(|f| self.frame(f)));
+                    let sent =
+                        self.end().and_then(|()| repeated.iter().try_for_each(|f| self.frame(f.clone())));
                     if sent.is_err() {
                         return Ok(());
                     }
                 }
-                if self.frame(&next).is_err() {
-                    return Ok(());
-                }
                 if self.overlap > 0 {
-                    repeated.push_back(next);
+                    repeated.push_back(next.clone());
                     if repeated.len() > self.overlap {
                         repeated.pop_front();
                     }
+                }
+                if self.frame(next).is_err() {
+                    return Ok(());
                 }
             }
             if over {
@@ -297,7 +280,7 @@ impl Sender {
     }
 
     /// The next frame of the shot.
-    fn frame(&mut self, frame: &Waiting) -> Result<(), Gone> {
+    fn frame(&mut self, frame: Waiting) -> Result<(), Gone> {
         let index = self.in_shot;
         self.in_shot += 1;
         if let Some(plane) = &frame.alpha {
@@ -308,7 +291,8 @@ impl Sender {
             return Ok(());
         }
         self.sent += 1;
-        let mut data = frame.data.as_ref().clone();
+        // Only frames that are repeated are kept elsewhere too.
+        let mut data = Arc::unwrap_or_clone(frame.data);
         self.prepare.noise(index, &mut data);
         self.to.send(Ok(Item::Frame(data))).map_err(|_| Gone)
     }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
-use remaster_plan::{
-    Budget, Candidate, Cells, Cost, Job, Peaks, Plan, TIME, VERSION, Windows, Wish, share_before,
-};
+use remaster_plan::{Budget, Candidate, Cells, Job, Peaks, Plan, TIME, Windows, Wish, share_before};
 
 use crate::error::RestoreError;
 use crate::noise::Noise;
@@ -192,19 +190,16 @@ impl<'a> Sampler<'a> {
         let job = Job { cells: Cells { steps, ..longest.job.cells }, ..longest.job.clone() };
         let settings = &self.task.settings;
         let sizing = || settings.backend.sizing();
-        let mut planner = Planner::new(self.task.network.as_ref(), settings.dtype, sizing, job.clone());
-        let (how, Peaks { device, host, disk }) = (longest.how, longest.peaks);
-        let Cost { peaks, work, .. } = planner.cost(&how)?;
-        let fits = peaks.device <= device && peaks.host <= host && peaks.disk <= disk;
-        let plan = match fits {
-            true => Plan { version: VERSION, job, how, peaks, work, better: None },
+        let mut planner = Planner::new(self.task.network.as_ref(), settings.dtype, sizing, job);
+        let Peaks { device, host, disk } = longest.peaks;
+        let mut plan = planner.exactly(&longest.how)?;
+        let Peaks { device: d, host: h, disk: f } = plan.peaks;
+        if d > device || h > host || f > disk {
             // Less lies in the arena in another order, which may take more.
-            false => {
-                let budget = settings.recovery.map(|recovery| recovery.budget);
-                let budget = budget.unwrap_or(Budget::Apart { vram: device, ram: host, disk });
-                planner.plan(&budget, &Wish::default())?
-            }
-        };
+            let budget = settings.recovery.map(|recovery| recovery.budget);
+            let budget = budget.unwrap_or(Budget::Apart { vram: device, ram: host, disk });
+            plan = planner.plan(&budget, &Wish::default())?;
+        }
         self.plans.push((steps, plan.clone()));
         Ok(plan)
     }

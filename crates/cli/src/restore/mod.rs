@@ -10,15 +10,15 @@ mod report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use remaster_engine::{Planner, Recovery, Task};
+use remaster_engine::{Event, Planner, Recovery, Task};
 use remaster_media::{Format, FrameSink, FrameSource, OutputKind, Probe, appetite};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Kind};
-use remaster_pipeline::{Footage, Geometry, Resize};
-use remaster_plan::{Budget, Plan, Windows};
+use remaster_pipeline::{Footage, Geometry, Planned, Resize};
+use remaster_plan::{Plan, SPACE, Windows};
 use remaster_restore::{
-    Cuts, Done, FilmEvent, Finish, Networks as Tasks, Planned, Pool, Recipe, Room as LatentRoom, Sampling,
-    Start, held_bytes, restore,
+    Cuts, Done, Finish, Networks as Tasks, Pool, Recipe, Room as LatentRoom, Sampling, Start, held_bytes,
+    restore,
 };
 use remaster_scenes::Shots;
 
@@ -65,21 +65,14 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     }
     let device = how.device.settle()?;
     let backend = device.tuned_backend(out)?;
-    if how.vram.is_some() && !devices::has_memory(&backend) {
-        return Err(CliError::Vram { backend: backend.name() });
-    }
+    devices::check_vram(how.vram, &backend)?;
     let spill = how.memory.spill(Some(&output))?;
     let place = Place { backend, build: device.build(), spill, cancel: &cancel };
     let networks = Networks::open(&how.models, &place)?;
     let threads = threads(&how.memory, true)?;
     let mut tools = Lazy::new(&how.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
-    progress.about(Label {
-        device: format!("{}, {}", backend.numerics(), device.dtype.name()),
-        model: networks.names[0].clone(),
-        input: args.input.display().to_string(),
-        output: output.display().to_string(),
-    });
+    progress.about(label(&place, &networks, &args.input, &output));
     let spool = Spool { folder: &place.spill.folder, most: how.memory.resolve(&room(&output))?.1 };
     let (opened, again) =
         how.source.open_twice(&args.input, how.memory.allowed(true)?, &mut tools, &spool)?;
@@ -100,9 +93,7 @@ pub(crate) fn plan(
     let cancel = interrupt.watch()?;
     let device = how.device.settle()?;
     let backend = device.backend()?;
-    if how.vram.is_some() && !devices::has_memory(&backend) {
-        return Err(CliError::Vram { backend: backend.name() });
-    }
+    devices::check_vram(how.vram, &backend)?;
     let place = Place { backend, build: device.build(), spill: how.memory.spill(None)?, cancel: &cancel };
     let networks = Networks::imagined(&how.models, &place)?;
     let threads = threads(&how.memory, false)?;
@@ -112,6 +103,23 @@ pub(crate) fn plan(
     drop(opened);
     report::planned(film, input, out);
     Ok(())
+}
+
+/// What the summary says a run was about.
+fn label(place: &Place<'_>, networks: &Networks, input: &Path, output: &Path) -> Label {
+    Label {
+        device: format!("{}, {}", place.backend.numerics(), place.build.dtype.name()),
+        model: networks.names[0].clone(),
+        input: input.display().to_string(),
+        output: output.display().to_string(),
+    }
+}
+
+/// Bytes of a latent for frames of this size.
+fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
+    let cells = |n: usize| (n / SPACE) as u64;
+    let [width, height] = geometry.padded;
+    4 * channels as u64 * cells(width) * cells(height)
 }
 
 /// Budgets of a run that writes to `output`.
@@ -177,7 +185,7 @@ impl<'a> Film<'a> {
             children: children(how, opened, &format, &geometry, threads, output),
         };
         let channels = networks.vae.latent();
-        let latent = 4 * (channels as u64) * (width as u64 / 8) * (height as u64 / 8);
+        let latent = latent_bytes(&geometry, channels);
         let (_, disk) = how.memory.resolve(&search.room)?;
         // Without a disk latents wait in memory: those of two windows.
         let in_memory = if place.spill.none || disk == 0 {
@@ -201,7 +209,6 @@ impl<'a> Film<'a> {
             0 => LatentRoom { folder: Some(place.spill.folder.clone()), bytes: disk.saturating_sub(spilled) },
             bytes => LatentRoom { folder: None, bytes },
         };
-        let apart = matches!(budget, Budget::Apart { .. });
         Ok(Film {
             how,
             format,
@@ -211,7 +218,7 @@ impl<'a> Film<'a> {
             tasks,
             plans,
             total,
-            apart,
+            apart: budget.is_apart(),
             room,
             place,
             device,
@@ -268,7 +275,7 @@ impl<'a> Film<'a> {
     ) -> Result<Done, CliError> {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
         let tasks = Tasks { encode: planned(0), transform: planned(1), decode: planned(2) };
-        let mut events = |event: FilmEvent<'_>| report::event(progress, &event);
+        let mut events = |event: Event<'_>| report::event(progress, &event);
         Ok(restore(footage, input, sink, &self.recipe, tasks, &self.room, &mut events)?)
     }
 

@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use remaster_compute::CancelToken;
-use remaster_media::{Format, FrameSink, FrameSource, MediaError, place};
-use remaster_picture::{Frame, StillInfo, png, resize};
+use remaster_media::{Format, FrameSink, FrameSource, MediaError};
+use remaster_picture::{Frame, resize};
 use remaster_pipeline::Footage;
 use remaster_restore::Cuts;
 use remaster_scenes::Shots;
 
 use super::args::RecipeArgs;
 use super::networks::{Networks, Place};
-use super::{Film, report};
-use crate::destination::check_file;
+use super::{Film, label, report};
+use crate::destination::{self, check_file};
 use crate::devices;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, Opened, is_pipe};
 use crate::output::Output;
 use crate::plan::threads;
-use crate::progress::{Label, Progress, ProgressArgs};
+use crate::progress::{Progress, ProgressArgs};
 use crate::scenes;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ const GAP: usize = 8;
 
 pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     if is_pipe(&args.input) {
-        return Err(CliError::NoEffect { flag: "preview", what: "a pipe, which cannot be read twice" });
+        return Err(CliError::PreviewPipe);
     }
     let how = &args.how;
     how.look.refuse()?;
@@ -59,21 +59,14 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let cancel = interrupt.watch()?;
     let device = how.device.settle()?;
     let backend = device.tuned_backend(out)?;
-    if how.vram.is_some() && !devices::has_memory(&backend) {
-        return Err(CliError::Vram { backend: backend.name() });
-    }
+    devices::check_vram(how.vram, &backend)?;
     let place =
         Place { backend, build: device.build(), spill: how.memory.spill(Some(&path))?, cancel: &cancel };
     let networks = Networks::open(&how.models, &place)?;
     let threads = threads(&how.memory, true)?;
     let mut tools = Lazy::new(&how.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
-    progress.about(Label {
-        device: format!("{}, {}", backend.numerics(), device.dtype.name()),
-        model: networks.names[0].clone(),
-        input: args.input.display().to_string(),
-        output: path.display().to_string(),
-    });
+    progress.about(label(&place, &networks, &args.input, &path));
     let allowed = how.memory.allowed(true)?;
     let opened = how.source.open(&args.input, allowed, &mut tools)?;
     let chosen = chosen(args, opened, &cancel, &mut progress)?;
@@ -105,9 +98,7 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     film.restore(footage, stills(), Box::new(made.clone()), &mut progress)?;
     let made = made.0.lock().unwrap_or_else(PoisonError::into_inner);
     let sheet = sheet(&frames, &made);
-    let failed = |source| MediaError::Picture { path: path.clone(), source };
-    let bytes = png::encode(&sheet, &StillInfo::srgb(8)).map_err(failed)?;
-    place::write(&path, &bytes, args.yes)?;
+    destination::write_png(&path, &sheet, args.yes)?;
     let _ = progress.finish();
     let (input, output) = (args.input.display().to_string(), path.display().to_string());
     let told = Told { input, output, frames: chosen };

@@ -5,7 +5,7 @@ use std::path::Path;
 use remaster_engine::Event;
 use remaster_pipeline::Geometry;
 use remaster_plan::{Plan, bytes};
-use remaster_restore::{Done, FilmEvent};
+use remaster_restore::Done;
 use serde::Serialize;
 
 use super::Film;
@@ -42,8 +42,7 @@ impl Film<'_> {
     /// Bytes of latents that wait at most, as far as the length of the film is known.
     pub(crate) fn latent_bytes(&self) -> Option<u64> {
         let frames = self.format.frames? as u64;
-        let [width, height] = self.recipe.geometry.padded;
-        let latent = 4 * self.networks.vae.latent() as u64 * (width as u64 / 8) * (height as u64 / 8);
+        let latent = super::latent_bytes(&self.recipe.geometry, self.networks.vae.latent());
         Some((frames.div_ceil(4) + 1).saturating_mul(latent).min(self.room.bytes))
     }
 }
@@ -167,8 +166,7 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
 }
 
 /// What the networks say.
-pub(super) fn event(progress: &mut Progress, event: &FilmEvent<'_>) {
-    let FilmEvent::Engine(event) = event else { return };
+pub(super) fn event(progress: &mut Progress, event: &Event<'_>) {
     let phase = |network: &str| match network {
         "encode" => PHASES[0],
         "decode" => PHASES[2],

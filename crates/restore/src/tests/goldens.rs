@@ -10,13 +10,13 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Resize};
+use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, Plan, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Encoded, Networks, Planned, Recipe, Restored, Room, restore};
+use crate::film::{Encoded, Networks, Recipe, Restored, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::noise::Noise;
 use crate::prepare::Prepare;

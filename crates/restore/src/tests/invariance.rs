@@ -9,7 +9,7 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Resize};
+use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, Mode, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
@@ -17,7 +17,7 @@ use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Done, FilmEvent, Networks, Planned, Recipe, Room, restore};
+use crate::film::{Done, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::sample::{Sampling, Start};
 
@@ -115,7 +115,7 @@ fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
         networks,
         &way.room,
         &mut |event| {
-            if let FilmEvent::Engine(remaster_engine::Event::SliceDone { network, frames, .. }) = event {
+            if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
                 told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
             }
         },

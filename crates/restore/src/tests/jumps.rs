@@ -10,13 +10,13 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Resize};
+use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, Windows};
 use remaster_weights::{TextEmbedding, dit_from_bytes, read_tensors, vae_from_bytes};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Networks, Planned, Recipe, Room, restore};
+use crate::film::{Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::noise::Noise;
 use crate::sample::{Sampling, Start};
