@@ -18,7 +18,7 @@ use crate::models::{ListArgs, PullArgs, VerifyArgs};
 use crate::output::Output;
 use crate::probe::ProbeArgs;
 use crate::progress::ProgressArgs;
-use crate::restore::{PreviewArgs, RecipeArgs, RestoreArgs};
+use crate::restore::{PreviewArgs, RecipeArgs, RedecodeArgs, RestoreArgs};
 use crate::scenes::ScenesArgs;
 
 /// Restore and upscale video with SeedVR2 on your own machine
@@ -65,6 +65,10 @@ pub(crate) enum Command {
     ///
     /// Restores single frames and writes one sheet, to try settings before a long run.
     Preview(Box<PreviewArgs>),
+    /// Write a restored film again in another codec, depth or colour
+    ///
+    /// Takes the latents that `remaster restore --keep-latents` kept, so that nothing is restored twice.
+    Redecode(Box<RedecodeArgs>),
     /// Encode video to latents, decode latents, or both
     Vae {
         #[command(subcommand)]
@@ -121,6 +125,7 @@ impl Command {
             } => reads(&[&args.input]),
             Command::Restore(args) => reads(&[&args.input]),
             Command::Preview(args) => reads(&[&args.input]),
+            Command::Redecode(args) => reads(&[&args.input]),
             Command::Compare(args) => reads(&[&args.a, &args.b]),
             Command::Scenes(args) => reads(&[&args.input]),
             Command::Probe(_) | Command::Doctor(_) => None,

@@ -35,6 +35,14 @@ pub(crate) fn kind(path: &Path) -> Result<OutputKind, CliError> {
     })
 }
 
+/// Refuses an output that is another input.
+pub(crate) fn check_other(path: &Path, input: &Path) -> Result<(), CliError> {
+    match !is_pipe(path) && place::same_file(input, path) {
+        true => Err(CliError::SameFile { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), CliError> {
     for input in inputs.iter().filter(|i| !is_pipe(i)) {
         // A folder of pictures: each of them is an input.

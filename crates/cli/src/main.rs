@@ -103,6 +103,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Models { command: ModelsCommand::Verify(args) } => models::verify(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
         Command::Restore(args) => restore::run(&args, out, interrupt),
+        Command::Redecode(args) => restore::redecode(&args, out, interrupt),
         Command::Preview(args) => restore::preview(&args, out, interrupt),
         Command::Doctor(args) => doctor::run(&args, out, interrupt),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),

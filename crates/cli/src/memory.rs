@@ -212,6 +212,11 @@ impl MemoryArgs {
         Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
     }
 
+    /// The same with this much disk.
+    pub(crate) fn with_disk(&self, bytes: u64) -> Self {
+        MemoryArgs { disk: Amount::Bytes(bytes), ..self.clone() }
+    }
+
     /// Bytes of memory and of disk that a run may use.
     pub(crate) fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), CliError> {
         Ok((self.allowed(room.real)?, self.disk(&self.spill(room.output)?)?))

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use remaster_compute::{Backend, DType};
+use remaster_model::dit::DitConfig;
 use remaster_model::vae::VaeConfig;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,11 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn of(backend: &Backend, dtype: DType, config: &VaeConfig) -> Self {
         Self::new(backend, dtype, config.channels.into_iter().max().unwrap_or(0))
+    }
+
+    /// Of a transformer. They are wider than any VAE of their kind, so the two are not mistaken for each other.
+    pub(crate) fn of_transformer(backend: &Backend, dtype: DType, config: &DitConfig) -> Self {
+        Self::new(backend, dtype, config.width)
     }
 
     fn new(backend: &Backend, dtype: DType, channels: usize) -> Self {

@@ -156,6 +156,7 @@ impl Run<'_> {
         let args = self.args;
         args.size.refuse("latents, whose size is fixed")?;
         let file = LatentFile::open(&args.input)?;
+        file.one_clip()?;
         file.made_by(&self.network.identity()?)?;
         let shape = file.shape();
         if shape.c != self.network.latent() {

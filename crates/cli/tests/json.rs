@@ -254,6 +254,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ("remaster-models-inspect: fit.wrong_shape", "needs a file with another shape"),
     ("remaster-models-inspect: fit.wrong_dtype", "needs a file in another format"),
     ("remaster-models-verify: files.published", "needs a published file"),
+    ("remaster-plan-for-a-file: seconds", "needs a run of more than a second before it"),
 ];
 
 /// A file of a transformer, all zeros in fp8: the largest one is a hole of 8 GB.
@@ -310,6 +311,11 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-probe", "probe TESTDATA/media/interlaced_sar_mpeg2.mpg"),
         (restore, "restore in.mkv -o out.mkv -y --model formula:tiny-3b --resolution 1x"),
         ("remaster-preview", "preview in.mkv -y --model formula:tiny-3b --resolution 1x"),
+        (
+            restore,
+            "restore in.mkv -o out.mkv -y --model nano --resolution 1x --keep-latents kept.safetensors",
+        ),
+        ("remaster-redecode", "redecode in.mkv kept.safetensors -o out.mkv -y --color wavelet"),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO"),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO --mode exact --stripes 2 --slice 4"),
         (vae, "vae roundtrip TESTDATA/media/hdr10_hevc10.mp4 -o out.mkv -y --weights identity --hdr keep"),

@@ -114,6 +114,46 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
 }
 
 #[test]
+fn kept_latents_become_other_films_of_the_same_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    film(here);
+    let how = "--dtype f32 --progress none -q";
+    let restore = format!("film.mkv --model nano --resolution 1x {how} --to 2");
+    works(here, &format!("{restore} --keep-latents kept.safetensors -o first.y4m"));
+    works(here, &format!("redecode film.mkv kept.safetensors --to 2.0 {how} -o again.y4m"));
+    let read = |name: &str| std::fs::read(here.join(name)).unwrap();
+    assert!(read("first.y4m") == read("again.y4m"));
+    // What a whole run with other settings gives.
+    let other = "--color wavelet_adaptive --color-pool shot --strength 0.5";
+    works(here, &format!("{restore} {other} -o other.y4m"));
+    works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} {other} -o fast.y4m"));
+    assert!(read("other.y4m") == read("fast.y4m"));
+    works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} -o made.mkv"));
+    let about = probe(&here.join("made.mkv"));
+    assert_eq!(about["streams"][0]["nb_read_packets"], "48");
+    assert_eq!(about["streams"][1]["codec_name"], "aac");
+    // Other inputs, read otherwise, and other networks.
+    let redecode = format!("redecode film.mkv kept.safetensors {how} -o no.y4m");
+    refused(here, &redecode, 3, &["--to 2", "no options", "read it as then"]);
+    refused(here, &format!("{redecode} --to 2 --ss 0.5"), 3, &["--ss 0.5", "read it as then"]);
+    refused(here, &format!("{redecode} --to 2 --vae formula:tiny"), 3, &["nano", "formula:tiny"]);
+    std::fs::copy(here.join("made.mkv"), here.join("film2.mkv")).unwrap();
+    let elsewhere = redecode.replace("film.mkv", "film2.mkv");
+    refused(here, &format!("{elsewhere} --to 2"), 3, &["film2.mkv", "input of the restoration"]);
+    refused(here, &redecode.replace("kept.safetensors", "film.mkv"), 3, &["film.mkv"]);
+    refused(here, "vae decode kept.safetensors --weights nano -o no.mkv", 3, &["remaster redecode"]);
+    refused(here, &format!("{restore} --keep-latents film.mkv -o no.y4m"), 2, &[".safetensors"]);
+    refused(
+        here,
+        &format!("{restore} --keep-latents kept.safetensors -o no.y4m"),
+        2,
+        &["kept.safetensors", "-y"],
+    );
+    assert!(!here.join("no.y4m").exists() && !here.join("no.mkv").exists());
+}
+
+#[test]
 fn budgets_lists_of_shots_and_pipes_give_the_same_frames() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

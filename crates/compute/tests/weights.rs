@@ -70,7 +70,9 @@ impl Chain {
             WeightSpec::Conv { cin: CHANNELS, cout: CHANNELS, kernel, stride: [1; 3], dtype: DType::F32 };
         static FILES: AtomicUsize = AtomicUsize::new(0);
         let number = FILES.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("weights-{number}"));
+        // Every test may be a process of its own.
+        let name = format!("weights-{}-{number}", std::process::id());
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let (bias, values) = (spec.main_len(), spec.main_len() + spec.bias_len());
         let mut rng = Rng::new(1);
         let bytes: Vec<u8> = (0..layers * values).flat_map(|_| (0.05 * rng.unit()).to_le_bytes()).collect();

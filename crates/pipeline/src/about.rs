@@ -2,6 +2,7 @@
 
 use remaster_media::{Colour, Format, Hdr, TimeBase};
 use remaster_picture::Layout;
+use remaster_plan::Windows;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::Geometry;
@@ -61,6 +62,24 @@ pub struct About {
     pub network: NetworkId,
     /// The file that the clip came from; pipes and pictures have none.
     pub origin: Option<Origin>,
+    /// What a restoration adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
+}
+
+/// What else is known of latents that were restored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// The transformer, for people.
+    pub model: String,
+    /// Seed of its noise.
+    pub seed: u64,
+    /// Frames of its windows, over which colours may be matched.
+    pub window: usize,
+    /// Columns and rows that are written.
+    pub shown: [usize; 2],
+    /// Options with which the input was read: the same are needed to read it again.
+    pub read: String,
 }
 
 /// ffmpeg keeps both halves of a fraction in 31 bits.
@@ -68,12 +87,7 @@ const FRACTION: std::ops::RangeInclusive<u64> = 1..=i32::MAX as u64;
 
 impl About {
     /// Of a clip that is about to be encoded. Alpha does not go through the network and is not kept.
-    pub(crate) fn new(
-        format: &Format,
-        geometry: Geometry,
-        network: NetworkId,
-        origin: Option<Origin>,
-    ) -> Self {
+    pub fn new(format: &Format, geometry: Geometry, network: NetworkId, origin: Option<Origin>) -> Self {
         About {
             geometry: geometry.with_alpha(false),
             samples: Layout { alpha: false, ..format.layout }.name(),
@@ -84,6 +98,7 @@ impl About {
             rate: format.rate,
             network,
             origin,
+            restored: None,
         }
     }
 
@@ -116,6 +131,13 @@ impl About {
             }
         }
         self.colour.coding().map_err(|what| format!("{} is not known", what.escape_debug()))?;
+        if let Some(Restored { window, shown, .. }) = &self.restored {
+            Windows::new(*window).map_err(|e| e.to_string())?;
+            let whole = self.geometry.shown;
+            if (0..2).any(|i| !(1..=whole[i]).contains(&shown[i])) {
+                return Err(format!("{shown:?} of {whole:?} columns and rows are written"));
+            }
+        }
         Ok(())
     }
 

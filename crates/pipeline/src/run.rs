@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use remaster_engine::{Event, Road, Task, run};
+use remaster_compute::HostTensor;
+use remaster_engine::{Event, Road, Sink, SinkError, Task, run};
 use remaster_media::FrameSink;
 use remaster_plan::Plan;
 
 use crate::about::{About, NetworkId};
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
-use crate::intake::{Footage, Intake};
-use crate::latent_file::{LatentFile, LatentReader, LatentWriter};
-use crate::latents::Latents;
+use crate::intake::{Beside, Footage, Intake};
+use crate::latent_file::{LatentFile, LatentWriter};
+use crate::latents::{Latents, means};
 use crate::origin::Origin;
 use crate::outlet::Outlet;
 
@@ -104,13 +106,47 @@ pub fn encode(
     let geometry = geometry.with_alpha(false);
     let about = About::new(footage.source.format(), geometry, target.network, target.origin);
     let (mut intake, beside) = Intake::start(footage, geometry);
-    let mut writer = LatentWriter::create(target.path, target.overwrite, &about, channels, beside)?;
+    let writer = LatentWriter::create(target.path, target.overwrite, &about, channels)?;
+    let mut file = Means { writer, channels, beside };
     let count = intake.counter();
-    let road = Road { source: &mut intake, links: Vec::new(), sink: &mut writer };
+    let road = Road { source: &mut intake, links: Vec::new(), sink: &mut file };
     let started = through(&[network], &count, road, events)?;
     drop(intake);
-    let frames = writer.complete()?;
+    let frames = file.complete()?;
     Ok(Done { frames, finishing: started.elapsed() })
+}
+
+/// Means of moments into a file, with the times of their frames.
+struct Means {
+    writer: LatentWriter,
+    channels: usize,
+    /// Times of frames that were read.
+    beside: Receiver<Beside>,
+}
+
+impl Means {
+    fn complete(mut self) -> Result<usize, PipelineError> {
+        while let Ok(Beside { pts, .. }) = self.beside.recv() {
+            self.writer.time(pts)?;
+        }
+        self.writer.complete()
+    }
+
+    fn slice(&mut self, moments: &HostTensor) -> Result<(), PipelineError> {
+        for latent in means(moments, self.channels) {
+            self.writer.latent(latent.into_iter())?;
+        }
+        while let Ok(Beside { pts, .. }) = self.beside.try_recv() {
+            self.writer.time(pts)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Means {
+    fn write(&mut self, _first: usize, moments: HostTensor) -> Result<(), SinkError> {
+        self.slice(&moments).map_err(|e| SinkError(Box::new(e)))
+    }
 }
 
 /// A latent file to frames. `clamp` cuts results to the range of pictures.
@@ -121,7 +157,8 @@ pub fn decode(
     clamp: bool,
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
-    let mut reader = LatentReader::new(file);
+    file.one_clip()?;
+    let mut reader = file.latents(0..file.shape().t);
     let mut outlet = Outlet::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
     let road = Road { source: &mut reader, links: Vec::new(), sink: &mut outlet };
     let started = through(&[network], &|| file.frames(), road, events)?;

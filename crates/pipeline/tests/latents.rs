@@ -4,14 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use remaster_compute::{Backend, DType};
-use remaster_engine::Task;
+use remaster_compute::{Backend, DType, Shape};
+use remaster_engine::{Source, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::vae::Direction;
 use remaster_model::{Network, NullVae};
 use remaster_picture::{Edges, Frame, Layout};
 use remaster_pipeline::{
-    Geometry, LatentFile, LatentTarget, NetworkId, PipelineError, Planned, decode, encode,
+    About, Geometry, LatentFile, LatentTarget, LatentWriter, NetworkId, PipelineError, Planned, Restored,
+    ShotLatents, decode, encode,
 };
 use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_testkit::Rng;
@@ -253,6 +254,142 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
     }
     std::fs::write(&path, join(&good, &data)).unwrap();
     assert_eq!(read(&path).unwrap().len(), 6);
+}
+
+/// Shots of these lengths, with alpha of kind 0, 1, 2, 0, ...
+fn write_shots(path: &Path, shots: &[usize]) {
+    let geometry = Geometry::new(SIZE, Default::default(), Edges::Black);
+    let mut about = About::new(noise(1).format(), geometry, network("identity", None), None);
+    about.restored = Some(Restored {
+        model: "identity".into(),
+        seed: 1,
+        window: 45,
+        shown: geometry.shown,
+        read: "--ss 1".into(),
+    });
+    let mut writer = LatentWriter::create(path, true, &about, 4).unwrap();
+    let [columns, rows] = geometry.padded.map(|n| n / 8);
+    for (i, frames) in shots.iter().enumerate() {
+        for latent in 0..frames.saturating_sub(1).div_ceil(4) + 1 {
+            writer.latent((0..columns * rows * 4).map(|k| (k + latent) as f32)).unwrap();
+        }
+        writer.shot(*frames, (i % 3) as u8);
+    }
+    (0..shots.iter().sum()).for_each(|frame: usize| writer.time(3 * frame as i64).unwrap());
+    writer.complete().unwrap();
+}
+
+/// The shots, and the first value of every latent.
+fn read_shots(path: &Path) -> Result<(Vec<ShotLatents>, Vec<f32>), PipelineError> {
+    let file = LatentFile::open(path)?;
+    let shots = file.shots()?.collect::<Result<Vec<_>, _>>()?;
+    let Shape { h, w, c, .. } = file.shape();
+    let mut firsts = Vec::new();
+    for shot in &shots {
+        let shape = Shape::new(shot.latents.len(), h, w, c);
+        let mut values = vec![0.0; shape.len()];
+        let mut reader = file.latents(shot.latents.clone());
+        let failed = |e: remaster_engine::SourceError| *e.0.downcast::<PipelineError>().unwrap();
+        // From the middle, and again from the start.
+        reader.back_to(shape.t / 2).unwrap();
+        assert_eq!(reader.read(shape, &mut values).map_err(failed)?, shape.t - shape.t / 2);
+        reader.back_to(0).unwrap();
+        assert_eq!(reader.read(shape, &mut values).map_err(failed)?, shape.t);
+        assert_eq!(reader.read(shape, &mut vec![0.0; shape.len()]).map_err(failed)?, 0);
+        firsts.extend(values.chunks(h * w * c).map(|latent| latent[0]));
+    }
+    Ok((shots, firsts))
+}
+
+#[test]
+fn shots_of_a_restored_film_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write_shots(&path, &[1, 6, 5, 2]);
+    let (shots, firsts) = read_shots(&path).unwrap();
+    let expected = [(1, 0, 0..1), (6, 1, 1..4), (5, 2, 4..6), (2, 0, 6..8)];
+    let expected = expected.map(|(frames, alpha, latents)| ShotLatents { frames, alpha, latents });
+    assert_eq!(shots, expected);
+    assert_eq!(firsts, [0.0, 0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 1.0]);
+    let file = LatentFile::open(&path).unwrap();
+    assert_eq!((file.frames(), file.restored().unwrap().seed), (14, 1));
+    assert!(file.one_clip().unwrap_err().to_string().contains("remaster redecode"));
+    // Each way round.
+    write(&path, 6, Edges::Black);
+    let error = LatentFile::open(&path).unwrap().restored().unwrap_err().to_string();
+    assert!(error.contains("--keep-latents") && error.contains("vae decode"), "{error}");
+}
+
+#[test]
+fn shots_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write_shots(&path, &[1, 6, 5]);
+    let (good, data) = parts(&path);
+    let refused = |header: &serde_json::Value, data: &[u8], what: &str| {
+        std::fs::write(&path, join(header, data)).unwrap();
+        LatentFile::open(&path).expect_err(what).to_string()
+    };
+    let rows = data.len() - 3 * 16;
+    for (row, column, value) in [
+        (0, 0, 0),
+        (0, 0, -1),
+        (0, 0, i64::MAX),
+        (0, 0, 2),
+        (1, 0, 7),
+        (2, 0, 4),
+        (2, 0, 1),
+        (1, 1, 3),
+        (1, 1, -1),
+    ] {
+        let mut data = data.clone();
+        data[rows + 16 * row + 8 * column..][..8].copy_from_slice(&i64::to_le_bytes(value));
+        refused(&good, &data, &format!("{value} in row {row}"));
+    }
+    for (field, value) in [
+        ("shape", "[3]"),
+        ("shape", "[4, 2]"),
+        ("shape", "[0, 2]"),
+        ("shape", "[1152921504606846976, 2]"),
+        ("dtype", "\"F32\""),
+        ("data_offsets", "[0, 48]"),
+    ] {
+        let mut header = good.clone();
+        header["shots"][field] = serde_json::from_str(value).unwrap();
+        refused(&header, &data, value);
+    }
+    // Shots and what was restored belong together.
+    let mut header = good.clone();
+    header.as_object_mut().unwrap().remove("shots");
+    refused(&header, &data[..rows], "no shots");
+    let about = good["__metadata__"]["remaster"].as_str().unwrap();
+    for (key, value) in [("window", "0"), ("window", "100000"), ("shown", "[22, 13]"), ("shown", "[0, 1]")] {
+        let mut about: serde_json::Value = serde_json::from_str(about).unwrap();
+        about["restored"][key] = serde_json::from_str(value).unwrap();
+        let mut header = good.clone();
+        header["__metadata__"]["remaster"] = about.to_string().into();
+        refused(&header, &data, key);
+    }
+    std::fs::write(&path, join(&good, &data)).unwrap();
+    assert_eq!(read_shots(&path).unwrap().0.len(), 3);
+}
+
+#[test]
+fn mutated_files_of_shots_end_in_errors_or_in_latents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    let mut good = Vec::new();
+    for shots in [&[1][..], &[6, 1, 9], &[2, 2, 2, 2, 2]] {
+        write_shots(&path, shots);
+        let (header, data) = parts(&path);
+        good.push(join(&header, &data));
+    }
+    let mut read = 0;
+    attack("shots", &good, 16 << 20, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        read += usize::from(read_shots(&path).is_ok());
+    });
+    assert!(read > 0, "no mutation was harmless");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use remaster_colour::ColourError;
 use remaster_engine::EngineError;
 use remaster_media::MediaError;
+use remaster_pipeline::PipelineError;
 use remaster_plan::bytes;
 use thiserror::Error;
 
@@ -47,6 +48,15 @@ pub enum RestoreError {
         /// Bytes for latents.
         room: u64,
     },
+    /// Frames of a shot that do not fit.
+    #[error(
+        "the frames of a shot take more than {} of temporary data; allow more with --disk, or use --color-pool window",
+        bytes(*room)
+    )]
+    Pool {
+        /// Bytes for frames.
+        room: u64,
+    },
     /// Noise that is too short.
     #[error("the noise has {given} values, but {wants} are needed")]
     Noise {
@@ -61,6 +71,29 @@ pub enum RestoreError {
         /// The frame that is missing.
         frame: usize,
     },
+    /// Latents that are kept.
+    #[error(transparent)]
+    Kept(#[from] PipelineError),
+    /// An input that the latents are not of.
+    #[error(
+        "frame {frame} is shown at {pts}, but at {expected} when its latents were made; give the input of then"
+    )]
+    Other {
+        /// Which frame.
+        frame: usize,
+        /// Its time now.
+        pts: i64,
+        /// Its time then.
+        expected: i64,
+    },
+    /// An input of another length than its latents.
+    #[error("latents of {frames} frames were kept, but the input has {}; give the input of then", if *longer { "more" } else { "fewer" })]
+    Length {
+        /// Frames that there are latents of, or that there are.
+        frames: usize,
+        /// Whether the input has more.
+        longer: bool,
+    },
     /// A thread died.
     #[error("the {0} thread stopped without a word; please report this with the command that did it")]
     Thread(&'static str),
@@ -72,6 +105,7 @@ impl RestoreError {
         match self {
             RestoreError::Media(MediaError::Cancelled) => true,
             RestoreError::Engine(error) => error.is_cancelled(),
+            RestoreError::Kept(error) => error.is_cancelled(),
             _ => false,
         }
     }

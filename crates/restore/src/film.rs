@@ -13,12 +13,13 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{Footage, Geometry, Planned, means};
+use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, means};
 use remaster_plan::SPACE;
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
-use crate::finish::{Finish, Finisher, ShotShown, pool_ends};
+use crate::finish::{Finish, Finisher, ShotShown};
+use crate::kept;
 use crate::noise::Noise;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
@@ -81,27 +82,38 @@ pub struct Done {
     pub finishing: Duration,
 }
 
-type Events<'a> = &'a mut dyn FnMut(Event<'_>);
+pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
-struct Shot {
-    frames: usize,
+pub(crate) struct Shot {
+    pub(crate) frames: usize,
     /// Places in the store.
-    latents: Range<usize>,
-    alpha: Option<AlphaKind>,
+    pub(crate) latents: Range<usize>,
+    pub(crate) alpha: Option<AlphaKind>,
 }
 
-/// Restores a film: `footage` for the encoder, and the same frames again as `input` for colours.
+/// Where a film comes from and where it goes.
+pub struct Film<'a> {
+    /// Its frames for the encoder.
+    pub footage: Footage<'a>,
+    /// The same frames again, for colours.
+    pub input: Box<dyn FrameSource>,
+    /// What is restored.
+    pub sink: Box<dyn FrameSink>,
+    /// Restored latents, if they are kept.
+    pub keep: Option<LatentWriter>,
+}
+
+/// Restores a film.
 pub fn restore(
-    footage: Footage<'_>,
-    input: Box<dyn FrameSource>,
-    sink: Box<dyn FrameSink>,
+    film: Film<'_>,
     recipe: &Recipe,
     networks: Networks<'_>,
     room: &Room,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
+    let Film { footage, input, sink, mut keep } = film;
     let Recipe { geometry, cuts, sampling, finish, .. } = recipe;
     let channels = networks.decode.task.job.network.channels[0];
     let size = [geometry.padded[1] / SPACE, geometry.padded[0] / SPACE, channels];
@@ -118,7 +130,7 @@ pub fn restore(
     };
     let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
     let mut reader = Reader::start(footage, Arc::new(prepare), cuts.clone());
-    let mut finisher = Finisher::start(sink, input, (*geometry, recipe.shown), finish.clone());
+    let (mut finisher, times) = Finisher::start(sink, input, (*geometry, recipe.shown), finish.clone(), None);
     let mut done = Done::default();
     let mut more = reader.next_shot()?;
     // In a batch that overlaps the one before, its first frames were there already.
@@ -154,31 +166,26 @@ pub fn restore(
             done.loading += began.elapsed();
             for shot in &shots {
                 sampler.shot(&mut store, shot.latents.clone(), shot.frames, events)?;
+                if let Some(keep) = &mut keep {
+                    kept::shot(keep, &store, shot, sampling.scale)?;
+                }
             }
         }
         {
             let mut decoder = loaded(networks.decode, &mut done, events)?;
             for shot in &shots {
-                let windows: Vec<Range<usize>> = sampling.windows.of(shot.latents.len()).collect();
-                finisher.shot(ShotShown {
-                    frames: shot.frames,
-                    alpha: shot.alpha,
-                    pools: pool_ends(&windows, shot.frames),
+                let shown = ShotShown {
                     overlap: if first { 0 } else { overlap },
                     open: overlap > 0,
-                })?;
+                    ..ShotShown::new(shot.frames, shot.alpha, &sampling.windows, shot.latents.len())
+                };
                 first = false;
                 let mut latents =
                     Restored { store: &store, shot: shot.latents.clone(), next: 0, scale: sampling.scale };
-                let mut left = shot.frames;
-                let mut engine = |mut event: Event<'_>| {
-                    if let Event::SliceDone { frames, .. } = &mut event {
-                        *frames = (*frames).min(left);
-                        left -= *frames;
-                    }
-                    events(event);
-                };
-                decoder.clip(&mut latents, &mut finisher, &mut engine)?;
+                show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
+                if let Some(keep) = &mut keep {
+                    times.try_iter().try_for_each(|pts| keep.time(pts))?;
+                }
             }
         }
         done.groups += 1;
@@ -186,12 +193,41 @@ pub fn restore(
     events(Event::Finishing);
     let made = Instant::now();
     done.frames = finisher.complete()?;
+    if let Some(mut keep) = keep {
+        times.try_iter().try_for_each(|pts| keep.time(pts))?;
+        keep.complete()?;
+    }
     done.finishing = made.elapsed();
     Ok(done)
 }
 
+/// Takes the latents of a shot through the decoder. What fills up its end is not told of.
+pub(crate) fn show(
+    decoder: &mut Relay<'_>,
+    latents: &mut dyn Source,
+    finisher: &mut Finisher,
+    shown: ShotShown,
+    events: Events<'_>,
+) -> Result<(), RestoreError> {
+    let mut left = shown.frames;
+    finisher.shot(shown)?;
+    let mut engine = |mut event: Event<'_>| {
+        if let Event::SliceDone { frames, .. } = &mut event {
+            *frames = (*frames).min(left);
+            left -= *frames;
+        }
+        events(event);
+    };
+    decoder.clip(latents, finisher, &mut engine)?;
+    Ok(())
+}
+
 /// Opens the device and loads a network.
-fn loaded<'a>(planned: Planned<'a>, done: &mut Done, events: Events<'_>) -> Result<Relay<'a>, RestoreError> {
+pub(crate) fn loaded<'a>(
+    planned: Planned<'a>,
+    done: &mut Done,
+    events: Events<'_>,
+) -> Result<Relay<'a>, RestoreError> {
     let began = Instant::now();
     let relay = Relay::start(planned.task.lane(planned.plan), events)?;
     done.loading += began.elapsed();

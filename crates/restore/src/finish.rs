@@ -1,8 +1,9 @@
 //! Restored frames as frames of a film: colour, strength, alpha, and the encoder, in a thread of its own.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::slice::{from_mut, from_ref};
-use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use remaster_colour::alpha::{self, AlphaKind};
@@ -11,8 +12,8 @@ use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
-use remaster_pipeline::Geometry;
-use remaster_plan::TIME;
+use remaster_pipeline::{Geometry, Times};
+use remaster_plan::{TIME, Windows};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
@@ -44,6 +45,8 @@ pub struct Finish {
     pub dither: Option<u32>,
     /// Where a pool of whole shots keeps its frames.
     pub folder: PathBuf,
+    /// Bytes that these may take.
+    pub room: u64,
 }
 
 /// A shot whose frames come next.
@@ -62,6 +65,12 @@ pub(crate) struct ShotShown {
 }
 
 impl ShotShown {
+    /// A shot of so many frames that is mixed with no other.
+    pub(crate) fn new(frames: usize, alpha: Option<AlphaKind>, windows: &Windows, latents: usize) -> Self {
+        let windows: Vec<Range<usize>> = windows.of(latents).collect();
+        ShotShown { frames, alpha, pools: pool_ends(&windows, frames), overlap: 0, open: false }
+    }
+
     /// Whether a pool is complete with this many frames.
     fn ends(&self, count: usize, pool: Pool) -> bool {
         !self.open && (pool == Pool::Frame || self.pools.contains(&count))
@@ -69,7 +78,7 @@ impl ShotShown {
 }
 
 /// The frames that end the pools of windows: each goes up to where the next window begins.
-pub(crate) fn pool_ends(windows: &[std::ops::Range<usize>], frames: usize) -> Vec<usize> {
+fn pool_ends(windows: &[Range<usize>], frames: usize) -> Vec<usize> {
     let first_frame = |latent: usize| (latent * TIME).saturating_sub(TIME - 1).min(frames);
     let mut ends: Vec<usize> = windows.iter().skip(1).map(|w| first_frame(w.start)).collect();
     ends.push(frames);
@@ -89,18 +98,22 @@ pub(crate) struct Finisher {
 }
 
 impl Finisher {
-    /// Starts to finish frames, each compared with the next one of `input`.
+    /// Starts to finish frames, each compared with the next one of `input`, and tells when each is shown. If it is known
+    /// when they should be, an input with other times is an error.
     pub(crate) fn start(
         sink: Box<dyn FrameSink>,
         input: Box<dyn FrameSource>,
         (geometry, shown): (Geometry, [usize; 2]),
         finish: Finish,
-    ) -> Self {
+        expected: Option<Times>,
+    ) -> (Self, Receiver<i64>) {
         // While the encoder writes one slice the engine makes the next.
         let (to, from) = sync_channel(0);
-        let work = Work { sink, input, geometry, shown, finish, pending: Vec::new(), written: 0 };
+        let (tell, times) = channel();
+        let pending = Vec::new();
+        let work = Work { sink, input, geometry, shown, finish, expected, tell, pending, written: 0 };
         let thread = std::thread::spawn(move || work.run(&from));
-        Finisher { to: Some(to), thread: Some(thread) }
+        (Finisher { to: Some(to), thread: Some(thread) }, times)
     }
 
     /// The frames of this shot come next.
@@ -163,6 +176,10 @@ struct Work {
     /// Columns and rows that are written.
     shown: [usize; 2],
     finish: Finish,
+    /// When frames must be shown.
+    expected: Option<Times>,
+    /// When they are shown. Nobody may listen.
+    tell: Sender<i64>,
     /// Frames of a pool that is not complete.
     pending: Vec<Shown>,
     /// Of the whole film.
@@ -177,6 +194,7 @@ impl Work {
                 Ok(Message::Shot(shot)) => next = self.shot(&shot, from)?,
                 Ok(Message::Over) => {
                     self.flush()?;
+                    self.check_end()?;
                     self.sink.finish()?;
                     return Ok(self.written);
                 }
@@ -198,7 +216,10 @@ impl Work {
             self.flush()?;
         }
         let mut spool = match self.finish.pool {
-            Pool::Shot => Some((Spool::new(&self.finish.folder)?, ShotStatistics::new(self.finish.colour))),
+            Pool::Shot => Some((
+                Spool::new(&self.finish.folder, self.finish.room)?,
+                ShotStatistics::new(self.finish.colour),
+            )),
             Pool::Frame | Pool::Window => None,
         };
         let mut count = 0;
@@ -248,11 +269,27 @@ impl Work {
         let mut source = Frame::new(0, 0, 3);
         let number = self.written + self.pending.len();
         let Some(pts) = self.input.next(&mut source)? else {
-            return Err(RestoreError::Changed { frame: number });
+            return Err(match &self.expected {
+                Some(times) => RestoreError::Length { frames: times.frames(), longer: false },
+                None => RestoreError::Changed { frame: number },
+            });
         };
+        if let Some(expected) = self.expected.as_mut().and_then(Iterator::next).transpose()?
+            && expected != pts
+        {
+            return Err(RestoreError::Other { frame: number, pts, expected });
+        }
         let alpha = kind.and_then(|kind| Some((alpha::plane(&source)?, kind)));
         let reference = self.cut(reference(&self.geometry, &source));
         Ok(Shown { frame, reference, alpha, pts })
+    }
+
+    /// An input that goes on where the latents end is another one.
+    fn check_end(&mut self) -> Result<(), RestoreError> {
+        if self.expected.is_some() && self.input.next(&mut Frame::new(0, 0, 3))?.is_some() {
+            return Err(RestoreError::Length { frames: self.written, longer: true });
+        }
+        Ok(())
     }
 
     fn cut(&self, frame: Frame) -> Frame {
@@ -309,6 +346,7 @@ impl Work {
             dither(&mut frame, bits, self.written as u64);
         }
         self.sink.write(&frame, pts)?;
+        let _ = self.tell.send(pts);
         self.written += 1;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A film in, a restored film out.
 //!
 //! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, in bounded memory;
+//! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
 //! * [`Noise`]: what the transformer starts from, the same on every machine;
 //! * [`held_bytes`]: what it takes beside the networks.
@@ -14,6 +15,7 @@ mod error;
 mod film;
 mod finish;
 mod held;
+mod kept;
 mod noise;
 mod prepare;
 mod reader;
@@ -26,8 +28,9 @@ mod tests;
 pub use blend::weight_before;
 pub use cuts::Cuts;
 pub use error::RestoreError;
-pub use film::{Done, Networks, Recipe, Room, restore};
+pub use film::{Done, Film, Networks, Recipe, Room, restore};
 pub use finish::{Finish, Pool};
 pub use held::held_bytes;
+pub use kept::redecode;
 pub use noise::Noise;
 pub use sample::{Sampling, Start};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
+use remaster_pipeline::PipelineError;
 use remaster_plan::{Budget, Candidate, Cells, Job, Peaks, Plan, TIME, Windows, Wish, share_before};
 
 use crate::error::RestoreError;
@@ -226,9 +227,10 @@ impl From<EngineError> for RestoreError {
             EngineError::Sink { source, .. } => source.0,
             other => return RestoreError::Engine(other),
         };
-        match inner.downcast::<RestoreError>() {
+        match inner.downcast::<RestoreError>().map_err(|other| other.downcast::<PipelineError>()) {
             Ok(error) => *error,
-            Err(other) => RestoreError::Frames(other.to_string()),
+            Err(Ok(error)) => RestoreError::Kept(*error),
+            Err(Err(other)) => RestoreError::Frames(other.to_string()),
         }
     }
 }

@@ -15,6 +15,9 @@ pub(crate) struct Spool {
     file: Ends,
     /// What is small stays in memory: sizes, times and kinds, oldest first.
     beside: std::collections::VecDeque<Beside>,
+    /// Bytes that it may take, and those that are left of them.
+    room: u64,
+    left: u64,
 }
 
 enum Ends {
@@ -36,11 +39,11 @@ fn failed(source: std::io::Error) -> RestoreError {
 }
 
 impl Spool {
-    pub(crate) fn new(folder: &Path) -> Result<Self, RestoreError> {
+    pub(crate) fn new(folder: &Path, room: u64) -> Result<Self, RestoreError> {
         let file = tempfile::tempfile_in(folder)
             .map_err(|source| RestoreError::Spool { folder: folder.to_owned(), source })?;
         let file = Ends::Writing(BufWriter::with_capacity(1 << 20, file));
-        Ok(Spool { file, beside: std::collections::VecDeque::new() })
+        Ok(Spool { file, beside: std::collections::VecDeque::new(), room, left: room })
     }
 
     pub(crate) fn push(&mut self, shown: &Shown) -> Result<(), RestoreError> {
@@ -48,6 +51,8 @@ impl Spool {
         let alpha = shown.alpha.as_ref().map(|(source, _)| source);
         for frame in [Some(&shown.frame), Some(&shown.reference), alpha].into_iter().flatten() {
             let bytes: Vec<u8> = frame.data.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let left = self.left.checked_sub(bytes.len() as u64);
+            self.left = left.ok_or(RestoreError::Pool { room: self.room })?;
             file.write_all(&bytes).map_err(failed)?;
         }
         let size = [shown.frame.width, shown.frame.height];

@@ -195,6 +195,21 @@ impl SourceArgs {
         refuse(&flags, what)
     }
 
+    /// The options that decide which frames an input has, in one way of writing them.
+    pub(crate) fn reading(&self) -> String {
+        let time = |time: Duration| format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
+        let mode = self.deinterlace.to_possible_value().map(|value| value.get_name().to_owned());
+        let options = [
+            ("--ss", self.ss.map(time)),
+            ("--to", self.to.map(time)),
+            ("--vf", self.vf.clone()),
+            ("--fps", self.fps.map(|rate| format!("{}/{}", rate.0.num, rate.0.den))),
+            ("--deinterlace", mode.filter(|_| self.deinterlace != DeinterlaceMode::Auto)),
+        ];
+        let words = options.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// The part of the input that is used.
     pub(super) fn span(&self) -> Span {
         Span::new(self.ss, self.to)

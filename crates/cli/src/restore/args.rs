@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use remaster_colour::Mode;
 use remaster_plan::Windows;
+use remaster_restore::{Finish, Pool};
 
 use super::numz::NumzArgs;
 use crate::args::BestDevice;
@@ -13,6 +14,7 @@ use crate::media::{SizeArgs, SourceArgs, TargetArgs};
 use crate::memory::{Amount, MemoryArgs};
 use crate::models::ModelDirArgs;
 use crate::progress::ProgressArgs;
+use crate::spill::Spill;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
@@ -26,6 +28,11 @@ pub(crate) struct RestoreArgs {
     /// Overwrite the output if it exists
     #[arg(short = 'y', long, help_heading = "Output")]
     pub(crate) yes: bool,
+    /// Also keep the restored latents (.safetensors)
+    ///
+    /// `remaster redecode` makes another file of them, in another codec, depth or colour, without restoring again.
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub(crate) keep_latents: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) how: RecipeArgs,
     #[command(flatten)]
@@ -90,16 +97,40 @@ pub(crate) struct LookArgs {
     /// The same seed gives the same result.
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Share of the restored picture, 0 to 1; the rest is the input
-    ///
-    /// Lower it if the result looks too sharp or invented.
-    #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
-    pub(crate) strength: f32,
     /// Soften input that is blurrier than its size, 0 to 1
     ///
     /// The input is first reduced, at 1 by 8 times.
     #[arg(long, value_name = "X", default_value = "0", value_parser = share)]
     pub(crate) softness: f32,
+    /// Where shots begin: auto, none, or a `remaster scenes` list
+    ///
+    /// Each shot is restored on its own. `auto` finds hard cuts, `none` takes the input as one shot.
+    #[arg(long, value_name = "FILE", default_value = "auto")]
+    pub(crate) scenes: String,
+    /// Frames the transformer sees at once
+    ///
+    /// More frames are steadier and take more memory. Longer shots are restored in overlapping windows of this length.
+    #[arg(long, value_name = "FRAMES", default_value_t = Windows::FRAMES, alias = "batch-size", alias = "batch_size", value_parser = window)]
+    pub(crate) window: usize,
+    /// Add noise to the input, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "input_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) input_noise: f32,
+    /// Add noise to the latents that guide the transformer, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "latent_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) latent_noise: f32,
+    #[command(flatten)]
+    pub(crate) finish: FinishArgs,
+}
+
+/// How restored frames become those of the output.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Restoration")]
+pub(crate) struct FinishArgs {
+    /// Share of the restored picture, 0 to 1; the rest is the input
+    ///
+    /// Lower it if the result looks too sharp or invented.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
+    pub(crate) strength: f32,
     /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
     ///
     /// How colours are brought back to those of the input. docs/quality.md explains the methods.
@@ -117,22 +148,6 @@ pub(crate) struct LookArgs {
         hide_short_help = true
     )]
     pub(crate) color_pool: PoolWord,
-    /// Where shots begin: auto, none, or a `remaster scenes` list
-    ///
-    /// Each shot is restored on its own. `auto` finds hard cuts, `none` takes the input as one shot.
-    #[arg(long, value_name = "FILE", default_value = "auto")]
-    pub(crate) scenes: String,
-    /// Frames the transformer sees at once
-    ///
-    /// More frames are steadier and take more memory. Longer shots are restored in overlapping windows of this length.
-    #[arg(long, value_name = "FRAMES", default_value_t = Windows::FRAMES, alias = "batch-size", alias = "batch_size", value_parser = window)]
-    pub(crate) window: usize,
-    /// Add noise to the input, 0 to 1
-    #[arg(long, value_name = "X", default_value = "0", alias = "input_noise_scale", value_parser = share, hide_short_help = true)]
-    pub(crate) input_noise: f32,
-    /// Add noise to the latents that guide the transformer, 0 to 1
-    #[arg(long, value_name = "X", default_value = "0", alias = "latent_noise_scale", value_parser = share, hide_short_help = true)]
-    pub(crate) latent_noise: f32,
     /// Dither instead of rounding
     #[arg(long, hide_short_help = true)]
     pub(crate) dither: bool,
@@ -146,7 +161,7 @@ pub(crate) enum PoolWord {
     Shot,
 }
 
-impl LookArgs {
+impl FinishArgs {
     /// An error if an option was given that cannot take effect.
     pub(crate) fn refuse(&self) -> Result<(), CliError> {
         if self.color_pool != PoolWord::Frame && !self.color.pools() {
@@ -154,6 +169,22 @@ impl LookArgs {
             return Err(CliError::NoEffect { flag: "--color-pool", what });
         }
         Ok(())
+    }
+
+    /// The same for the library; dithering waits for the depth of the output, and a pool for room on the disk.
+    pub(crate) fn finish(&self, spill: &Spill) -> Finish {
+        Finish {
+            colour: self.color,
+            pool: match self.color_pool {
+                PoolWord::Frame => Pool::Frame,
+                PoolWord::Window => Pool::Window,
+                PoolWord::Shot => Pool::Shot,
+            },
+            strength: self.strength,
+            dither: None,
+            folder: spill.folder.clone(),
+            room: 0,
+        }
     }
 }
 

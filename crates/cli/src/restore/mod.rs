@@ -5,41 +5,44 @@ mod names;
 mod networks;
 mod numz;
 mod preview;
+mod redecode;
 mod report;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use remaster_engine::{Event, Planner, Recovery, Task};
-use remaster_media::{Format, FrameSink, FrameSource, OutputKind, Probe, appetite};
+use remaster_media::{Format, FrameSource, OutputKind, appetite};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Kind};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
+use remaster_pipeline::{About, Footage, Geometry, LatentWriter, Origin, Planned, Resize, Restored};
 use remaster_plan::{Plan, SPACE, Windows};
 use remaster_restore::{
-    Cuts, Done, Finish, Networks as Tasks, Pool, Recipe, Room as LatentRoom, Sampling, Start, held_bytes,
-    restore,
+    Cuts, Done, Film as Whole, Networks as Tasks, Pool, Recipe, Room as LatentRoom, Sampling, Start,
+    held_bytes, restore,
 };
 use remaster_scenes::Shots;
 
-pub(crate) use args::{PoolWord, RecipeArgs, RestoreArgs};
+pub(crate) use args::{RecipeArgs, RestoreArgs};
 pub(crate) use names::as_typed;
 use names::beside;
 use networks::{Networks, Place};
 pub(crate) use preview::{PreviewArgs, run as preview};
+pub(crate) use redecode::{RedecodeArgs, run as redecode};
 
 use crate::args::Device;
-use crate::destination;
+use crate::destination::{self, Size};
 use crate::devices;
-use crate::dit::Size;
+use crate::dit;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::{Goal, Lazy, Opened, Spool, is_pipe};
+use crate::media::{Goal, Lazy, Opened, SourceArgs, Spool, TargetArgs, is_pipe};
 use crate::memory::Room;
 use crate::output::Output;
 use crate::plan::{Search, Total, threads};
 use crate::progress::{Label, Progress};
 use crate::spill::Spill;
+use crate::tensors;
 use crate::video;
 
 /// The short side that is made unless somebody asks for another.
@@ -53,12 +56,13 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     };
     destination::check_frames(&output, &args.input, args.yes, out)?;
     let how = &args.how;
-    how.look.refuse()?;
-    if args.target.streams.is_some() {
-        return Err(CliError::NoEffect {
-            flag: "--streams",
-            what: "a restoration, which copies from its input",
-        });
+    how.look.finish.refuse()?;
+    refuse_streams(&args.target)?;
+    if let Some(path) = &args.keep_latents {
+        if how.numz.compat.is_some() {
+            return Err(CliError::NoEffect { flag: "--keep-latents", what: "batches, which share frames" });
+        }
+        tensors::check_output(path, &args.input, args.yes)?;
     }
     if let Some(warning) = how.numz.warning() {
         out.say(format_args!("warning: {warning}"));
@@ -67,13 +71,17 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     let backend = device.tuned_backend(out)?;
     devices::check_vram(how.vram, &backend)?;
     let spill = how.memory.spill(Some(&output))?;
-    let place = Place { backend, build: device.build(), spill, cancel: &cancel };
+    let (_, disk) = how.memory.resolve(&room(&output))?;
+    // What comes through a pipe is kept, and gets half of the disk.
+    let piped = if is_pipe(&args.input) { disk / 2 } else { 0 };
+    let memory = how.memory.with_disk(disk - piped);
+    let place = Place { backend, build: device.build(), spill, memory, cancel: &cancel };
     let networks = Networks::open(&how.models, &place)?;
     let threads = threads(&how.memory, true)?;
     let mut tools = Lazy::new(&how.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
     progress.about(label(&place, &networks, &args.input, &output));
-    let spool = Spool { folder: &place.spill.folder, most: how.memory.resolve(&room(&output))?.1 };
+    let spool = Spool { folder: &place.spill.folder, most: piped };
     let (opened, again) =
         how.source.open_twice(&args.input, how.memory.allowed(true)?, &mut tools, &spool)?;
     let film = Film::new(how, &opened, &device, &place, networks, threads, Some(&output))?;
@@ -94,7 +102,8 @@ pub(crate) fn plan(
     let device = how.device.settle()?;
     let backend = device.backend()?;
     devices::check_vram(how.vram, &backend)?;
-    let place = Place { backend, build: device.build(), spill: how.memory.spill(None)?, cancel: &cancel };
+    let (spill, memory) = (how.memory.spill(None)?, how.memory.clone());
+    let place = Place { backend, build: device.build(), spill, memory, cancel: &cancel };
     let networks = Networks::imagined(&how.models, &place)?;
     let threads = threads(&how.memory, false)?;
     let mut tools = Lazy::new(&how.source, &cancel, interrupt).with_threads(threads);
@@ -162,7 +171,7 @@ impl<'a> Film<'a> {
         let mut notes = opened.notes.clone();
         notes.append(&mut networks.notes);
         let geometry = how.geometry(&format);
-        let recipe =
+        let mut recipe =
             how.recipe(geometry, &networks, &place.spill, format.frames.filter(|_| opened.counted))?;
         let (clip, _) = video::clip(&geometry, format.frames, opened.counted)?;
         // Only one frame is sure not to be cut.
@@ -171,7 +180,7 @@ impl<'a> Film<'a> {
         // A count that is not sure may be too small.
         let most = recipe.sampling.windows.frames();
         let window = if opened.counted { most.min(clip.frames()) } else { most };
-        let size = Size::new(window, height, width)?;
+        let size = dit::Size::new(window, height, width)?;
         let mut tasks = [
             networks.vae.task(Direction::Encode, clip, open_ended),
             networks.transformer(&size, place),
@@ -179,14 +188,17 @@ impl<'a> Film<'a> {
         ];
         let search = Search {
             backend: place.backend,
-            memory: &how.memory,
+            memory: &place.memory,
             vram: how.vram,
             room: Room { real: output.is_some(), output },
-            children: children(how, opened, &format, &geometry, threads, output),
+            // The input is decoded twice at a time.
+            children: children(&how.source, opened, &format, threads)
+                .saturating_mul(2)
+                .saturating_add(encoder_bytes(&geometry, &format, threads, output)),
         };
         let channels = networks.vae.latent();
         let latent = latent_bytes(&geometry, channels);
-        let (_, disk) = how.memory.resolve(&search.room)?;
+        let (_, disk) = place.memory.resolve(&search.room)?;
         // Without a disk latents wait in memory: those of two windows.
         let in_memory = if place.spill.none || disk == 0 {
             latent * 2 * recipe.sampling.windows.length() as u64
@@ -205,8 +217,13 @@ impl<'a> Film<'a> {
         }
         let total = Total::in_turns(&plans, budget.is_apart(), held);
         let spilled = plans.iter().map(|plan| plan.peaks.disk).max().unwrap_or(0);
+        let mut left = disk.saturating_sub(spilled);
+        if recipe.finish.pool == Pool::Shot {
+            recipe.finish.room = left / 2;
+            left -= recipe.finish.room;
+        }
         let room = match in_memory {
-            0 => LatentRoom { folder: Some(place.spill.folder.clone()), bytes: disk.saturating_sub(spilled) },
+            0 => LatentRoom { folder: Some(place.spill.folder.clone()), bytes: left },
             bytes => LatentRoom { folder: None, bytes },
         };
         Ok(Film {
@@ -239,7 +256,7 @@ impl<'a> Film<'a> {
         let shown = self.shown();
         let mut target = args.target.clone();
         target.pixel_format_or(args.how.numz.pixel_format());
-        if args.how.look.dither {
+        if args.how.look.finish.dither {
             let format = target.layout(&shown);
             self.recipe.finish.dither = Some(format.depth);
         }
@@ -257,7 +274,11 @@ impl<'a> Film<'a> {
             true => Footage::from(source),
             false => Footage { source, again: Some(Box::new(again)) },
         };
-        let done = self.restore(footage, input, sink, &mut progress)?;
+        let keep = match &args.keep_latents {
+            Some(path) => Some(self.keep((path, args.yes), &args.input, &shown)?),
+            None => None,
+        };
+        let done = self.restore(Whole { footage, input, sink, keep }, &mut progress)?;
         for note in late.take() {
             progress.warn(&note);
             self.notes.push(note);
@@ -266,17 +287,35 @@ impl<'a> Film<'a> {
     }
 
     /// Runs all networks.
-    fn restore(
-        &self,
-        footage: Footage<'_>,
-        input: Box<dyn FrameSource>,
-        sink: Box<dyn FrameSink>,
-        progress: &mut Progress,
-    ) -> Result<Done, CliError> {
+    fn restore(&self, film: Whole<'_>, progress: &mut Progress) -> Result<Done, CliError> {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
         let tasks = Tasks { encode: planned(0), transform: planned(1), decode: planned(2) };
         let mut events = |event: Event<'_>| report::event(progress, &event);
-        Ok(restore(footage, input, sink, &self.recipe, tasks, &self.room, &mut events)?)
+        Ok(restore(film, &self.recipe, tasks, &self.room, &mut events)?)
+    }
+
+    /// A file for restored latents.
+    fn keep(
+        &self,
+        (path, overwrite): (&Path, bool),
+        input: &Path,
+        shown: &Format,
+    ) -> Result<LatentWriter, CliError> {
+        let vae = &self.networks.vae;
+        if let Some(bytes) = self.kept_bytes() {
+            destination::check_room(path, bytes, Size::Exact)?;
+        }
+        let failed = |source| CliError::Read { path: input.to_owned(), source };
+        let origin = if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(failed)? };
+        let mut about = About::new(shown, self.recipe.geometry, vae.identity()?, origin);
+        about.restored = Some(Restored {
+            model: self.networks.names[0].clone(),
+            seed: self.how.look.seed,
+            window: self.recipe.sampling.windows.frames(),
+            shown: self.recipe.shown,
+            read: self.how.source.reading(),
+        });
+        Ok(LatentWriter::create(path, overwrite, &about, vae.latent())?)
     }
 
     /// The format of the frames that are written.
@@ -342,17 +381,7 @@ impl RecipeArgs {
                 scale: networks.scale,
                 latent_noise: look.latent_noise,
             },
-            finish: Finish {
-                colour: look.color,
-                pool: match look.color_pool {
-                    PoolWord::Frame => Pool::Frame,
-                    PoolWord::Window => Pool::Window,
-                    PoolWord::Shot => Pool::Shot,
-                },
-                strength: look.strength,
-                dither: None,
-                folder: spill.folder.clone(),
-            },
+            finish: look.finish.finish(spill),
         };
         if self.numz.compat.is_some() {
             let overlap = usize::from(self.numz.temporal_overlap.unwrap_or(0));
@@ -389,22 +418,26 @@ fn read_list(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// What ffmpeg takes: the input is decoded twice at a time.
-fn children(
-    how: &RecipeArgs,
-    opened: &Opened,
-    format: &Format,
-    geometry: &Geometry,
-    threads: usize,
-    output: Option<&Path>,
-) -> u64 {
-    let once = |probe: &Probe| how.source.appetite(probe, format, threads);
-    let decodes = opened.probe.as_ref().map_or(0, once).saturating_mul(2);
+/// Other streams come from the input.
+fn refuse_streams(target: &TargetArgs) -> Result<(), CliError> {
+    let what = "a restoration, which copies from its input";
+    match target.streams {
+        Some(_) => Err(CliError::NoEffect { flag: "--streams", what }),
+        None => Ok(()),
+    }
+}
+
+/// What ffmpeg takes to decode the input once.
+fn children(source: &SourceArgs, opened: &Opened, format: &Format, threads: usize) -> u64 {
+    opened.probe.as_ref().map_or(0, |probe| source.appetite(probe, format, threads))
+}
+
+/// What ffmpeg takes to encode what is shown.
+fn encoder_bytes(geometry: &Geometry, format: &Format, threads: usize, output: Option<&Path>) -> u64 {
     let [width, height] = geometry.shown;
     let size = appetite::Size::new(&format.layout, width, height);
-    let encodes = match output.and_then(OutputKind::of) {
+    match output.and_then(OutputKind::of) {
         Some(OutputKind::Video(_)) | None => appetite::encoder("libx265", size, threads),
         Some(_) => 0,
-    };
-    decodes.saturating_add(encodes)
+    }
 }

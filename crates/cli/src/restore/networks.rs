@@ -11,8 +11,10 @@ use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
 use super::args::RestoreModels;
 use crate::dit::{Size, Transformer};
 use crate::error::CliError;
+use crate::memory::MemoryArgs;
 use crate::models;
 use crate::network::Network;
+use crate::rates::Key;
 use crate::spill::Spill;
 
 /// Rows of a text that nobody wrote.
@@ -39,11 +41,12 @@ enum Restorer {
 /// Rows and values of a text embedding.
 type Text = (usize, Arc<dyn Values>);
 
-/// The device that was chosen.
+/// The device that was chosen, and what may be used on it.
 pub(crate) struct Place<'a> {
     pub(crate) backend: Backend,
     pub(crate) build: Build,
     pub(crate) spill: Spill,
+    pub(crate) memory: MemoryArgs,
     pub(crate) cancel: &'a CancelToken,
 }
 
@@ -99,6 +102,17 @@ impl Networks {
         let (transformer, scale) = restorer(args, &model, &mut notes)?;
         let names = [model, vae];
         Ok(Networks { vae: network, transformer, scale, names, notes })
+    }
+
+    /// What the speed of the VAE and of the transformer depends on.
+    pub(crate) fn rate_keys(&self, place: &Place<'_>) -> [Option<Key>; 2] {
+        let transformer = match &self.transformer {
+            Restorer::Null => None,
+            Restorer::Of(transformer, _) => {
+                Some(Key::of_transformer(&place.backend, place.build.dtype, &transformer.config))
+            }
+        };
+        [self.vae.rate_key(), transformer]
     }
 
     /// The transformer over windows of this size.

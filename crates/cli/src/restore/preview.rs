@@ -8,7 +8,7 @@ use remaster_compute::CancelToken;
 use remaster_media::{Format, FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, resize};
 use remaster_pipeline::Footage;
-use remaster_restore::Cuts;
+use remaster_restore::{Cuts, Film as Whole};
 use remaster_scenes::Shots;
 
 use super::args::RecipeArgs;
@@ -53,15 +53,15 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
         return Err(CliError::PreviewPipe);
     }
     let how = &args.how;
-    how.look.refuse()?;
+    how.look.finish.refuse()?;
     let path = args.output.clone().unwrap_or_else(|| beside(&args.input));
     check_file(&path, "png", &[&args.input], args.yes)?;
     let cancel = interrupt.watch()?;
     let device = how.device.settle()?;
     let backend = device.tuned_backend(out)?;
     devices::check_vram(how.vram, &backend)?;
-    let place =
-        Place { backend, build: device.build(), spill: how.memory.spill(Some(&path))?, cancel: &cancel };
+    let (spill, memory) = (how.memory.spill(Some(&path))?, how.memory.clone());
+    let place = Place { backend, build: device.build(), spill, memory, cancel: &cancel };
     let networks = Networks::open(&how.models, &place)?;
     let threads = threads(&how.memory, true)?;
     let mut tools = Lazy::new(&how.source, &cancel, interrupt).with_threads(threads);
@@ -95,7 +95,8 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     report::announce(&film, &args.input, true, out, &mut progress);
     let made = Made::default();
     let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };
-    film.restore(footage, stills(), Box::new(made.clone()), &mut progress)?;
+    let sink = Box::new(made.clone());
+    film.restore(Whole { footage, input: stills(), sink, keep: None }, &mut progress)?;
     let made = made.0.lock().unwrap_or_else(PoisonError::into_inner);
     let sheet = sheet(&frames, &made);
     destination::write_png(&path, &sheet, args.yes)?;

@@ -15,6 +15,7 @@ use crate::media::{Lazy, is_pipe};
 use crate::output::Output;
 use crate::plan::{self, Total};
 use crate::progress::{Progress, ProgressMode, Summary, clock};
+use crate::rates;
 use crate::report::{Source, is_detail};
 
 /// The phases, in the order of the networks.
@@ -39,11 +40,47 @@ impl Film<'_> {
         ]
     }
 
-    /// Bytes of latents that wait at most, as far as the length of the film is known.
-    pub(crate) fn latent_bytes(&self) -> Option<u64> {
+    /// Seconds that the networks take, if earlier runs say how fast they are here and the length is known.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        let rates = self.networks.rate_keys(self.place).map(|key| rates::recorded(&key?));
+        let ([encode, restore, decode], [vae, transformer]) = (self.work(), rates);
+        let each = (encode + decode) / vae? + restore / transformer?;
+        Some(each * self.format.frames? as f64)
+    }
+
+    /// Keeps how fast the networks were, for the next run and for `remaster plan`.
+    fn record(&self, summary: &Summary, out: &Output) {
+        let ([encode, restore, decode], keys) = (self.work(), self.networks.rate_keys(self.place));
+        let of = |parts: &[(&str, f64)]| {
+            let phases = parts.iter().filter_map(|(name, work)| {
+                let phase = summary.phases.iter().find(|p| p.phase == *name)?;
+                Some((work * phase.frames as f64, phase.seconds))
+            });
+            phases.fold((0.0, 0.0), |sum, (macs, seconds)| (sum.0 + macs, sum.1 + seconds))
+        };
+        let vae = of(&[(PHASES[0], encode), (PHASES[2], decode)]);
+        for (key, (macs, seconds)) in keys.into_iter().zip([vae, of(&[(PHASES[1], restore)])]) {
+            if let Some(Err(error)) = key.map(|key| rates::record(&key, macs, seconds)) {
+                out.detail(format_args!("cannot save the speed of this run: {error}"));
+            }
+        }
+    }
+
+    /// Bytes of all latents, as far as the length of the film is known.
+    pub(crate) fn kept_bytes(&self) -> Option<u64> {
         let frames = self.format.frames? as u64;
         let latent = super::latent_bytes(&self.recipe.geometry, self.networks.vae.latent());
-        Some((frames.div_ceil(4) + 1).saturating_mul(latent).min(self.room.bytes))
+        Some((frames.div_ceil(4) + 1).saturating_mul(latent))
+    }
+
+    /// Groups of shots, about: one that does not fill its room to the end leaves more for the next.
+    pub(crate) fn groups(&self) -> Option<u64> {
+        Some(self.kept_bytes()?.div_ceil(self.room.bytes.max(1)).max(1))
+    }
+
+    /// Bytes of latents that wait at most.
+    pub(crate) fn latent_bytes(&self) -> Option<u64> {
+        Some(self.kept_bytes()?.min(self.room.bytes))
     }
 }
 
@@ -65,18 +102,22 @@ pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Outpu
         (None, _) => "an unknown number of frames".into(),
     };
     out.say(format_args!(
-        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory",
+        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory{}",
         if is_pipe(input) { "stdin".into() } else { input.display().to_string() },
         film.format.width,
         film.format.height,
         film.place.backend.numerics(),
         film.device.dtype.name(),
         bytes(film.total.ram()),
+        film.seconds().map_or(String::new(), |seconds| format!(", about {}", clock(seconds.ceil()))),
     ));
     for p in &film.plans {
         out.detail(plan::describe(p, film.apart).trim_end());
     }
     out.detail(film.total.describe());
+    if let Some(groups) = film.groups() {
+        out.detail(format_args!("  {:12} {}", "groups", turns(groups)));
+    }
     if let (Some(latents), true) = (film.latent_bytes(), film.room.folder.is_some()) {
         out.detail(format_args!("  {:12} {} of latents", "disk", bytes(latents)));
     }
@@ -98,6 +139,14 @@ pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Outpu
     progress.phase("finish", Some(0));
 }
 
+/// How often networks are loaded.
+fn turns(groups: u64) -> String {
+    match groups {
+        1 => "1: each network is loaded once".into(),
+        n => format!("about {n}: each network is loaded as often"),
+    }
+}
+
 /// The JSON document of a plan.
 #[derive(Debug, Serialize)]
 struct PlannedFilm {
@@ -113,12 +162,18 @@ struct PlannedFilm {
     total: Total,
     #[serde(skip_serializing_if = "Option::is_none")]
     latent_bytes: Option<u64>,
+    /// How often the networks take turns, if the length is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<u64>,
     macs_per_frame: f64,
+    /// By the speed of earlier runs; `None` before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
 }
 
 /// Says what a restoration will take.
 pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
-    let work = film.work().iter().sum();
+    let (work, seconds, groups) = (film.work().iter().sum(), film.seconds(), film.groups());
     let latent_bytes = film.latent_bytes().filter(|_| film.room.folder.is_some());
     let (apart, [width, height]) = (film.apart, film.recipe.shown);
     let [model, vae] = film.networks.names;
@@ -134,7 +189,9 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
         plans: film.plans,
         total: film.total,
         latent_bytes,
+        groups,
         macs_per_frame: work,
+        seconds,
     };
     out.result(&planned, || {
         let frames = match planned.source.format.frames {
@@ -159,9 +216,17 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
             "disk",
             format!("{} of temporary data", bytes(spilled.saturating_add(latent_bytes.unwrap_or(0)))),
         );
+        if let Some(groups) = planned.groups {
+            line("groups", turns(groups));
+        }
         let all = planned.macs_per_frame * planned.source.format.frames.unwrap_or(1) as f64;
         line("work", format!("{:.2} TFLOP", 2.0 * all / 1e12));
-        text + &planned.total.describe() + "\n"
+        text = text + &planned.total.describe() + "\n";
+        if let Some(seconds) = planned.seconds {
+            text +=
+                &format!("  {:12} about {} at the speed of the last run\n", "time", clock(seconds.ceil()));
+        }
+        text
     });
 }
 
@@ -222,16 +287,10 @@ pub(super) fn finish(
     mut progress: Progress,
     out: &Output,
 ) -> Result<(), CliError> {
-    let (took, reserved) = (tools.children_peak(), film.total.children());
-    if took > reserved {
-        progress.warn(format!(
-            "ffmpeg took {}, but only {} of --ram were reserved for it",
-            bytes(took),
-            bytes(reserved)
-        ));
-    }
+    warn_of_children(&mut progress, tools, &film.total);
     progress.advance("finish", 0, done.finishing);
     let summary = progress.finish();
+    film.record(&summary, out);
     let [model, vae] = film.networks.names;
     let [width, height] = film.recipe.shown;
     let report = Report {
@@ -256,7 +315,13 @@ pub(super) fn finish(
         total: film.total,
         summary,
     };
-    let text = || if out.is_verbose() { report.summary.to_string() } else { line(&report) };
+    let text = || {
+        if out.is_verbose() {
+            report.summary.to_string()
+        } else {
+            wrote(&report.output, report.frames, &report.shots, [width, height], &report.summary)
+        }
+    };
     // Where stdout carries the frames, the end is said on stderr; `--progress json` has said it already.
     if is_pipe(output) {
         if args.progress.mode != ProgressMode::Json {
@@ -268,12 +333,30 @@ pub(super) fn finish(
     Ok(())
 }
 
-fn line(report: &Report) -> String {
-    let frames = if report.frames == 1 { "1 frame".into() } else { format!("{} frames", report.frames) };
-    let shots =
-        if report.shots.len() > 1 { format!(" in {} shots", report.shots.len()) } else { String::new() };
-    let seconds = report.summary.total_seconds;
+/// Tells of children that took more than they should.
+pub(super) fn warn_of_children(progress: &mut Progress, tools: &Lazy<'_>, total: &Total) {
+    let (took, reserved) = (tools.children_peak(), total.children());
+    if took > reserved {
+        progress.warn(format!(
+            "ffmpeg took {}, but only {} of --ram were reserved for it",
+            bytes(took),
+            bytes(reserved)
+        ));
+    }
+}
+
+/// The last line: what was written, and how long it took.
+pub(super) fn wrote(
+    output: &str,
+    frames: usize,
+    shots: &[usize],
+    [width, height]: [usize; 2],
+    summary: &Summary,
+) -> String {
+    let frames = if frames == 1 { "1 frame".into() } else { format!("{frames} frames") };
+    let shots = if shots.len() > 1 { format!(" in {} shots", shots.len()) } else { String::new() };
+    let seconds = summary.total_seconds;
     let took = if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds.round()) };
-    let output = if report.output == "-" { "stdout" } else { &report.output };
-    format!("wrote {output}: {frames}{shots}, {} x {}, in {took}", report.width, report.height)
+    let output = if output == "-" { "stdout" } else { output };
+    format!("wrote {output}: {frames}{shots}, {width} x {height}, in {took}")
 }

@@ -16,7 +16,7 @@ use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Encoded, Networks, Recipe, Restored, Room, restore};
+use crate::film::{Encoded, Film, Networks, Recipe, Restored, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::noise::Noise;
 use crate::prepare::Prepare;
@@ -170,21 +170,26 @@ fn film(
         softness: 0.0,
         input_noise: 0.0,
         sampling: sampling(golden.get(noise), window),
-        finish: Finish { colour, pool: Pool::Window, strength: 1.0, dither: None, folder: folder() },
+        finish: Finish {
+            colour,
+            pool: Pool::Window,
+            strength: 1.0,
+            dither: None,
+            folder: folder(),
+            room: 1 << 30,
+        },
     };
     let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
     let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
     let kept = Kept::default();
     let room = Room { folder: None, bytes: 1 << 30 };
-    let done = restore(
-        Footage::from(source(&images)),
-        source(&images),
-        Box::new(kept.clone()),
-        &recipe,
-        networks,
-        &room,
-        &mut |_| (),
-    );
+    let film = Film {
+        footage: Footage::from(source(&images)),
+        input: source(&images),
+        sink: Box::new(kept.clone()),
+        keep: None,
+    };
+    let done = restore(film, &recipe, networks, &room, &mut |_| ());
     assert_eq!(done.unwrap().frames, frames);
     let kept = kept.0.lock().unwrap();
     kept.iter().flat_map(|frame| frame.data.iter().copied()).collect()

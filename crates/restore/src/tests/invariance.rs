@@ -9,25 +9,25 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, Mode, Windows};
+use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, Resize};
+use remaster_plan::{Candidate, Cells, Clip, Mode, Plan, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Done, Networks, Recipe, Room, restore};
+use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::sample::{Sampling, Start};
 
 const SIZE: [usize; 2] = [40, 24];
 /// First frames of the shots of a film of 97 frames.
 const STARTS: [u64; 3] = [0, 40, 64];
-const FRAMES: usize = 97;
+pub(super) const FRAMES: usize = 97;
 
 /// A film whose shots have nothing in common.
-fn film() -> Vec<Frame> {
+pub(super) fn film() -> Vec<Frame> {
     let frame = |i: usize| {
         let shot = STARTS.iter().rposition(|start| *start <= i as u64).unwrap();
         let mut rng = Rng::new(i as u64);
@@ -43,7 +43,7 @@ fn film() -> Vec<Frame> {
     (0..FRAMES).map(frame).collect()
 }
 
-fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
+pub(super) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
     Recipe {
         geometry,
@@ -57,48 +57,80 @@ fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
             scale: LATENT_SCALE,
             latent_noise: 0.2,
         },
-        finish: Finish { colour: Colour::Lab, pool, strength: 0.8, dither: Some(8), folder: folder() },
+        finish: Finish {
+            colour: Colour::Lab,
+            pool,
+            strength: 0.8,
+            dither: Some(8),
+            folder: folder(),
+            room: 1 << 30,
+        },
     }
 }
 
 /// How the networks run.
-struct Way {
-    threads: usize,
-    vae: [Candidate; 2],
-    dit: Candidate,
-    room: Room,
+pub(super) struct Way {
+    pub(super) threads: usize,
+    pub(super) vae: [Candidate; 2],
+    pub(super) dit: Candidate,
+    pub(super) room: Room,
 }
 
-fn whole() -> Way {
+pub(super) fn whole() -> Way {
     let vae = Candidate { slice: 8, ..Candidate::WHOLE };
     Way { threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room: Room { folder: None, bytes: 1 << 30 } }
 }
 
-fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
-    let [width, height] = recipe.geometry.padded;
-    let backend = Backend::cpu_with(way.threads);
-    let vae = |direction: Direction| {
-        let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
-        let clip = Clip::new(33, height, width).unwrap();
-        let mut task = Task::new(network, clip.cells(), backend, DType::F32);
-        task.job.open_ended = true;
-        task.settings.spill = Some(folder());
-        task
-    };
-    let config = DitConfig::tiny(Family::Shared);
-    let mut params = FormulaParams;
-    let scope = &mut Scope::root(&mut params, DType::F32);
-    let text = Text::new(&config, scope, 9, remaster_model::computed(|i| uniform("text", i as u64)));
-    let network = Dit::new(&config, scope, text, [height / 16, width / 16], DitConfig::STEP);
-    let length = recipe.sampling.windows.length();
-    let cells = Cells { steps: length, rows: height / 16 * (width / 16), columns: 1 };
-    let mut dit = Task::new(Box::new(network), cells, backend, DType::F32);
-    dit.settings.spill = Some(folder());
-    let tasks = [vae(Direction::Encode), dit, vae(Direction::Decode)];
-    let ways = [way.vae[0], way.dit, way.vae[1]];
-    let plans = [0, 1, 2].map(|i| tasks[i].exactly(ways[i]).unwrap());
-    let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
-    let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
+/// The networks, and how they run.
+pub(super) struct Machines {
+    tasks: [Task; 3],
+    plans: [Plan; 3],
+}
+
+impl Machines {
+    pub(super) fn new(recipe: &Recipe, way: &Way) -> Self {
+        let [width, height] = recipe.geometry.padded;
+        let backend = Backend::cpu_with(way.threads);
+        let vae = |direction: Direction| {
+            let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
+            let clip = Clip::new(33, height, width).unwrap();
+            let mut task = Task::new(network, clip.cells(), backend, DType::F32);
+            task.job.open_ended = true;
+            task.settings.spill = Some(folder());
+            task
+        };
+        let config = DitConfig::tiny(Family::Shared);
+        let mut params = FormulaParams;
+        let scope = &mut Scope::root(&mut params, DType::F32);
+        let text = Text::new(&config, scope, 9, remaster_model::computed(|i| uniform("text", i as u64)));
+        let network = Dit::new(&config, scope, text, [height / 16, width / 16], DitConfig::STEP);
+        let length = recipe.sampling.windows.length();
+        let cells = Cells { steps: length, rows: height / 16 * (width / 16), columns: 1 };
+        let mut dit = Task::new(Box::new(network), cells, backend, DType::F32);
+        dit.settings.spill = Some(folder());
+        let tasks = [vae(Direction::Encode), dit, vae(Direction::Decode)];
+        let ways = [way.vae[0], way.dit, way.vae[1]];
+        let plans = [0, 1, 2].map(|i| tasks[i].exactly(ways[i]).unwrap());
+        Machines { tasks, plans }
+    }
+
+    pub(super) fn networks(&self) -> Networks<'_> {
+        let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
+        Networks { encode: planned(0), transform: planned(1), decode: planned(2) }
+    }
+}
+
+pub(super) fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
+    run_and_keep(frames, recipe, way, None)
+}
+
+pub(super) fn run_and_keep(
+    frames: &[Frame],
+    recipe: &Recipe,
+    way: &Way,
+    keep: Option<LatentWriter>,
+) -> (Vec<Frame>, Done) {
+    let machines = Machines::new(recipe, way);
     let frames = Arc::new(frames.to_vec());
     let kept = Kept::default();
     let mut told = [0; 3];
@@ -107,19 +139,12 @@ fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
         move || Ok(source(&frames))
     };
     let footage = Footage { source: source(&frames), again: Some(Box::new(again)) };
-    let done = restore(
-        footage,
-        source(&frames),
-        Box::new(kept.clone()),
-        recipe,
-        networks,
-        &way.room,
-        &mut |event| {
-            if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
-                told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
-            }
-        },
-    );
+    let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep };
+    let done = restore(film, recipe, machines.networks(), &way.room, &mut |event| {
+        if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
+            told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
+        }
+    });
     let done = done.unwrap();
     // Every phase tells of every frame of the film, once.
     assert_eq!(told, [frames.len(); 3]);
@@ -127,7 +152,7 @@ fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
     (kept, done)
 }
 
-fn shots() -> Cuts {
+pub(super) fn shots() -> Cuts {
     Cuts::At(Shots::new(STARTS.to_vec(), None).unwrap())
 }
 
@@ -191,6 +216,20 @@ fn a_shot_that_does_not_fit_is_named() {
     let result = std::panic::catch_unwind(|| run(&film, &recipe, &way));
     let message = result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap();
     assert!(message.contains("Long { start: 0"), "{message}");
+}
+
+#[test]
+fn a_pool_of_a_shot_keeps_to_its_room() {
+    let film = film();
+    let mut recipe = recipe(shots(), Pool::Shot);
+    // The longest shot has 40 frames, and as many of the input.
+    let enough = 2 * 40 * 4 * 3 * (SIZE[0] * SIZE[1]) as u64;
+    recipe.finish.room = enough;
+    assert_eq!(run(&film, &recipe, &whole()).0.len(), FRAMES);
+    recipe.finish.room = enough - 1;
+    let result = std::panic::catch_unwind(|| run(&film, &recipe, &whole()));
+    let message = result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap();
+    assert!(message.contains(&format!("Pool {{ room: {} }}", enough - 1)), "{message}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use remaster_weights::{TextEmbedding, dit_from_bytes, read_tensors, vae_from_byt
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
-use crate::film::{Networks, Recipe, Room, restore};
+use crate::film::{Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::noise::Noise;
 use crate::sample::{Sampling, Start};
@@ -86,12 +86,14 @@ fn restored(windows: Windows) -> Vec<Frame> {
             strength: 1.0,
             dither: None,
             folder: folder(),
+            room: 0,
         },
     };
     let frames = Arc::new(still());
     let kept = Kept::default();
     let (footage, room) = (Footage::from(source(&frames)), Room { folder: None, bytes: 1 << 30 });
-    restore(footage, source(&frames), Box::new(kept.clone()), &recipe, networks, &room, &mut |_| ()).unwrap();
+    let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep: None };
+    restore(film, &recipe, networks, &room, &mut |_| ()).unwrap();
     kept.0.lock().unwrap().clone()
 }
 

@@ -3,6 +3,7 @@
 mod goldens;
 mod invariance;
 mod jumps;
+mod kept;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

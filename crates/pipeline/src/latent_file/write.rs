@@ -1,0 +1,157 @@
+//! Writing a latent file as its latents come.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use remaster_media::MediaError;
+use remaster_media::place::Part;
+use remaster_plan::SPACE;
+
+use super::{Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
+use crate::about::About;
+use crate::error::PipelineError;
+
+/// Writes latents as they come.
+pub struct LatentWriter {
+    out: BufWriter<File>,
+    /// Timestamps stand behind the latents; until those are all there they wait in a file without a name.
+    times: BufWriter<File>,
+    last: Option<i64>,
+    frames: u64,
+    part: Part,
+    path: PathBuf,
+    /// `About` as text, and the room that was left for the header with it.
+    about: String,
+    room: usize,
+    size: [usize; 2],
+    channels: usize,
+    latents: u64,
+    values: u64,
+    /// Rows of a restored film: 16 bytes a shot.
+    shots: Option<Vec<u8>>,
+}
+
+fn failed(path: &Path, source: std::io::Error) -> PipelineError {
+    MediaError::writing(path, source).into()
+}
+
+impl LatentWriter {
+    /// Begins a file; it appears under its name when it is complete.
+    pub fn create(
+        path: &Path,
+        overwrite: bool,
+        about: &About,
+        channels: usize,
+    ) -> Result<Self, PipelineError> {
+        let unusable = |reason| PipelineError::Latents { path: path.to_owned(), reason };
+        about.check().map_err(unusable)?;
+        let size = about.geometry.padded;
+        let shots = about.restored.as_ref().map(|_| Vec::new());
+        let about = serde_json::to_string(about).map_err(|e| unusable(e.to_string()))?;
+        let quoted = serde_json::to_string(&about).map_err(|e| unusable(e.to_string()))?;
+        let room = (quoted.len() + NUMBERS).next_multiple_of(4096);
+        if room as u64 > LONGEST {
+            return Err(unusable(format!("its header would take {room} bytes, more than {LONGEST}")));
+        }
+        let part = Part::beside(path, overwrite)?;
+        let file = File::create(part.path()).map_err(|e| failed(path, e))?;
+        let mut out = BufWriter::new(file);
+        out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;
+        let folder = part.path().parent().unwrap_or(Path::new("."));
+        let times = tempfile::tempfile_in(folder).map_err(|e| failed(path, e))?;
+        Ok(LatentWriter {
+            out,
+            times: BufWriter::new(times),
+            last: None,
+            frames: 0,
+            part,
+            path: path.to_owned(),
+            about,
+            room,
+            size,
+            channels,
+            latents: 0,
+            values: 0,
+            shots,
+        })
+    }
+
+    /// The next latent, `[h, w, c]`.
+    pub fn latent(&mut self, values: impl Iterator<Item = f32>) -> Result<(), PipelineError> {
+        for value in values {
+            self.out.write_all(&value.to_le_bytes()).map_err(|e| failed(&self.path, e))?;
+            self.values += 1;
+        }
+        self.latents += 1;
+        Ok(())
+    }
+
+    /// When the next frame is shown.
+    pub fn time(&mut self, pts: i64) -> Result<(), PipelineError> {
+        let reason = wrong_time(self.frames, self.last, pts);
+        if let Some(reason) = reason {
+            let what = "the clock of the clip";
+            return Err(MediaError::Broken { what, reason }.into());
+        }
+        self.times.write_all(&pts.to_le_bytes()).map_err(|e| failed(&self.path, e))?;
+        self.last = Some(pts);
+        self.frames += 1;
+        Ok(())
+    }
+
+    /// The latents since the last shot are another one, of so many frames, with alpha of this kind.
+    pub fn shot(&mut self, frames: usize, alpha: u8) {
+        if let Some(rows) = &mut self.shots {
+            rows.extend((frames as u64).to_le_bytes());
+            rows.extend(u64::from(alpha).to_le_bytes());
+        }
+    }
+
+    /// Writes timestamps, shots and the header and puts the file into its place. Returns the frames.
+    pub fn complete(mut self) -> Result<usize, PipelineError> {
+        let path = self.path.clone();
+        let io = |e| failed(&path, e);
+        let frames = self.frames;
+        let mut times = self.times.into_inner().map_err(|e| failed(&path, e.into_error()))?;
+        times.seek(SeekFrom::Start(0)).map_err(io)?;
+        std::io::copy(&mut times, &mut self.out).map_err(io)?;
+        let [width, height] = self.size.map(|n| (n / SPACE) as u64);
+        let latents = 4 * self.values;
+        let times = latents + 8 * frames;
+        let shots = match &self.shots {
+            None => None,
+            Some(rows) => {
+                self.out.write_all(rows).map_err(io)?;
+                let bytes = rows.len() as u64;
+                Some(Entry {
+                    dtype: "I64".into(),
+                    shape: vec![bytes / 16, 2],
+                    data_offsets: [times, times + bytes],
+                })
+            }
+        };
+        let header = Header {
+            metadata: Metadata { format: FORMAT.into(), remaster: self.about },
+            latent: Entry {
+                dtype: "F32".into(),
+                shape: vec![self.latents, height, width, self.channels as u64],
+                data_offsets: [0, latents],
+            },
+            pts: Entry { dtype: "I64".into(), shape: vec![frames], data_offsets: [latents, times] },
+            shots,
+        };
+        let unusable = |reason| PipelineError::Latents { path: path.clone(), reason };
+        let mut text = serde_json::to_vec(&header).map_err(|e| unusable(e.to_string()))?;
+        if text.len() > self.room {
+            return Err(unusable(format!("its header takes {} bytes, more than {}", text.len(), self.room)));
+        }
+        text.resize(self.room, b' ');
+        self.out.seek(SeekFrom::Start(0)).map_err(io)?;
+        self.out.write_all(&(self.room as u64).to_le_bytes()).map_err(io)?;
+        self.out.write_all(&text).map_err(io)?;
+        self.out.into_inner().map_err(|e| failed(&path, e.into_error()))?;
+        self.part.put()?;
+        Ok(frames as usize)
+    }
+}

@@ -1,0 +1,84 @@
+//! Latents that are kept, and films that are made of them again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use remaster_colour::Mode as Colour;
+use remaster_picture::Frame;
+use remaster_pipeline::{About, LatentFile, LatentWriter, NetworkId, Restored};
+
+use super::invariance::{FRAMES, Machines, Way, film, recipe, run, run_and_keep, shots, whole};
+use super::{Kept, source};
+use crate::error::RestoreError;
+use crate::film::{Recipe, Room};
+use crate::finish::{Finish, Pool};
+use crate::kept::redecode;
+
+fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {
+    let network = NetworkId { kind: "vae".into(), name: "formula:tiny".into(), sha256: None };
+    let source = source(&Arc::new(frames.to_vec()));
+    let mut about = About::new(source.format(), recipe.geometry, network, None);
+    about.restored = Some(Restored {
+        model: "formula:tiny-3b".into(),
+        seed: 42,
+        window: 17,
+        shown: recipe.shown,
+        read: String::new(),
+    });
+    LatentWriter::create(path, true, &about, 16).unwrap()
+}
+
+fn again(path: &Path, input: &[Frame], recipe: &Recipe) -> Result<Vec<Frame>, RestoreError> {
+    let file = LatentFile::open(path).unwrap();
+    let (machines, kept) = (Machines::new(recipe, &whole()), Kept::default());
+    let (input, sink) = (source(&Arc::new(input.to_vec())), Box::new(kept.clone()));
+    let done = redecode(&file, input, sink, recipe, machines.networks().decode, &mut |_| ())?;
+    assert_eq!((done.frames, done.shots), (FRAMES, vec![0, 40, 64]));
+    let frames = kept.0.lock().unwrap().clone();
+    Ok(frames)
+}
+
+#[test]
+fn a_film_made_again_is_the_film_and_another_input_is_refused() {
+    let (film, folder) = (film(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("film.latents");
+    let first = recipe(shots(), Pool::Frame);
+    // Kept out of several groups.
+    let room = Room { folder: Some(super::folder()), bytes: 11 * 4 * 4 * 6 * 16 };
+    let way = Way { room, ..whole() };
+    let (expected, done) = run_and_keep(&film, &first, &way, Some(writer(&path, &film, &first)));
+    assert!(done.groups > 1);
+    assert!(again(&path, &film, &first).unwrap() == expected);
+    // Other colours, strength and rounding are those of a whole run.
+    for (colour, pool) in
+        [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)]
+    {
+        let finish =
+            Finish { colour, pool, strength: 1.0, dither: None, folder: super::folder(), room: 1 << 30 };
+        let other = Recipe { finish, ..recipe(shots(), pool) };
+        assert!(again(&path, &film, &other).unwrap() == run(&film, &other, &whole()).0, "{colour:?}");
+    }
+    // Fewer frames, and more.
+    let error = again(&path, &film[..FRAMES - 1], &first).unwrap_err();
+    assert!(matches!(error, RestoreError::Length { frames: FRAMES, longer: false }), "{error}");
+    let longer: Vec<Frame> = film.iter().chain(&film[..1]).cloned().collect();
+    let error = again(&path, &longer, &first).unwrap_err();
+    assert!(matches!(error, RestoreError::Length { frames: FRAMES, longer: true }), "{error}");
+}
+
+#[test]
+fn an_input_with_other_times_is_refused_at_its_first_frame() {
+    let (film, folder) = (film(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("film.latents");
+    let recipe = recipe(shots(), Pool::Frame);
+    let mut keep = writer(&path, &film, &recipe);
+    // One shot of five frames at other times than 0, 1, 2, ...
+    for _ in 0..2 {
+        keep.latent((0..4 * 6 * 16).map(|i| i as f32 / 384.0)).unwrap();
+    }
+    [0, 1, 2, 4, 5].into_iter().for_each(|pts| keep.time(pts).unwrap());
+    keep.shot(5, 0);
+    keep.complete().unwrap();
+    let error = again(&path, &film[..5], &recipe).unwrap_err();
+    assert!(matches!(error, RestoreError::Other { frame: 3, pts: 3, expected: 4 }), "{error}");
+}
