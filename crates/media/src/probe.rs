@@ -1,12 +1,17 @@
 //! What is in a file, as ffprobe says it. Nothing of it is trusted further than needed: sizes are limited, and
 //! frame counts are hints.
 
+mod raw;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use remaster_picture::Layout;
 use serde::{Deserialize, Serialize};
+
+use raw::{RawFormat, RawFrame, SideData};
+pub(crate) use raw::{RawFrames, RawProbe, RawStream};
 
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
@@ -154,115 +159,6 @@ pub struct Stream {
     pub language: Option<String>,
     /// A cover picture.
     pub cover: bool,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct RawProbe {
-    #[serde(default)]
-    streams: Vec<RawStream>,
-    #[serde(default)]
-    format: RawFormat,
-    #[serde(default)]
-    chapters: Vec<serde::de::IgnoredAny>,
-}
-
-impl RawProbe {
-    /// The first stream that is video.
-    fn video(&self, path: &Path) -> Result<&RawStream, MediaError> {
-        self.streams.iter().find(|s| s.codec_type == "video" && !s.is_cover()).ok_or_else(|| {
-            let found: Vec<String> = self.streams.iter().take(16).map(|s| short(&s.codec_type)).collect();
-            let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
-            MediaError::NoVideo { path: path.to_owned(), found }
-        })
-    }
-}
-
-impl RawStream {
-    fn is_cover(&self) -> bool {
-        self.disposition.get("attached_pic").is_some_and(|n| *n != 0)
-    }
-}
-
-#[derive(Default, Deserialize)]
-struct RawFormat {
-    #[serde(default)]
-    format_name: String,
-    duration: Option<String>,
-    #[serde(default)]
-    tags: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct RawStream {
-    index: usize,
-    #[serde(default)]
-    codec_name: String,
-    #[serde(default)]
-    codec_type: String,
-    profile: Option<String>,
-    #[serde(default)]
-    width: u64,
-    #[serde(default)]
-    height: u64,
-    #[serde(default)]
-    pix_fmt: String,
-    sample_aspect_ratio: Option<String>,
-    field_order: Option<String>,
-    color_range: Option<String>,
-    color_space: Option<String>,
-    color_transfer: Option<String>,
-    color_primaries: Option<String>,
-    chroma_location: Option<String>,
-    #[serde(default)]
-    time_base: String,
-    avg_frame_rate: Option<String>,
-    r_frame_rate: Option<String>,
-    duration: Option<String>,
-    nb_frames: Option<String>,
-    #[serde(default)]
-    tags: BTreeMap<String, String>,
-    #[serde(default)]
-    disposition: BTreeMap<String, u32>,
-    #[serde(default)]
-    side_data_list: Vec<SideData>,
-}
-
-#[derive(Deserialize)]
-struct SideData {
-    #[serde(default)]
-    side_data_type: String,
-    rotation: Option<f64>,
-    red_x: Option<String>,
-    red_y: Option<String>,
-    green_x: Option<String>,
-    green_y: Option<String>,
-    blue_x: Option<String>,
-    blue_y: Option<String>,
-    white_point_x: Option<String>,
-    white_point_y: Option<String>,
-    min_luminance: Option<String>,
-    max_luminance: Option<String>,
-    max_content: Option<u32>,
-    max_average: Option<u32>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct RawFrames {
-    #[serde(default)]
-    frames: Vec<RawFrame>,
-}
-
-#[derive(Deserialize)]
-struct RawFrame {
-    width: Option<u64>,
-    height: Option<u64>,
-    best_effort_timestamp: Option<i64>,
-    #[serde(default)]
-    interlaced_frame: u32,
-    #[serde(default)]
-    top_field_first: u32,
-    #[serde(default)]
-    side_data_list: Vec<SideData>,
 }
 
 /// A fraction of two numbers that ffmpeg can have: both are positive and fit in 31 bits.

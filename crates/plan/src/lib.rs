@@ -13,6 +13,7 @@ mod budget;
 mod choose;
 mod description;
 mod geometry;
+mod part;
 mod plan;
 pub mod slices;
 pub mod tiles;
@@ -26,6 +27,7 @@ pub use geometry::{
     Clip, MAX_FRAMES, MAX_PIXELS, MAX_SIDE, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
     SPACE, TIME,
 };
+pub use part::{LookBack, Needs, Part, first_frame, latents_of};
 pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
 pub use tiles::{Grid, Tile, Tiling};
 pub use together::{choose_together, divide};

@@ -14,7 +14,7 @@ use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
 use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, means};
-use remaster_plan::SPACE;
+use remaster_plan::{LookBack, Part, SPACE};
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
@@ -37,6 +37,14 @@ pub struct Networks<'a> {
     pub decode: Planned<'a>,
 }
 
+impl Networks<'_> {
+    /// Rows, columns and channels of a latent.
+    pub(crate) fn latent(&self, geometry: &Geometry) -> [usize; 3] {
+        let [width, height] = geometry.padded;
+        [height / SPACE, width / SPACE, self.decode.task.job.network.channels[0]]
+    }
+}
+
 /// What is done to a film.
 #[derive(Clone, Debug)]
 pub struct Recipe {
@@ -54,6 +62,22 @@ pub struct Recipe {
     pub sampling: Sampling,
     /// How frames are finished.
     pub finish: Finish,
+}
+
+impl Recipe {
+    /// How frames are prepared for the encoder.
+    pub(crate) fn prepare(&self) -> Arc<Prepare> {
+        let seed = match self.sampling.start {
+            Start::Seed(seed) => seed,
+            Start::Values(_) => 0,
+        };
+        Arc::new(Prepare {
+            geometry: self.geometry,
+            softness: self.softness,
+            input_noise: self.input_noise,
+            noise: Noise::new(seed),
+        })
+    }
 }
 
 /// Where latents of a group wait.
@@ -87,7 +111,7 @@ pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
-    pub(crate) frames: usize,
+    pub(crate) part: Part,
     /// Places in the store.
     pub(crate) latents: Range<usize>,
     pub(crate) alpha: Option<AlphaKind>,
@@ -114,23 +138,12 @@ pub fn restore(
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
     let Film { footage, input, sink, mut keep } = film;
-    let Recipe { geometry, cuts, sampling, finish, .. } = recipe;
-    let channels = networks.decode.task.job.network.channels[0];
-    let size = [geometry.padded[1] / SPACE, geometry.padded[0] / SPACE, channels];
+    let Recipe { geometry, cuts, sampling, .. } = recipe;
+    let size = networks.latent(geometry);
     let length = size.iter().product::<usize>();
-    let seed = match sampling.start {
-        Start::Seed(seed) => seed,
-        Start::Values(_) => 0,
-    };
-    let prepare = Prepare {
-        geometry: *geometry,
-        softness: recipe.softness,
-        input_noise: recipe.input_noise,
-        noise: Noise::new(seed),
-    };
     let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
-    let mut reader = Reader::start(footage, Arc::new(prepare), cuts.clone());
-    let (mut finisher, times) = Finisher::start(sink, input, (*geometry, recipe.shown), finish.clone(), None);
+    let mut reader = Reader::start(footage, recipe.prepare(), cuts.clone(), 0);
+    let (mut finisher, times) = Finisher::start(sink, input, recipe, 0, None);
     let mut done = Done::default();
     let mut more = reader.next_shot()?;
     // In a batch that overlaps the one before, its first frames were there already.
@@ -144,7 +157,7 @@ pub fn restore(
             // What is longer than half of the room may not fit behind another shot.
             while more && (shots.is_empty() || store.latents() <= store.room() / 2) {
                 let first = store.latents();
-                match encode(&mut encoder, &mut reader, &mut store, channels, &mut told, events) {
+                match encode(&mut encoder, &mut reader, &mut store, size[2], &mut told, events) {
                     Ok(shot) => shots.push(shot),
                     // It goes into the next group, if the input can be read again.
                     Err(RestoreError::Long { .. }) if !shots.is_empty() && reader.back_to(0).is_ok() => {
@@ -165,7 +178,7 @@ pub fn restore(
             let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
             done.loading += began.elapsed();
             for shot in &shots {
-                sampler.shot(&mut store, shot.latents.clone(), shot.frames, events)?;
+                sampler.part(&mut store, shot.latents.start, &shot.part, LookBack::default(), events)?;
                 if let Some(keep) = &mut keep {
                     kept::shot(keep, &store, shot, sampling.scale)?;
                 }
@@ -177,7 +190,7 @@ pub fn restore(
                 let shown = ShotShown {
                     overlap: if first { 0 } else { overlap },
                     open: overlap > 0,
-                    ..ShotShown::new(shot.frames, shot.alpha, &sampling.windows, shot.latents.len())
+                    ..ShotShown::new(&shot.part, 0, shot.alpha, &sampling.windows)
                 };
                 first = false;
                 let mut latents =
@@ -201,7 +214,8 @@ pub fn restore(
     Ok(done)
 }
 
-/// Takes the latents of a shot through the decoder. What fills up its end is not told of.
+/// Takes the latents of a shot through the decoder. Frames that come too early and those that fill up its end are not told
+/// of.
 pub(crate) fn show(
     decoder: &mut Relay<'_>,
     latents: &mut dyn Source,
@@ -209,11 +223,13 @@ pub(crate) fn show(
     shown: ShotShown,
     events: Events<'_>,
 ) -> Result<(), RestoreError> {
-    let mut left = shown.frames;
+    let (mut early, mut left) = (shown.early, shown.frames);
     finisher.shot(shown)?;
     let mut engine = |mut event: Event<'_>| {
         if let Event::SliceDone { frames, .. } = &mut event {
-            *frames = (*frames).min(left);
+            let made = frames.saturating_sub(early);
+            early -= (*frames).min(early);
+            *frames = made.min(left);
             left -= *frames;
         }
         events(event);
@@ -245,7 +261,7 @@ fn encode(
     events: Events<'_>,
 ) -> Result<Shot, RestoreError> {
     let (start, first) = (reader.position(), store.latents());
-    let mut sink = Encoded { store, channels, start };
+    let mut sink = Encoded { store, channels, start, early: 0 };
     let (mut through, count) = (start, reader.counter());
     let mut engine = |mut event: Event<'_>| {
         if let Event::SliceDone { frames, .. } = &mut event {
@@ -257,7 +273,7 @@ fn encode(
     };
     encoder.clip(reader, &mut sink, &mut engine)?;
     let read = reader.shot();
-    Ok(Shot { frames: read.frames, latents: first..store.latents(), alpha: read.alpha })
+    Ok(Shot { part: Part::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
 }
 
 /// Means of moments into the store.
@@ -266,11 +282,13 @@ pub(crate) struct Encoded<'a> {
     pub(crate) channels: usize,
     /// First frame of the shot.
     pub(crate) start: usize,
+    /// Latents that come too early to be exact.
+    pub(crate) early: usize,
 }
 
 impl Sink for Encoded<'_> {
-    fn write(&mut self, _first: usize, moments: HostTensor) -> Result<(), SinkError> {
-        for mean in means(&moments, self.channels) {
+    fn write(&mut self, first: usize, moments: HostTensor) -> Result<(), SinkError> {
+        for mean in means(&moments, self.channels).into_iter().skip(self.early.saturating_sub(first)) {
             let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
             if !kept {
                 let room = 4 * (self.store.room() * mean.len()) as u64;

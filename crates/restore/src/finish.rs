@@ -13,10 +13,11 @@ use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
 use remaster_pipeline::{Geometry, Times};
-use remaster_plan::{TIME, Windows};
+use remaster_plan::{Part, Windows, first_frame, latents_of};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
+use crate::film::Recipe;
 use crate::prepare::reference;
 use crate::spool::Spool;
 
@@ -52,6 +53,8 @@ pub struct Finish {
 /// A shot whose frames come next.
 #[derive(Clone, Debug)]
 pub(crate) struct ShotShown {
+    /// Frames that are decoded before the first one that is shown.
+    pub(crate) early: usize,
     /// Its frames; those that the networks make beyond fill up its end.
     pub(crate) frames: usize,
     /// Of what kind its alpha is.
@@ -65,10 +68,14 @@ pub(crate) struct ShotShown {
 }
 
 impl ShotShown {
-    /// A shot of so many frames that is mixed with no other.
-    pub(crate) fn new(frames: usize, alpha: Option<AlphaKind>, windows: &Windows, latents: usize) -> Self {
-        let windows: Vec<Range<usize>> = windows.of(latents).collect();
-        ShotShown { frames, alpha, pools: pool_ends(&windows, frames), overlap: 0, open: false }
+    /// A part of a shot that is mixed with no other.
+    pub(crate) fn new(part: &Part, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
+        let windows: Vec<Range<usize>> = windows.of(latents_of(part.shot)).collect();
+        let made = &part.made;
+        let inside = |end: &usize| made.start < *end && *end <= made.end;
+        let ends = pool_ends(&windows, part.shot).into_iter().filter(inside);
+        let pools = ends.map(|end| end - made.start).collect();
+        ShotShown { early, frames: made.len(), alpha, pools, overlap: 0, open: false }
     }
 
     /// Whether a pool is complete with this many frames.
@@ -79,8 +86,7 @@ impl ShotShown {
 
 /// The frames that end the pools of windows: each goes up to where the next window begins.
 fn pool_ends(windows: &[Range<usize>], frames: usize) -> Vec<usize> {
-    let first_frame = |latent: usize| (latent * TIME).saturating_sub(TIME - 1).min(frames);
-    let mut ends: Vec<usize> = windows.iter().skip(1).map(|w| first_frame(w.start)).collect();
+    let mut ends: Vec<usize> = windows.iter().skip(1).map(|w| first_frame(w.start).min(frames)).collect();
     ends.push(frames);
     ends
 }
@@ -99,19 +105,20 @@ pub(crate) struct Finisher {
 
 impl Finisher {
     /// Starts to finish frames, each compared with the next one of `input`, and tells when each is shown. If it is known
-    /// when they should be, an input with other times is an error.
+    /// when they should be, an input with other times is an error. `first` is the number of the first one in its film.
     pub(crate) fn start(
         sink: Box<dyn FrameSink>,
         input: Box<dyn FrameSource>,
-        (geometry, shown): (Geometry, [usize; 2]),
-        finish: Finish,
+        recipe: &Recipe,
+        first: usize,
         expected: Option<Times>,
     ) -> (Self, Receiver<i64>) {
         // While the encoder writes one slice the engine makes the next.
         let (to, from) = sync_channel(0);
         let (tell, times) = channel();
+        let (geometry, shown, finish) = (recipe.geometry, recipe.shown, recipe.finish.clone());
         let pending = Vec::new();
-        let work = Work { sink, input, geometry, shown, finish, expected, tell, pending, written: 0 };
+        let work = Work { sink, input, geometry, shown, finish, first, expected, tell, pending, written: 0 };
         let thread = std::thread::spawn(move || work.run(&from));
         (Finisher { to: Some(to), thread: Some(thread) }, times)
     }
@@ -176,6 +183,8 @@ struct Work {
     /// Columns and rows that are written.
     shown: [usize; 2],
     finish: Finish,
+    /// Number of the first frame in the film, from which dithering counts.
+    first: usize,
     /// When frames must be shown.
     expected: Option<Times>,
     /// When they are shown. Nobody may listen.
@@ -222,15 +231,17 @@ impl Work {
             )),
             Pool::Frame | Pool::Window => None,
         };
-        let mut count = 0;
+        let (mut early, mut count) = (shot.early, 0);
         let behind = loop {
             let slice = match from.recv() {
                 Ok(Message::Slice(slice)) => slice,
                 other => break other,
             };
             let length = (slice.data.len() / slice.shape.t.max(1)).max(1);
+            let skip = early.min(slice.shape.t);
+            early -= skip;
             // What is beyond the shot's frames filled up its end.
-            for data in slice.data.chunks_exact(length).take(shot.frames.saturating_sub(count)) {
+            for data in slice.data.chunks_exact(length).skip(skip).take(shot.frames.saturating_sub(count)) {
                 count += 1;
                 let mut frame = Frame::new(0, 0, 3);
                 self.geometry.restore(data, None, false, &mut frame);
@@ -343,7 +354,7 @@ impl Work {
             frame = alpha::attach(&frame, &alpha::restore(kind, &plane, &frame)?)?;
         }
         if let Some(bits) = self.finish.dither {
-            dither(&mut frame, bits, self.written as u64);
+            dither(&mut frame, bits, (self.first + self.written) as u64);
         }
         self.sink.write(&frame, pts)?;
         let _ = self.tell.send(pts);

@@ -6,6 +6,7 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_engine::Event;
 use remaster_media::{FrameSink, FrameSource};
 use remaster_pipeline::{LatentFile, LatentWriter, Planned};
+use remaster_plan::Part;
 
 use crate::error::RestoreError;
 use crate::film::{Done, Events, Recipe, Shot, loaded, show};
@@ -41,7 +42,7 @@ pub(crate) fn shot(
         let values = store.read(latent..latent + 1).map_err(RestoreError::Latents)?;
         keep.latent(values.iter().map(|value| value / scale))?;
     }
-    keep.shot(shot.frames, code(shot.alpha));
+    keep.shot(shot.part.shot, code(shot.alpha));
     Ok(())
 }
 
@@ -56,8 +57,7 @@ pub fn redecode(
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
     let mut done = Done { groups: 1, ..Done::default() };
-    let sizes = (recipe.geometry, recipe.shown);
-    let (mut finisher, _) = Finisher::start(sink, input, sizes, recipe.finish.clone(), Some(file.times()?));
+    let (mut finisher, _) = Finisher::start(sink, input, recipe, 0, Some(file.times()?));
     {
         let mut decoder = loaded(decode, &mut done, events)?;
         let mut start = 0;
@@ -66,7 +66,7 @@ pub fn redecode(
             done.shots.push(start);
             start += shot.frames;
             let windows = &recipe.sampling.windows;
-            let shown = ShotShown::new(shot.frames, kind(shot.alpha), windows, shot.latents.len());
+            let shown = ShotShown::new(&Part::whole(shot.frames), 0, kind(shot.alpha), windows);
             let mut latents = file.latents(shot.latents);
             show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
         }

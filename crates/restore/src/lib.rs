@@ -1,6 +1,7 @@
 //! A film in, a restored film out.
 //!
 //! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, in bounded memory;
+//! * [`restore_part`]: a part of a long shot, to the same bits;
 //! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
 //! * [`Noise`]: what the transformer starts from, the same on every machine;
@@ -17,6 +18,7 @@ mod finish;
 mod held;
 mod kept;
 mod noise;
+mod part;
 mod prepare;
 mod reader;
 mod sample;
@@ -33,4 +35,5 @@ pub use finish::{Finish, Pool};
 pub use held::held_bytes;
 pub use kept::redecode;
 pub use noise::Noise;
+pub use part::{ShotPart, restore_part};
 pub use sample::{Sampling, Start};

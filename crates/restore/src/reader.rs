@@ -65,11 +65,13 @@ pub(crate) struct Reader<'a> {
     over: Option<Option<AlphaKind>>,
     /// Frames of the film so far, for who has no reader at hand.
     count: Arc<AtomicUsize>,
+    /// Which frame of its shot the first one is.
+    index: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Starts to decode.
-    pub(crate) fn start(footage: Footage<'a>, prepare: Arc<Prepare>, cuts: Cuts) -> Self {
+    /// Starts to decode; the first frame is number `index` of its shot.
+    pub(crate) fn start(footage: Footage<'a>, prepare: Arc<Prepare>, cuts: Cuts, index: usize) -> Self {
         let mut reader = Reader {
             prepare,
             cuts,
@@ -83,6 +85,7 @@ impl<'a> Reader<'a> {
             given: 0,
             over: None,
             count: Arc::default(),
+            index,
         };
         reader.run(footage.source, 0);
         reader
@@ -93,7 +96,8 @@ impl<'a> Reader<'a> {
         let (to, items) = sync_channel(WAITING);
         let (prepare, cutter) = (Arc::clone(&self.prepare), Cutter::new(&self.cuts));
         let overlap = self.cuts.overlap();
-        let mut sender = Sender { to, skip, overlap, alpha: None, in_shot: 0, sent: 0, prepare };
+        let before = self.index;
+        let mut sender = Sender { to, skip, overlap, alpha: None, before, in_shot: 0, sent: 0, prepare };
         self.thread = Some(std::thread::spawn(move || {
             if let Err(error) = sender.film(source, cutter) {
                 let _ = sender.to.send(Err(error));
@@ -217,6 +221,8 @@ struct Sender {
     overlap: usize,
     /// Of this shot; `None` without alpha.
     alpha: Option<AlphaCount>,
+    /// Frames of this shot that the source does not have.
+    before: usize,
     /// Frames of this shot so far.
     in_shot: usize,
     /// Of them, those that were not left out.
@@ -281,7 +287,7 @@ impl Sender {
 
     /// The next frame of the shot.
     fn frame(&mut self, frame: Waiting) -> Result<(), Gone> {
-        let index = self.in_shot;
+        let index = self.before + self.in_shot;
         self.in_shot += 1;
         if let Some(plane) = &frame.alpha {
             self.alpha.get_or_insert_default().add(plane);
@@ -301,7 +307,7 @@ impl Sender {
     fn end(&mut self) -> Result<(), Gone> {
         let alpha = self.alpha.take().map(AlphaCount::kind);
         let sent = std::mem::take(&mut self.sent);
-        self.in_shot = 0;
+        (self.before, self.in_shot) = (0, 0);
         if sent == 0 {
             return Ok(());
         }

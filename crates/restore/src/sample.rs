@@ -7,7 +7,10 @@ use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
 use remaster_pipeline::PipelineError;
-use remaster_plan::{Budget, Candidate, Cells, Job, Peaks, Plan, TIME, Windows, Wish, share_before};
+use remaster_plan::{
+    Budget, Candidate, Cells, Job, LookBack, Part, Peaks, Plan, TIME, Windows, Wish, first_frame,
+    share_before,
+};
 
 use crate::error::RestoreError;
 use crate::noise::Noise;
@@ -64,25 +67,29 @@ impl<'a> Sampler<'a> {
         Ok(Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans })
     }
 
-    /// Replaces the latents of a shot in the store by restored ones.
-    pub(crate) fn shot(
+    /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a part
+    /// need. Latents that windows of the shot share with one that is not among them stay half mixed.
+    pub(crate) fn part(
         &mut self,
         store: &mut Store,
-        latents: Range<usize>,
-        frames: usize,
+        at: usize,
+        part: &Part,
+        back: LookBack,
         events: Events<'_>,
     ) -> Result<(), RestoreError> {
         let length = self.size.iter().product::<usize>();
-        let windows: Vec<Range<usize>> = self.sampling.windows.of(latents.len()).collect();
+        let windows = part.windows(&self.sampling.windows, back);
+        let (first, end) = (windows.first().map_or(0, |w| w.start), windows.last().map_or(0, |w| w.end));
         // Restored latents that the next window takes part in.
         let mut shared: Vec<f32> = Vec::new();
         for (i, window) in windows.iter().enumerate() {
-            let of = |w: &Range<usize>| latents.start + w.start..latents.start + w.end;
-            let given = store.read(of(window)).map_err(RestoreError::Latents)?;
-            // Frames of the picture that are done with this window.
-            let next = windows.get(i + 1).map_or(latents.len(), |w| w.start);
-            let told = |latents: usize| (latents * TIME).saturating_sub(TIME - 1).min(frames);
-            let done = told(next) - told(window.start);
+            let place = |latent: usize| at + latent - first;
+            let given = store.read(place(window.start)..place(window.end)).map_err(RestoreError::Latents)?;
+            // Frames that are made and done with this window.
+            let next = windows.get(i + 1).map_or(end, |w| w.start);
+            let told = |latent: usize| first_frame(latent).clamp(part.made.start, part.made.end);
+            let last = if next == end { part.made.end } else { told(next) };
+            let done = last - if i == 0 { part.made.start } else { told(window.start) };
             let mut restored = self.window(window.clone(), &given, done, events)?;
             let known = shared.len() / length.max(1);
             for (j, (new, old)) in
@@ -93,7 +100,7 @@ impl<'a> Sampler<'a> {
             }
             let final_values = (next - window.start) * length;
             shared = restored.split_off(final_values);
-            store.write(latents.start + window.start, &restored).map_err(RestoreError::Latents)?;
+            store.write(place(window.start), &restored).map_err(RestoreError::Latents)?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod encoder;
 mod gaussian;
 mod head;
 mod levels;
+mod look_back;
 mod mid;
 mod norm;
 mod resnet;

@@ -11,7 +11,7 @@ use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Footage, Geometry, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, Plan, Windows};
+use remaster_plan::{Candidate, Cells, Clip, LookBack, Part, Plan, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::{Kept, folder, source};
@@ -128,13 +128,13 @@ fn latents(
     let plans = plans(&tasks);
     let geometry = geometry(short);
     let prepare = Prepare { geometry, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
-    let mut reader = Reader::start(Footage::from(source(&images)), Arc::new(prepare), cuts);
+    let mut reader = Reader::start(Footage::from(source(&images)), Arc::new(prepare), cuts, 0);
     let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
     let mut encoder = Relay::start(tasks[0].lane(&plans[0]), &mut |_| ()).unwrap();
     let mut shots = Vec::new();
     while reader.next_shot().unwrap() {
         let first = store.latents();
-        let mut sink = Encoded { store: &mut store, channels: 16, start: 0 };
+        let mut sink = Encoded { store: &mut store, channels: 16, start: 0, early: 0 };
         encoder.clip(&mut reader, &mut sink, &mut |_| ()).unwrap();
         shots.push((first..store.latents(), reader.shot().frames));
     }
@@ -143,7 +143,8 @@ fn latents(
     let mut out = Vec::new();
     for (range, frames) in shots {
         let before: Vec<f32> = store.read(range.clone()).unwrap().iter().map(|v| v * LATENT_SCALE).collect();
-        sampler.shot(&mut store, range.clone(), frames, &mut |_| ()).unwrap();
+        let part = Part::whole(frames);
+        sampler.part(&mut store, range.start, &part, LookBack::default(), &mut |_| ()).unwrap();
         out.push([before, store.read(range).unwrap()]);
     }
     out
@@ -272,7 +273,7 @@ fn batches_and_their_weights_are_the_originals() {
             noise: Noise::new(0),
         };
         let cuts = Cuts::Batches { size, overlap };
-        let mut reader = Reader::start(Footage::from(source(&frames)), Arc::new(prepare), cuts);
+        let mut reader = Reader::start(Footage::from(source(&frames)), Arc::new(prepare), cuts, 0);
         for batch in case["batches"].as_array().unwrap() {
             assert!(reader.next_shot().unwrap());
             let wanted: Vec<usize> = batch["encoded_frames"]

@@ -1,0 +1,173 @@
+//! Parts of a long shot that are restored apart from each other, to the same bits.
+//!
+//! Encoder and decoder carry state from the first frame of a shot to its last, but see only so far back: a part that starts
+//! early enough and throws away what it makes too early is exact. Windows of the transformer count from the start of the
+//! shot, whatever its parts are.
+
+use std::ops::Range;
+
+use crate::geometry::TIME;
+use crate::windows::Windows;
+
+/// How far back the VAE sees. Whole shots need none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookBack {
+    /// Frames before the newest one of a latent.
+    pub encode: usize,
+    /// Latents before that of a frame.
+    pub decode: usize,
+}
+
+/// Frames of a shot that are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Frames of the shot.
+    pub shot: usize,
+    /// Those that are made.
+    pub made: Range<usize>,
+}
+
+/// What a part takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Frames of the shot that are read.
+    pub read: Range<usize>,
+    /// The first latent that these give.
+    pub first: usize,
+    /// Latents of the encoder that are exact and needed.
+    pub encoded: Range<usize>,
+    /// Restored latents that are decoded.
+    pub decoded: Range<usize>,
+    /// Frames that are decoded before the first one that is made.
+    pub early: usize,
+}
+
+/// Latents of a shot of so many frames, the end filled up.
+pub fn latents_of(frames: usize) -> usize {
+    if frames == 0 { 0 } else { (frames - 1).div_ceil(TIME) + 1 }
+}
+
+/// The first frame of a latent.
+pub fn first_frame(latent: usize) -> usize {
+    (latent * TIME).saturating_sub(TIME - 1)
+}
+
+impl Part {
+    /// All of a shot.
+    pub fn whole(shot: usize) -> Self {
+        Part { shot, made: 0..shot }
+    }
+
+    /// A shot in as few parts of at most `most` frames as there can be, about equally long, each from the start of a window
+    /// to that of another: so windows that share one correction of colour stay together. A part has one window at least.
+    pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<Part> {
+        let latents = latents_of(shot);
+        let starts: Vec<usize> = windows.of(latents).map(|w| first_frame(w.start)).collect();
+        let count = shot.div_ceil(most.max(1)).max(1);
+        let mut parts = Vec::new();
+        let mut from = 0;
+        for i in 1..=count {
+            let goal = shot * i / count;
+            let to = match i == count {
+                true => shot,
+                // The last start that is no later than where it would be cut best.
+                false => starts.iter().copied().rfind(|start| *start <= goal).unwrap_or(0),
+            };
+            if to > from {
+                parts.push(Part { shot, made: from..to });
+                from = to;
+            }
+        }
+        parts
+    }
+
+    /// Windows of its shot that it takes part in.
+    pub fn windows(&self, windows: &Windows, back: LookBack) -> Vec<Range<usize>> {
+        let decoded = self.decoded(back);
+        let taken = |w: &Range<usize>| w.start < decoded.end && w.end > decoded.start;
+        windows.of(latents_of(self.shot)).filter(taken).collect()
+    }
+
+    fn decoded(&self, back: LookBack) -> Range<usize> {
+        let latent = |frame: usize| frame.div_ceil(TIME);
+        let end = if self.made.end == self.shot { latents_of(self.shot) } else { latent(self.made.end) };
+        latent(self.made.start).saturating_sub(back.decode)..end
+    }
+
+    /// What it takes of its shot.
+    pub fn needs(&self, windows: &Windows, back: LookBack) -> Needs {
+        let (latents, decoded) = (latents_of(self.shot), self.decoded(back));
+        let taken = self.windows(windows, back);
+        let encoded = taken.first().map_or(0, |w| w.start)..taken.last().map_or(0, |w| w.end);
+        let first = encoded.start.saturating_sub(back.encode.div_ceil(TIME));
+        let end = if encoded.end == latents { self.shot } else { first_frame(encoded.end) };
+        // The first latent of a clip is one frame, whatever it was in its shot: its last one.
+        let early = match decoded.start {
+            0 => self.made.start,
+            start => self.made.start - start * TIME,
+        };
+        Needs { read: first * TIME..end, first, encoded, decoded, early }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACK: LookBack = LookBack { encode: 112, decode: 37 };
+
+    #[test]
+    fn parts_cover_a_shot_once_and_begin_with_windows() {
+        for window in [1, 5, 17, 45] {
+            let windows = Windows::new(window).unwrap();
+            for shot in (1..300).chain([1500, 1501, 4096, 9999]) {
+                for most in [1, 40, 100, 1500] {
+                    let parts = Part::of(shot, most, &windows);
+                    let mut next = 0;
+                    for part in &parts {
+                        assert_eq!(part.made.start, next, "{shot} {most}");
+                        assert!(part.made.end > next);
+                        next = part.made.end;
+                        let start = part.made.start;
+                        assert!(windows.of(latents_of(shot)).any(|w| first_frame(w.start) == start));
+                    }
+                    assert_eq!(next, shot);
+                    // Cuts are rounded to windows.
+                    let longest = parts.iter().map(|p| p.made.len()).max().unwrap();
+                    assert!(longest <= most + 2 * TIME * windows.length(), "{shot} {most}: {longest}");
+                    assert!(shot > most || parts == [Part::whole(shot)]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn needs_reach_as_far_back_as_networks_see() {
+        let windows = Windows::new(45).unwrap();
+        for shot in [1, 2, 45, 46, 700, 1501, 3001] {
+            for part in Part::of(shot, 400, &windows) {
+                let Needs { read, first, encoded, decoded, early } = part.needs(&windows, BACK);
+                let latents = latents_of(shot);
+                assert!(read.end <= shot && read.start % 4 == 0 && read.start <= part.made.start);
+                assert_eq!(read.start, 4 * first);
+                // Enough before, or the start of the shot.
+                assert!(first == 0 || 4 * encoded.start - read.start >= BACK.encode);
+                let newest = part.made.start.div_ceil(4);
+                assert!(decoded.start == 0 || newest - decoded.start == BACK.decode);
+                assert!(
+                    encoded.start <= decoded.start && encoded.end >= decoded.end && encoded.end <= latents
+                );
+                // What is decoded begins `early` frames before what is made, and reaches its end.
+                let begins = if decoded.start == 0 { 0 } else { 4 * decoded.start };
+                assert_eq!(begins + early, part.made.start);
+                let ends = if decoded.end == latents { shot } else { first_frame(decoded.end) };
+                assert_eq!(ends, part.made.end);
+                // What is read gives the latents that are encoded, filled up only at the end of the shot.
+                assert_eq!(first + latents_of(read.len()), encoded.end);
+                assert!(encoded.end == latents || read.len() % 4 == 1);
+            }
+            let whole = Part::whole(shot).needs(&windows, BACK);
+            assert_eq!((whole.read, whole.early, whole.first), (0..shot, 0, 0));
+        }
+    }
+}
