@@ -1,9 +1,7 @@
 //! What frames take on their way: no more than was said, and no more for a long clip than for a short one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
@@ -16,45 +14,11 @@ use remaster_pipeline::{
     Geometry, LatentFile, LatentTarget, NetworkId, Planned, Resize, decode, encode, held_bytes, roundtrip,
 };
 use remaster_plan::{Budget, Clip, Plan, Wish};
+use remaster_testkit::held::{Counting, held};
 use remaster_weights::FormulaParams;
-
-/// Counts what all threads hold. Arenas are mapped and not among it.
-struct Counting;
-
-static LIVE: AtomicI64 = AtomicI64::new(0);
-static PEAK: AtomicI64 = AtomicI64::new(0);
-
-#[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
-// SAFETY: every call is passed on to the system's allocator unchanged; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        PEAK.fetch_max(LIVE.fetch_add(block.size() as i64, SeqCst) + block.size() as i64, SeqCst);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(block) }
-    }
-
-    unsafe fn alloc_zeroed(&self, block: Block) -> *mut u8 {
-        PEAK.fetch_max(LIVE.fetch_add(block.size() as i64, SeqCst) + block.size() as i64, SeqCst);
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        unsafe { System.alloc_zeroed(block) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, block: Block) {
-        LIVE.fetch_sub(block.size() as i64, SeqCst);
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(at, block) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-fn measured(work: impl FnOnce()) -> u64 {
-    let before = LIVE.load(SeqCst);
-    PEAK.store(before, SeqCst);
-    work();
-    (PEAK.load(SeqCst) - before) as u64
-}
 
 /// A network that is as narrow as can be: frames are what takes memory here.
 const NARROW: VaeConfig = VaeConfig { colours: 3, latent: 16, channels: [4, 4, 4, 4], resnets: 1, groups: 4 };
@@ -133,7 +97,7 @@ fn half(direction: Direction, geometry: &Geometry, frames: usize, slice: usize) 
 
 fn encoded(path: &Path, geometry: Geometry, frames: usize, slice: usize, alpha: bool) -> u64 {
     let (task, plan) = half(Direction::Encode, &geometry, frames, slice);
-    measured(|| {
+    held(|| {
         let network = NetworkId { kind: "vae".into(), name: "narrow".into(), sha256: None };
         let target = LatentTarget { path, overwrite: true, network, origin: None };
         let source = grey(frames, geometry.source, alpha);
@@ -145,7 +109,7 @@ fn encoded(path: &Path, geometry: Geometry, frames: usize, slice: usize, alpha: 
 fn decoded(path: &Path, slice: usize) -> u64 {
     let file = LatentFile::open(path).unwrap();
     let (task, plan) = half(Direction::Decode, &file.about().geometry, file.frames(), slice);
-    measured(|| {
+    held(|| {
         let file = LatentFile::open(path).unwrap();
         decode(&file, Box::new(Slow(0)), Planned { task: &task, plan: &plan }, true, &mut |_| ()).unwrap();
     })
@@ -154,7 +118,7 @@ fn decoded(path: &Path, slice: usize) -> u64 {
 fn through(geometry: Geometry, frames: usize, slice: usize, alpha: bool) -> u64 {
     let [encoder, decoder] =
         [Direction::Encode, Direction::Decode].map(|d| half(d, &geometry, frames, slice));
-    measured(|| {
+    held(|| {
         let halves = [&encoder, &decoder].map(|(task, plan)| Planned { task, plan });
         let source = grey(frames, geometry.source, alpha);
         roundtrip(source.into(), Box::new(Slow(0)), geometry, halves, true, &mut |_| ()).unwrap();

@@ -4,6 +4,7 @@
 mod bias_cases;
 mod clip;
 mod faulty;
+pub mod held;
 pub mod hostile;
 mod not_run;
 pub mod op_cases;
