@@ -158,7 +158,8 @@ fn budgets_lists_of_shots_and_pipes_give_the_same_frames() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     film(here);
-    let how = "--model formula:tiny-3b --resolution 1x --dtype f32 --window 9 --progress none -q";
+    let how =
+        "--model formula:tiny-3b --resolution 48 --edges black --dtype f32 --window 9 --progress none -q";
     works(here, &format!("film.mkv {how} -o whole.y4m"));
     works(here, "scenes film.mkv -o shots.json");
     works(here, &format!("restore film.mkv {how} --scenes shots.json --slice 4 --threads 1 -o shots.y4m"));

@@ -70,8 +70,10 @@ pub(crate) fn decide(
     let believed = video.believed.map(|rate| rate.times(out, of));
     let same = |rate: TimeBase| [plain.rate, believed].into_iter().flatten().any(|r| is_near(r, rate));
     let other = seen.rate.filter(|rate| !same(*rate));
+    // The rehearsal's encoder may have asked for another range, as FFV1 does in ffmpeg 9; here nobody would.
+    let range = &seen.colour.range.value;
     Ok(Filtered {
-        filter: Some(chain),
+        filter: Some(format!("{chain},scale=out_range={range}")),
         size: [seen.width, seen.height],
         layout: seen.read_as,
         pixel_format: seen.read_name,
