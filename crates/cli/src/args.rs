@@ -43,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
     /// Stop when stdin is closed, as with Ctrl-C
     ///
-    /// For programs that start this one and keep a pipe to its stdin. It works where signals do not.
+    /// For programs that start this one and keep a pipe to its stdin. Useful where signals are not available.
     #[arg(long, global = true, hide_short_help = true, help_heading = GLOBAL)]
     pub(crate) cancel_on_stdin_close: bool,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) const GLOBAL: &str = "Global options";
 pub(crate) enum Command {
     /// Restore and upscale a video, an image or a folder of images
     ///
-    /// `remaster IN` is short for `remaster restore IN`.
+    /// `remaster IN` is shorthand for `remaster restore IN`.
     Restore(Box<RestoreArgs>),
     /// Show a frame of each shot before and after
     ///
@@ -327,7 +327,7 @@ pub(crate) struct PlanArgs {
     pub(crate) width: Option<usize>,
     /// Plan for this model file: one network, or the VAE's round trip of a video
     ///
-    /// Without it the published networks are planned for, which need not be there.
+    /// Defaults to the published networks, which need not be installed.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
     #[command(flatten)]

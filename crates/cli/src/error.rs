@@ -36,9 +36,9 @@ pub(crate) enum CliError {
     Device { reason: String },
     #[error("--threads applies to the CPU only; remove it or use --device cpu (now: {backend})")]
     Threads { backend: &'static str },
-    #[error("unsupported file ending: {path}; use a name that ends in {allowed}")]
+    #[error("unsupported file extension: {path}; use a name that ends in {allowed}")]
     Ending { path: PathBuf, allowed: String },
-    #[error("{path} is an input; choose another output")]
+    #[error("output and input are the same file: {path}; choose another output")]
     SameFile { path: PathBuf },
     #[error("{path} is named twice as an output; choose another name for one of them")]
     Twice { path: PathBuf },
@@ -93,7 +93,7 @@ pub(crate) enum CliError {
         as_flag(*total)
     )]
     MoreThanThereIs { given: u64, total: u64 },
-    #[error("{job} does not fit into the memory allowed; {advice}")]
+    #[error("not enough memory for {job}; {advice}")]
     Budget {
         job: String,
         advice: String,
@@ -163,9 +163,7 @@ pub(crate) enum CliError {
     Hub(#[from] HubError),
     #[error("there is no `{word}`; use {words}")]
     UnknownModel { word: String, words: String },
-    #[error(
-        "{word} is not published in `{quant}` with a known hash; use --quant {known}, which exist for {word}"
-    )]
+    #[error("no {quant} build of {word} with a known hash is available; use --quant {known}")]
     NoSuchQuant { word: &'static str, quant: String, known: String },
     #[error("no {what} is installed; get it with `{command}` ({size}){}", cannot_be_used(*unusable))]
     NotInstalled {
@@ -191,8 +189,16 @@ pub(crate) enum CliError {
     },
     #[error("{path} is a pipe, which cannot be read twice; send y4m to stdin and name it -")]
     NamedPipe { path: PathBuf },
-    #[error("stdin has no name to derive an output from; name one with -o")]
+    #[error("the input has no name to derive an output from; name one with -o")]
     NoOutput,
+    #[error("{vae} makes latents of {given} channels, but the model takes {wants}; use the VAE of the model")]
+    OtherVae { vae: String, given: usize, wants: usize },
+    #[error("{flag} is not supported, and leaving it out would change the result; {instead}")]
+    Unsupported { flag: &'static str, instead: &'static str },
+    #[error(
+        "{path} lists the shots of {listed} frames, but the input has {frames}; make a new list with `remaster scenes`"
+    )]
+    OtherShots { path: PathBuf, listed: u64, frames: u64 },
     #[error("cannot install the Ctrl-C handler")]
     Handler {
         #[source]
@@ -244,6 +250,8 @@ impl CliError {
             | CliError::Twice { .. }
             | CliError::JsonPipe
             | CliError::NoOutput
+            | CliError::Unsupported { .. }
+            | CliError::OtherVae { .. }
             | CliError::Exr { .. }
             | CliError::Media(
                 MediaError::Container { .. }
@@ -301,7 +309,8 @@ impl CliError {
             }
             CliError::Budget { .. }
             | CliError::Room { .. }
-            | CliError::Restore(RestoreError::Long { .. }) => 4,
+            | CliError::Restore(RestoreError::Long { .. } | RestoreError::Pool { .. })
+            | CliError::Media(MediaError::TeeFull { .. }) => 4,
             CliError::Floor { .. }
             | CliError::TooFar { .. }
             | CliError::Unlike { .. }

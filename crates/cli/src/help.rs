@@ -13,11 +13,11 @@ Examples:
   remaster clip.mp4 --model nano --resolution 1x
                                       Try it without downloading a model
   remaster models pull 3b             Download a model
-  remaster plan film.mkv              See how much memory and disk it takes
+  remaster plan film.mkv              See how much memory, disk and time it takes
   remaster preview film.mkv           See a frame of each shot before and after
   remaster scenes film.mkv -o shots.json
                                       List where shots begin
-  remaster compare a.mkv b.mkv        Measure the difference of two videos
+  remaster compare a.mkv b.mkv        Measure the difference between two videos
   remaster doctor                     Check that this machine is ready
 
 Exit codes:

@@ -62,6 +62,8 @@ pub(crate) struct ProgressArgs {
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
+    /// What the engine warned of: each network may say the same.
+    warned: Vec<String>,
 }
 
 impl Progress {
@@ -120,7 +122,7 @@ impl Progress {
             // Without the thread the bar only moves when something is done, which is no reason to fail.
             std::thread::Builder::new().name("progress".into()).spawn(move || shared.tick()).ok()
         };
-        Progress { shared, ticker }
+        Progress { shared, ticker, warned: Vec::new() }
     }
 
     /// What the summary says the run was about.
@@ -223,8 +225,16 @@ impl Progress {
                 self.advance(network, *frames, *busy);
             }
             Event::Finishing => self.enter("finish"),
-            Event::Warning(text) => self.warn(text),
-            Event::Planned(_) | Event::Loaded | Event::TileDone { .. } | Event::Done(_) => {}
+            Event::Warning(text) if self.warned.iter().any(|said| said == text) => {}
+            Event::Warning(text) => {
+                self.warned.push((*text).to_owned());
+                self.warn(text);
+            }
+            Event::Planned(_)
+            | Event::Loaded
+            | Event::Counted(_)
+            | Event::TileDone { .. }
+            | Event::Done(_) => {}
         }
     }
 

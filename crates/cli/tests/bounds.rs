@@ -96,7 +96,7 @@ fn a_refusal_is_in_the_units_of_the_flags_and_works() {
     let desk = Desk::new();
     let line = "plan --network decode --height 128 --width 192 --frames 17 --dtype bf16";
     let run = desk.run(&format!("{line} --ram 100M --disk 0"));
-    run.fails(4, &["does not fit", "it needs at least --ram "]);
+    run.fails(4, &["not enough memory", "it needs at least --ram "]);
     let ram = run.told.split("at least --ram ").nth(1).unwrap();
     let ram = ram.split([',', ' ', '\n']).next().unwrap();
     let again = desk.run(&format!("{line} --ram {ram} --disk 0"));
@@ -104,7 +104,7 @@ fn a_refusal_is_in_the_units_of_the_flags_and_works() {
     // The parts that are named add up to the total.
     assert!(again.told.contains("--ram") && again.told.contains("network") && again.told.contains("ffmpeg"));
     let number: u64 = ram.trim_end_matches('M').parse().unwrap();
-    desk.run(&format!("{line} --ram {}M --disk 0", number * 9 / 10)).fails(4, &["does not fit"]);
+    desk.run(&format!("{line} --ram {}M --disk 0", number * 9 / 10)).fails(4, &["not enough memory"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn the_network_that_computes_nothing_is_planned_for_nothing() {
     let desk = Desk::new();
     y4m(&desk, "large.y4m", 1920, 1080, 1);
     let run = desk.run("vae roundtrip large.y4m -o out.y4m --weights identity --ram 120M");
-    run.fails(4, &["does not fit", "--ram"]);
+    run.fails(4, &["not enough memory", "--ram"]);
     run.is_cheap(10, 200);
     y4m(&desk, "small.y4m", 64, 48, 9);
     // It has no statistics to share.

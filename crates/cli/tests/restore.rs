@@ -135,8 +135,8 @@ fn kept_latents_become_other_films_of_the_same_frames() {
     assert_eq!(about["streams"][1]["codec_name"], "aac");
     // Other inputs, read otherwise, and other networks.
     let redecode = format!("redecode film.mkv kept.safetensors {how} -o no.y4m");
-    refused(here, &redecode, 3, &["--to 2", "no options", "read it as then"]);
-    refused(here, &format!("{redecode} --to 2 --ss 0.5"), 3, &["--ss 0.5", "read it as then"]);
+    refused(here, &redecode, 3, &["--to 2", "no options", "use the same options"]);
+    refused(here, &format!("{redecode} --to 2 --ss 0.5"), 3, &["--ss 0.5", "use the same options"]);
     refused(here, &format!("{redecode} --to 2 --vae formula:tiny"), 3, &["nano", "formula:tiny"]);
     std::fs::copy(here.join("made.mkv"), here.join("film2.mkv")).unwrap();
     let elsewhere = redecode.replace("film.mkv", "film2.mkv");
@@ -151,6 +151,39 @@ fn kept_latents_become_other_films_of_the_same_frames() {
         &["kept.safetensors", "-y"],
     );
     assert!(!here.join("no.y4m").exists() && !here.join("no.mkv").exists());
+}
+
+/// A single frame is a film whose end nobody has to read for.
+#[test]
+fn alpha_of_a_still_is_kept_and_what_is_opaque_stays_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let cut = "testsrc2=s=64x48,format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='b(X,Y)':a='255*between(X,20,49)*between(Y,12,35)'";
+    ffmpeg(here, &format!("-f lavfi -i {cut} -frames:v 1 -update 1"), "cut.png");
+    let full = "testsrc2=s=64x48:r=25,format=rgba";
+    ffmpeg(here, &format!("-f lavfi -i {full} -frames:v 5 -c:v ffv1 -pix_fmt bgra"), "full.mkv");
+    works(here, "cut.png -o out.png --model identity --resolution 1x -q");
+    works(here, "full.mkv -o out.mkv --model identity --resolution 1x -q");
+    // The least and the most of alpha in all frames.
+    let range = |name: &str| {
+        let path = here.join(name).display().to_string();
+        let args = ["-i", &path, "-vf", "format=rgba,alphaextract,format=gray", "-f", "rawvideo", "-"];
+        let bytes = tool("ffmpeg", &args);
+        (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap())
+    };
+    assert_eq!(range("out.png"), (0, 255));
+    assert_eq!(range("out.mkv"), (255, 255));
+}
+
+#[test]
+fn sound_that_is_longer_than_the_picture_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let args = "-f lavfi -i testsrc2=s=64x48:r=25:d=0.8 -f lavfi -i sine=d=6 -c:v libx264 -c:a aac";
+    ffmpeg(here, args, "long.mkv");
+    works(here, "long.mkv -o out.mkv --model identity --resolution 1x -q");
+    let about = probe(&here.join("out.mkv"));
+    assert_eq!(about["streams"][0]["nb_read_packets"], "20");
 }
 
 #[test]
@@ -251,12 +284,21 @@ fn what_cannot_work_is_refused_before_the_work() {
     refused(here, "in.mkv --model nano --window 0", 2, &["1 to 297"]);
     refused(here, "in.mkv --model nano --color sepia", 2, &["lab", "wavelet"]);
     refused(here, "- --model nano", 2, &["-o"]);
-    refused(here, "in.mkv --model nano -o in.mkv -y", 2, &["is an input"]);
+    refused(here, "in.mkv --model nano -o in.mkv -y", 2, &["same file"]);
     refused(here, "in.mkv --model nano --scenes missing.json", 3, &["missing.json"]);
     std::fs::write(here.join("bad.json"), "{\"starts\": [5, 3]}").unwrap();
     refused(here, "in.mkv --model nano --scenes bad.json", 3, &["bad.json"]);
     refused(here, "in.mkv --model nano --ram 20M", 4, &["--ram"]);
     refused(here, "nothing.mkv --model nano", 3, &["nothing.mkv"]);
+    // What is missing is named, not what is looked at next.
+    refused(here, "nothing.mkv --model-dir .", 3, &["nothing.mkv"]);
+    refused(here, "in.mkv --model nothing.safetensors --model-dir .", 3, &["nothing.safetensors"]);
+    refused(here, "in.mkv --model nano --vae identity", 2, &["channels", "identity"]);
+    refused(here, "in.mkv --model nano --load_cap 10", 2, &["--load_cap", "--ss"]);
+    refused(here, "in.mkv --model nano --lossless -o out.mp4", 2, &[".mkv"]);
+    std::fs::write(here.join("empty.y4m"), "YUV4MPEG2 W16 H16 F25:1 C420\n").unwrap();
+    refused(here, "empty.y4m --model nano -o out.mkv", 3, &["no frames"]);
+    std::fs::remove_file(here.join("empty.y4m")).unwrap();
     assert_eq!(std::fs::read_dir(here).unwrap().count(), 2);
 }
 

@@ -1,6 +1,6 @@
 //! What corrections allocate: no more than was said, and not much less.
 
-use remaster_colour::alpha::{self, AlphaKind};
+use remaster_colour::alpha::{self, AlphaKind, Border};
 use remaster_colour::{Mode, correct, working_bytes};
 use remaster_picture::Frame;
 use remaster_testkit::held::{Counting, held};
@@ -41,7 +41,7 @@ fn corrections_hold_no_more_than_they_say() {
     {
         for kind in [AlphaKind::Binary, AlphaKind::Soft] {
             let (plane, rgb) = (shades(source[0], source[1], 1), shades(w, h, 3));
-            let bytes = held(|| drop(alpha::restore(kind, &plane, &rgb)));
+            let bytes = held(|| drop(alpha::restore(kind, &plane, &rgb, Border::Inside)));
             let said = alpha::working_bytes(source, [w, h]);
             println!("alpha {kind:?} {source:?} to {w} x {h}: {bytes} of {said} bytes");
             assert!(bytes <= said, "{kind:?} {source:?} to {w} x {h}: {bytes} of {said} bytes");

@@ -131,7 +131,7 @@ fn tiny(judge: &mut Judge<'_>) -> Result<(), Failure> {
     let plan = task.exactly(Candidate::WHOLE)?;
     let (mut source, mut sink) = (MemoryClip::source(input.clone()), MemoryClip::sink());
     task.run(&plan, &mut source, &mut sink, &mut |_| ())?;
-    judge.judge("out", &unpatched(&sink.clip.data, [t, h, w], DitConfig::LATENT))?;
+    judge.judge("out", &unpatched(&sink.clip.data, [t, h, w], config.latent))?;
     if !golden.has("blocks.0/vid") {
         return Ok(());
     }
@@ -286,7 +286,7 @@ fn ends(judge: &mut Judge<'_>, config: &DitConfig, [t, h, w]: [usize; 3]) -> Res
     let ops = &mut *judge.open()?;
     load(ops, &network)?;
     let p = DitConfig::PATCH;
-    let cells = patches(&golden.tensor("vid")?.data, [t, h * p, w * p], DitConfig::INPUT);
+    let cells = patches(&golden.tensor("vid")?.data, [t, h * p, w * p], config.input());
     let x = ops.alloc(Shape::new(t, h * w, 1, cells.len() / (t * h * w)), judge.dtype())?;
     ops.upload(&cells, x.view())?;
     let entered = network.enter(ops, x)?;
@@ -302,7 +302,7 @@ fn ends(judge: &mut Judge<'_>, config: &DitConfig, [t, h, w]: [usize; 3]) -> Res
     }
     let out = network.leave(ops, grid)?;
     let out = download(ops, &out)?;
-    judge.judge("out", &unpatched(&out, [t, h * p, w * p], DitConfig::LATENT))?;
+    judge.judge("out", &unpatched(&out, [t, h * p, w * p], config.latent))?;
     Ok(())
 }
 

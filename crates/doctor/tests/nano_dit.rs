@@ -14,7 +14,16 @@ use remaster_weights::{NamedTensor, TextEmbedding, dit_from_bytes, read_tensors}
 const TOLERANCE: f64 = 4e-6;
 
 fn nano() -> DitConfig {
-    DitConfig { family: Family::Shared, width: 192, head: 32, layers: 6, separate: 2, hidden: 512, text: 64 }
+    DitConfig {
+        family: Family::Shared,
+        width: 192,
+        head: 32,
+        layers: 6,
+        separate: 2,
+        hidden: 512,
+        text: 64,
+        latent: 16,
+    }
 }
 
 fn golden(name: &str) -> NamedTensor {
@@ -49,7 +58,7 @@ fn restored(dtype: DType) -> Vec<f32> {
     let plan = task.exactly(Candidate::WHOLE).unwrap();
     let (mut source, mut sink) = (MemoryClip::source(input), MemoryClip::sink());
     task.run(&plan, &mut source, &mut sink, &mut |_| ()).unwrap();
-    let v = unpatched(&sink.clip.data, [t, h, w], DitConfig::LATENT);
+    let v = unpatched(&sink.clip.data, [t, h, w], config.latent);
     noise.data.iter().zip(v).map(|(noise, v)| noise - v).collect()
 }
 

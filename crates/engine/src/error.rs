@@ -61,7 +61,7 @@ pub enum EngineError {
     },
     /// The spill file could not be made.
     #[error(
-        "cannot make a spill file of {bytes} bytes in {folder}: {reason}; choose another folder or allow more memory"
+        "cannot create a temporary file of {bytes} bytes in {folder}: {reason}; choose another folder with --spill, or allow more memory"
     )]
     Spill {
         /// Where.

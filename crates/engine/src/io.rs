@@ -160,6 +160,8 @@ pub enum Event<'a> {
         /// Bytes on the device at most so far.
         device_peak: u64,
     },
+    /// A film was read to its end and has this many frames.
+    Counted(usize),
     /// All frames are made; what was written is completed and checked.
     Finishing,
     /// Something a person should know.

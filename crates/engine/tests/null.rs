@@ -25,6 +25,7 @@ fn through(which: NullVae, clip: remaster_plan::Clip, how: Candidate, input: Hos
                 Event::Working { .. } => "working",
                 Event::TileDone { .. } => "tile",
                 Event::SliceDone { .. } => "done",
+                Event::Counted(_) => "counted",
                 Event::Finishing => "finishing",
                 Event::Warning(_) => "warning",
                 Event::Done(_) => "end",

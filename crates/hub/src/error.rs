@@ -49,7 +49,7 @@ pub enum HubError {
         reason: String,
     },
     /// It is not in the cache, and nothing else may be asked.
-    #[error("{file} of {repo} is not in the cache, and HF_HUB_OFFLINE forbids to download it; unset it")]
+    #[error("{file} of {repo} is not in the cache, and HF_HUB_OFFLINE is set; unset it to download")]
     Offline {
         /// The file.
         file: String,

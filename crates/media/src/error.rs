@@ -174,7 +174,7 @@ pub enum MediaError {
     },
     /// More bytes came through a pipe than may be kept for a second reading.
     #[error(
-        "the input on stdin is longer than {limit} bytes, the most that is kept of it for reading it twice; write it to a file first"
+        "stdin is larger than the {limit} bytes of temporary space it may take; allow more with --disk, or save it to a file first"
     )]
     TeeFull {
         /// The most.

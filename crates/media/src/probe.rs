@@ -222,6 +222,15 @@ fn seconds(text: Option<&str>) -> Option<f64> {
     text?.parse().ok().filter(|s| (0.0..=MAX_SECONDS).contains(s))
 }
 
+/// Hours, minutes and seconds.
+fn clock(text: &str) -> Option<f64> {
+    let mut parts = text.trim().splitn(3, ':');
+    let (hours, minutes) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?);
+    let rest = seconds(parts.next())?;
+    Some(f64::from(hours) * 3600.0 + f64::from(minutes) * 60.0 + rest)
+        .filter(|s| (0.0..MAX_SECONDS).contains(s))
+}
+
 /// ffprobe's answer about `path`, and its complaints.
 fn ask(tools: &Tools, path: &Path, entries: &[&str]) -> Result<(Vec<u8>, Vec<String>), MediaError> {
     let mut args: Vec<OsString> = ["-v", "error", "-print_format", "json"].map(Into::into).into();
@@ -313,7 +322,10 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
         });
     };
     let rate = [&s.avg_frame_rate, &s.r_frame_rate].into_iter().flatten().find_map(|r| frame_rate(r));
-    let duration = seconds(s.duration.as_deref().or(format.duration.as_deref()));
+    // Matroska has the duration of a stream in a tag; that of the file may be its sound's.
+    let own = s.duration.as_deref().and_then(|text| seconds(Some(text)));
+    let tagged = || s.tags.iter().find(|(key, _)| *key == "DURATION").and_then(|(_, text)| clock(text));
+    let duration = own.or_else(tagged).or_else(|| seconds(format.duration.as_deref()));
     let by_time = duration.zip(rate).map(|(d, r)| (d * r.num as f64 / r.den as f64).round() as usize);
     let by_time = by_time.filter(|n| *n <= MAX_FRAMES);
     let counted = s.nb_frames.as_ref().and_then(|n| n.parse().ok()).filter(|n| *n <= MAX_FRAMES);

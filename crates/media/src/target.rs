@@ -81,6 +81,13 @@ pub(crate) fn settle(
         what: "video".into(),
         hint: format!("use a name that ends in {}", OutputKind::endings()),
     })?;
+    if options.lossless && !matches!(container, Container::Mkv | Container::Nut) {
+        return Err(MediaError::Container {
+            path: path.to_owned(),
+            what: "lossless FFV1".into(),
+            hint: "write .mkv".into(),
+        });
+    }
     let mut encoder = match (&options.video, options.lossless) {
         (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
         (None, true) => words(&["ffv1"]),

@@ -22,7 +22,7 @@ pub enum PipelineError {
         reason: String,
     },
     /// A thread died.
-    #[error("the {0} thread stopped without a word; please report this with the command that did it")]
+    #[error("the {0} thread ended unexpectedly; please report this with the command that did it")]
     Thread(&'static str),
 }
 

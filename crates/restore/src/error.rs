@@ -24,6 +24,9 @@ pub enum RestoreError {
     /// Frames that could not be handed on.
     #[error("{0}")]
     Frames(String),
+    /// Nothing to restore.
+    #[error("the input has no frames")]
+    Empty,
     /// No file for latents or frames.
     #[error("cannot make a temporary file in {}; choose another folder with --spill", folder.display())]
     Spool {
@@ -38,8 +41,8 @@ pub enum RestoreError {
     Latents(#[source] std::io::Error),
     /// A shot that does not fit.
     #[error(
-        "the shot that starts at frame {start} is longer than {} of temporary data can hold; allow more with --disk or \
-         cut it with --scenes",
+        "the shot that starts at frame {start} needs more than the {} of temporary space allowed; allow more with \
+         --disk, or cut it with --scenes",
         bytes(*room)
     )]
     Long {
@@ -50,7 +53,8 @@ pub enum RestoreError {
     },
     /// Frames of a shot that do not fit.
     #[error(
-        "the frames of a shot take more than {} of temporary data; allow more with --disk, or use --color-pool window",
+        "the frames of a shot need more than the {} of temporary space allowed; allow more with --disk, or use \
+         --color-pool window",
         bytes(*room)
     )]
     Pool {
@@ -76,7 +80,7 @@ pub enum RestoreError {
     Kept(#[from] PipelineError),
     /// An input that the latents are not of.
     #[error(
-        "frame {frame} is shown at {pts}, but at {expected} when its latents were made; give the input of then"
+        "frame {frame} is shown at {pts}, but was shown at {expected} when its latents were made; use the original input"
     )]
     Other {
         /// Which frame.
@@ -87,7 +91,7 @@ pub enum RestoreError {
         expected: i64,
     },
     /// An input of another length than its latents.
-    #[error("latents of {frames} frames were kept, but the input has {}; give the input of then", if *longer { "more" } else { "fewer" })]
+    #[error("latents of {frames} frames were kept, but the input has {}; use the original input", if *longer { "more" } else { "fewer" })]
     Length {
         /// Frames that there are latents of, or that there are.
         frames: usize,
@@ -95,7 +99,7 @@ pub enum RestoreError {
         longer: bool,
     },
     /// A thread died.
-    #[error("the {0} thread stopped without a word; please report this with the command that did it")]
+    #[error("the {0} thread ended unexpectedly; please report this with the command that did it")]
     Thread(&'static str),
 }
 

@@ -146,6 +146,9 @@ pub fn restore(
     let (mut finisher, times) = Finisher::start(sink, input, recipe, 0, None);
     let mut done = Done::default();
     let mut more = reader.next_shot()?;
+    if !more {
+        return Err(RestoreError::Empty);
+    }
     // In a batch that overlaps the one before, its first frames were there already.
     let overlap = cuts.overlap();
     let (mut first, mut told) = (true, 0);
@@ -168,6 +171,9 @@ pub fn restore(
                 }
                 done.shots.push(reader.position());
                 more = reader.next_shot()?;
+                if !more && overlap == 0 {
+                    events(Event::Counted(reader.position()));
+                }
             }
             shots
         };
@@ -272,7 +278,7 @@ fn encode(
         events(event);
     };
     encoder.clip(reader, &mut sink, &mut engine)?;
-    let read = reader.shot();
+    let read = reader.shot()?;
     Ok(Shot { part: Part::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
 }
 

@@ -6,7 +6,7 @@ use std::slice::{from_mut, from_ref};
 use std::sync::mpsc::{Receiver, RecvError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use remaster_colour::alpha::{self, AlphaKind};
+use remaster_colour::alpha::{self, AlphaKind, Border};
 use remaster_colour::{Mode, ShotStatistics, correct};
 use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
@@ -44,6 +44,8 @@ pub struct Finish {
     pub strength: f32,
     /// Bits of a sample that is dithered; `None` for rounding.
     pub dither: Option<u32>,
+    /// What alpha is fitted with beyond the border of a frame.
+    pub border: Border,
     /// Where a pool of whole shots keeps its frames.
     pub folder: PathBuf,
     /// Bytes that these may take.
@@ -351,7 +353,7 @@ impl Work {
             values.for_each(|(new, old)| *new = old + strength * (*new - old));
         }
         if let Some((plane, kind)) = alpha {
-            frame = alpha::attach(&frame, &alpha::restore(kind, &plane, &frame)?)?;
+            frame = alpha::attach(&frame, &alpha::restore(kind, &plane, &frame, self.finish.border)?)?;
         }
         if let Some(bits) = self.finish.dither {
             dither(&mut frame, bits, (self.first + self.written) as u64);

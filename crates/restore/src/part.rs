@@ -57,7 +57,7 @@ pub fn restore_part(
         let early = needs.encoded.start - needs.first;
         let mut sink = Encoded { store: &mut store, channels: size[2], start: *first, early };
         encoder.clip(&mut reader, &mut sink, &mut engine)?;
-        if reader.shot().frames != needs.read.len() || store.latents() != needs.encoded.len() {
+        if reader.shot()?.frames != needs.read.len() || store.latents() != needs.encoded.len() {
             return Err(missing());
         }
     }

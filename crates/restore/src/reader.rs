@@ -126,9 +126,16 @@ impl<'a> Reader<'a> {
         Ok(self.first.is_some())
     }
 
-    /// The shot that was read to its end.
-    pub(crate) fn shot(&self) -> ShotRead {
-        ShotRead { frames: self.seen, alpha: self.over.flatten() }
+    /// The shot that was read to its end. Who knows its length reads no further than its last frame.
+    pub(crate) fn shot(&mut self) -> Result<ShotRead, RestoreError> {
+        if self.over.is_none() {
+            match self.receive()? {
+                Some(Item::End(alpha)) => self.over = Some(alpha),
+                Some(Item::Frame(_)) => return Err(RestoreError::Changed { frame: self.before + self.seen }),
+                None => return Err(RestoreError::Thread("decoding")),
+            }
+        }
+        Ok(ShotRead { frames: self.seen, alpha: self.over.flatten() })
     }
 
     /// Counts the frames of the film so far, without what fills up the ends of shots.

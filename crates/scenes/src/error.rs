@@ -17,7 +17,7 @@ pub enum ScenesError {
         bytes: usize,
     },
     /// Not JSON, or a value of the wrong kind.
-    #[error("the list of shots cannot be read; make a new one with `remaster scenes`")]
+    #[error("invalid list of shots; make a new one with `remaster scenes`")]
     Json(#[source] serde_json::Error),
     /// JSON of something else, or of both formats at once.
     #[error("the list of shots needs either `starts` or `scenes`; make a new one with `remaster scenes`")]

@@ -21,6 +21,7 @@ const VERSION: u64 = 1;
 
 /// What both formats have, each of it checked later. Other fields are left alone: av1an has some.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `starts` or `scenes`")]
 struct Read {
     version: Option<u64>,
     frames: Option<u64>,

@@ -4,6 +4,7 @@ use remaster_model::dit::{self, DitConfig, Family};
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
+use crate::identify::MAX_LATENT;
 use crate::names::{Names, ours};
 use crate::report::{LoadReport, Warning, check_except};
 use crate::stored::StoredDtype;
@@ -121,7 +122,12 @@ fn accepted(
     if !head.is_multiple_of(2) || !width.is_multiple_of(head) {
         return Err(DitDoubt::Heads { head, width });
     }
-    Ok(DitConfig { family, width, head, layers, separate, hidden, text })
+    // Each cell of a patch is noise, latent and a one on its way in, and a velocity on its way out.
+    let patch = DitConfig::PATCH * DitConfig::PATCH;
+    let out = axis("vid_out.proj.weight", 0).map(|n| n / patch);
+    let latent = out.or(axis("vid_in.proj.weight", 1).map(|n| (n / patch).saturating_sub(1) / 2));
+    let latent = within("number of latent channels", latent.unwrap_or(16), 1, MAX_LATENT)?;
+    Ok(DitConfig { family, width, head, layers, separate, hidden, text, latent })
 }
 
 /// Tensors that files of these networks carry and the network does not read: tables of the rotation, which are always

@@ -114,7 +114,7 @@ const CHANNELS: [[Seen; 2]; 4] = [
 /// Largest sizes accepted. The public network has 3, 16, 512 and 2; these leave room and keep every
 /// number computed from them far from overflow.
 const MAX_COLOURS: usize = 16;
-const MAX_LATENT: usize = 1024;
+pub(crate) const MAX_LATENT: usize = 1024;
 const MAX_CHANNELS: usize = 16384;
 const MAX_RESNETS: usize = 16;
 

@@ -59,7 +59,7 @@ struct Kernels {
         hide_short_help = true
     )]
     cpu_path: CpuPath,
-    /// Use the GPU's default kernels: time none, and ignore `remaster tune`
+    /// Use default GPU kernels: skip tuning and ignore saved results
     #[arg(long, help_heading = "Expert", hide_short_help = true)]
     no_tune: bool,
     /// Run upsamplers step by step instead of folded into one convolution
@@ -71,7 +71,7 @@ struct Kernels {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct BestDevice {
-    /// auto (best GPU, else cpu), or a name of `remaster devices` [default: auto]
+    /// auto (best GPU, else cpu), or a name from `remaster devices` [default: auto]
     #[arg(long = "device", value_name = "NAME")]
     name: Option<DeviceName>,
     /// Storage format: f32, bf16 or f16 [default: f16 on GPUs, bf16 on CPUs with AMX, else f32]

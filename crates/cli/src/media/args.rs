@@ -19,10 +19,10 @@ use crate::error::CliError;
 pub(crate) struct SourceArgs {
     /// Start at TIME, in seconds (90.5) or as 1:30.5
     ///
-    /// Counted from the first frame. The output starts at 0; audio, subtitles and chapters are cut alike.
+    /// Counted from the first frame. The output starts at 0; audio, subtitles and chapters are trimmed to match.
     #[arg(long, value_name = "TIME", value_parser = words::time)]
     pub(super) ss: Option<Duration>,
-    /// Stop before TIME, counted like --ss
+    /// End at TIME (exclusive), counted like --ss
     #[arg(long, value_name = "TIME", value_parser = words::time)]
     pub(super) to: Option<Duration>,
     /// ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'

@@ -120,11 +120,11 @@ fn needed(asked: &'static Published, found: &[Found], out: &Output) -> Vec<&'sta
         return files;
     }
     if choice::pick(Model::Vae, found).is_err() {
-        out.say("the transformer needs the VAE, which is not installed: it is downloaded, too");
+        out.say("also downloading the VAE, which the transformer needs");
         files.extend(Model::Vae.files().next());
     }
     if choice::text(None, found).is_err() {
-        out.say("the transformer needs a text embedding, which is not installed: it is downloaded, too");
+        out.say("also downloading the text embedding, which the transformer needs");
         files.extend(Model::Text.files().next());
     }
     files
@@ -319,7 +319,7 @@ mod tests {
             (Model::Dit3b, "int8", "fp16, fp8, q8_0, q4_k_m"),
             (Model::Dit7b, "q8_0", "fp16, fp8, q4_k_m"),
             (Model::Dit7bSharp, "nvfp4", "fp16, fp8, q4_k_m"),
-            (Model::Vae, "fp8", "--quant fp16,"),
+            (Model::Vae, "fp8", "--quant fp16"),
         ] {
             let error = published(model, Some(quant)).unwrap_err();
             assert!(error.to_string().contains(known), "{error}");

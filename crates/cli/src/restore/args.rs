@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use remaster_colour::Mode;
+use remaster_colour::alpha::Border;
 use remaster_plan::Windows;
 use remaster_restore::{Finish, Pool};
 
@@ -92,14 +93,12 @@ pub(crate) struct RestoreModels {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Restoration")]
 pub(crate) struct LookArgs {
-    /// Seed of the noise that details are made from
-    ///
-    /// The same seed gives the same result.
+    /// Random seed; the same seed gives the same result
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub(crate) seed: u64,
     /// Soften input that is blurrier than its size, 0 to 1
     ///
-    /// The input is first reduced, at 1 by 8 times.
+    /// Downscales the input first, by up to 8 times at 1.
     #[arg(long, value_name = "X", default_value = "0", value_parser = share)]
     pub(crate) softness: f32,
     /// Where shots begin: auto, none, or a `remaster scenes` list
@@ -109,7 +108,7 @@ pub(crate) struct LookArgs {
     pub(crate) scenes: String,
     /// Frames the transformer sees at once
     ///
-    /// More frames are steadier and take more memory. Longer shots are restored in overlapping windows of this length.
+    /// Longer windows are more stable over time and take more memory. Longer shots are restored in overlapping windows.
     #[arg(long, value_name = "FRAMES", default_value_t = Windows::FRAMES, alias = "batch-size", alias = "batch_size", value_parser = window)]
     pub(crate) window: usize,
     /// Add noise to the input, 0 to 1
@@ -126,19 +125,19 @@ pub(crate) struct LookArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Restoration")]
 pub(crate) struct FinishArgs {
-    /// Share of the restored picture, 0 to 1; the rest is the input
+    /// Blend between the input (0) and the restored picture (1)
     ///
     /// Lower it if the result looks too sharp or invented.
     #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
     pub(crate) strength: f32,
     /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
     ///
-    /// How colours are brought back to those of the input. docs/quality.md explains the methods.
+    /// How colours are matched to the input. docs/quality.md explains the methods.
     #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour", value_parser = colour)]
     pub(crate) color: Mode,
     /// Match colours per frame, window or shot
     ///
-    /// For lab, hsv and wavelet_adaptive. The frames of a shot wait on disk until it ends.
+    /// For lab, hsv and wavelet_adaptive. With `shot`, frames are buffered on disk until the shot ends.
     #[arg(
         long,
         value_enum,
@@ -182,6 +181,7 @@ impl FinishArgs {
             },
             strength: self.strength,
             dither: None,
+            border: Border::Inside,
             folder: spill.folder.clone(),
             room: 0,
         }

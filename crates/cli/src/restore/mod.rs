@@ -11,8 +11,9 @@ mod report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use remaster_colour::alpha::Border;
 use remaster_engine::{Event, Planner, Recovery, Task};
-use remaster_media::{Format, FrameSource, OutputKind, appetite};
+use remaster_media::{Format, FrameSource, MediaError, OutputKind, appetite};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Kind};
 use remaster_pipeline::{About, Footage, Geometry, LatentWriter, Origin, Planned, Resize, Restored};
@@ -57,6 +58,8 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     destination::check_frames(&output, &args.input, args.yes, out)?;
     let how = &args.how;
     how.look.finish.refuse()?;
+    how.numz.refuse()?;
+    check_input(&args.input)?;
     refuse_streams(&args.target)?;
     if let Some(path) = &args.keep_latents {
         if how.numz.compat.is_some() {
@@ -199,12 +202,9 @@ impl<'a> Film<'a> {
         let channels = networks.vae.latent();
         let latent = latent_bytes(&geometry, channels);
         let (_, disk) = place.memory.resolve(&search.room)?;
-        // Without a disk latents wait in memory: those of two windows.
-        let in_memory = if place.spill.none || disk == 0 {
-            latent * 2 * recipe.sampling.windows.length() as u64
-        } else {
-            0
-        };
+        // Without room on disk latents wait in memory: those of two windows.
+        let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
+        let in_memory = if place.spill.none || disk < least { least } else { 0 };
         let held = |slice: usize| held_bytes(&recipe, channels, slice).saturating_add(in_memory);
         let mut planners = tasks.each_ref().map(Task::planner);
         let [encode, dit, decode] = &mut planners;
@@ -254,6 +254,16 @@ impl<'a> Film<'a> {
     ) -> Result<(), CliError> {
         let Opened { source, probe, info, late, counted, .. } = opened;
         let shown = self.shown();
+        let listed = match &self.recipe.cuts {
+            Cuts::At(shots) => shots.frames(),
+            _ => None,
+        };
+        if let (Some(listed), Some(frames), false) = (listed, self.format.frames, self.estimated)
+            && listed != frames as u64
+        {
+            let path = PathBuf::from(&self.how.look.scenes);
+            return Err(CliError::OtherShots { path, listed, frames: frames as u64 });
+        }
         let mut target = args.target.clone();
         target.pixel_format_or(args.how.numz.pixel_format());
         if args.how.look.finish.dither {
@@ -279,7 +289,10 @@ impl<'a> Film<'a> {
             None => None,
         };
         let done = self.restore(Whole { footage, input, sink, keep }, &mut progress)?;
-        for note in late.take() {
+        let other = listed.filter(|n| *n != done.frames as u64);
+        let other =
+            other.map(|n| format!("the list of shots is of {n} frames, but the input has {}", done.frames));
+        for note in late.take().into_iter().chain(other) {
             progress.warn(&note);
             self.notes.push(note);
         }
@@ -389,6 +402,7 @@ impl RecipeArgs {
             recipe.cuts = Cuts::Batches { size, overlap: if overlap < size { overlap } else { 0 } };
             recipe.shown = geometry.shown.map(|n| (n / 2 * 2).max(1));
             recipe.finish.pool = Pool::Window;
+            recipe.finish.border = Border::Zeros;
         }
         Ok(recipe)
     }
@@ -416,6 +430,15 @@ fn read_list(path: &Path) -> Result<Vec<u8>, CliError> {
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
+}
+
+/// Says that an input is missing before anything else is looked at.
+fn check_input(path: &Path) -> Result<(), CliError> {
+    if is_pipe(path) {
+        return Ok(());
+    }
+    let missing = |source| MediaError::Open { path: path.to_owned(), source };
+    path.metadata().map(drop).map_err(|source| missing(source).into())
 }
 
 /// Other streams come from the input.

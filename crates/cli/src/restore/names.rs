@@ -31,6 +31,11 @@ pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
             }
             break;
         };
+        // Behind it everything is a name.
+        if text == "--" {
+            typed.insert(1, "restore".into());
+            break;
+        }
         // What follows is its value, and neither a film nor a command.
         let own = [Some(cli), restore].into_iter().flatten().flat_map(Command::get_arguments);
         let takes = |arg: &Arg| is_named(arg, text) && arg.get_action().takes_values();
@@ -122,6 +127,7 @@ mod tests {
             ("vae encode a -o b", "vae encode a -o b"),
             ("--help", "--help"),
             ("help plan", "help plan"),
+            ("-q -- -film.mkv", "restore -q -- -film.mkv"),
             ("-V", "-V"),
             ("", ""),
             ("film.mkv -ss 1:00 -to 2:00 -vf crop=1:2", "restore film.mkv --ss 1:00 --to 2:00 --vf crop=1:2"),

@@ -83,6 +83,15 @@ impl Networks {
             word @ ("3b" | "7b" | "7b-sharp") => file(word, models::installed(word, &args.dirs))?,
             word => word.to_owned(),
         };
+        let mut notes = Vec::new();
+        if model == "nano" {
+            notes.push(
+                "nano is a demonstration network and does not show real quality; get a real model with \
+                 `remaster models pull 3b`"
+                    .into(),
+            );
+        }
+        let (transformer, scale) = restorer(args, &model, &mut notes)?;
         let vae = match (&args.vae, model.as_str()) {
             (Some(vae), _) => vae.clone(),
             (None, "identity" | "nano") => model.clone(),
@@ -91,15 +100,12 @@ impl Networks {
             (None, _) => file("vae", models::installed_vae(&args.dirs))?,
         };
         let network = Network::of(&vae, place.backend, place.build, place.spill.clone(), place.cancel)?;
-        let mut notes = Vec::new();
-        if model == "nano" {
-            notes.push(
-                "nano is a demonstration network: it shows how this works, not how good it gets; for real \
-                 work install a model with `remaster models pull 3b`"
-                    .into(),
-            );
+        if let Restorer::Of(transformer, _) = &transformer {
+            let (given, wants) = (network.latent(), transformer.config.latent);
+            if given != wants {
+                return Err(CliError::OtherVae { vae, given, wants });
+            }
         }
-        let (transformer, scale) = restorer(args, &model, &mut notes)?;
         let names = [model, vae];
         Ok(Networks { vae: network, transformer, scale, names, notes })
     }

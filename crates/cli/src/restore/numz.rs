@@ -3,6 +3,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::error::CliError;
+
 /// Options of that tool that have no equal here, and its way of doing things for people who compare.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NumzArgs {
@@ -89,14 +91,27 @@ pub(crate) enum Compat {
 }
 
 impl NumzArgs {
+    /// An error if an option was given that would change the result and has no equal.
+    pub(crate) fn refuse(&self) -> Result<(), CliError> {
+        let part = "use --ss and --to to restore a part";
+        let given = [
+            ("--max_resolution", self.max_resolution.is_some(), "use --resolution WxH"),
+            ("--skip_first_frames", self.skip_first_frames.is_some(), part),
+            ("--load_cap", self.load_cap.is_some(), part),
+        ];
+        match given.into_iter().find(|(_, given, _)| *given) {
+            Some((flag, _, instead)) => Err(CliError::Unsupported { flag, instead }),
+            None => Ok(()),
+        }
+    }
+
     /// One line about the options that were given and do nothing.
     pub(crate) fn warning(&self) -> Option<String> {
         let memory = "memory is planned; set --ram or --vram to limit it";
         let device = "choose the device with --device";
         let kernels = "kernels are built in and chosen for the device";
-        let part = "use --ss and --to to restore a part";
         let windows = "shots are found and windows overlap by themselves";
-        let given: [(&str, bool, &str); 34] = [
+        let given: [(&str, bool, &str); 31] = [
             (
                 "--temporal_overlap",
                 self.temporal_overlap.is_some_and(|n| n > 0) && self.compat.is_none(),
@@ -104,10 +119,7 @@ impl NumzArgs {
             ),
             ("--output_format", self.output_format.is_some(), "the ending of the output decides"),
             ("--video_backend", self.video_backend.is_some(), "ffmpeg is always used"),
-            ("--max_resolution", self.max_resolution.is_some(), "use --resolution WxH"),
             ("--uniform_batch_size", self.uniform_batch_size, windows),
-            ("--skip_first_frames", self.skip_first_frames.is_some(), part),
-            ("--load_cap", self.load_cap.is_some(), part),
             ("--chunk_size", self.chunk_size.is_some(), "memory does not grow with the length of the video"),
             ("--prepend_frames", self.prepend_frames.is_some(), "the first frames of a shot need no others"),
             ("--cuda_device", self.cuda_device.is_some(), device),
@@ -144,7 +156,7 @@ impl NumzArgs {
             format!("{} ({})", flags.join(", "), same[0].1)
         });
         let text = reasons.collect::<Vec<_>>().join("; ");
-        (!text.is_empty()).then(|| format!("ignored, as they are not needed: {text}"))
+        (!text.is_empty()).then(|| format!("ignoring options that are not needed here: {text}"))
     }
 
     /// The pixel format that was asked for in other words.
@@ -176,7 +188,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             told,
-            "ignored, as they are not needed: --compile_dit (kernels are built in and chosen for the device); \
+            "ignoring options that are not needed here: --compile_dit (kernels are built in and chosen for the device); \
              --blocks_to_swap, --vae_decode_tiled (memory is planned; set --ram or --vram to limit it); \
              --temporal_overlap (shots are found and windows overlap by themselves)"
         );

@@ -13,7 +13,7 @@ use remaster_scenes::Shots;
 
 use super::args::RecipeArgs;
 use super::networks::{Networks, Place};
-use super::{Film, label, report};
+use super::{Film, check_input, label, report};
 use crate::destination::{self, check_file};
 use crate::devices;
 use crate::error::CliError;
@@ -54,6 +54,8 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     }
     let how = &args.how;
     how.look.finish.refuse()?;
+    how.numz.refuse()?;
+    check_input(&args.input)?;
     let path = args.output.clone().unwrap_or_else(|| beside(&args.input));
     check_file(&path, "png", &[&args.input], args.yes)?;
     let cancel = interrupt.watch()?;

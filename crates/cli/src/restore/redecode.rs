@@ -97,7 +97,7 @@ impl RedecodeArgs {
                 text => text.chars().take(200).flat_map(char::escape_debug).collect(),
             };
             let reason = format!(
-                "{input} was read with {}, and now with {}; read it as then",
+                "{input} was read with {}, and now with {}; use the same options",
                 words(then),
                 words(&now)
             );
@@ -131,6 +131,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
     destination::check_frames(&output, &args.input, args.yes, out)?;
     destination::check_other(&output, &args.latents)?;
     args.finish.refuse()?;
+    super::check_input(&args.input)?;
     super::refuse_streams(&args.target)?;
     let device = args.device.settle()?;
     let backend = device.tuned_backend(out)?;

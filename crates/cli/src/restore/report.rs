@@ -247,6 +247,8 @@ pub(super) fn event(progress: &mut Progress, event: &Event<'_>) {
             progress.enter(phase(network));
             progress.advance(phase(network), *frames, *busy);
         }
+        // From here on the number is no guess.
+        Event::Counted(frames) => PHASES.into_iter().for_each(|phase| progress.phase(phase, Some(*frames))),
         other => progress.event(other),
     }
 }

@@ -120,7 +120,7 @@ fn a_small_budget_takes_another_plan_and_gives_the_same_bytes_or_says_what_would
         assert_eq!(fs::read(desk.path(out)).unwrap(), fs::read(desk.path("whole.safetensors")).unwrap());
     }
     let run = desk.run(&line("none.safetensors", "--ram 70M"));
-    run.fails(4, &["does not fit", "it needs at least --ram"]);
+    run.fails(4, &["not enough memory", "it needs at least --ram"]);
     assert!(!desk.path("none.safetensors").exists());
 }
 

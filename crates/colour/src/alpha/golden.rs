@@ -6,7 +6,7 @@ mod common;
 use common::{Golden, distance};
 use remaster_picture::{Frame, resize};
 
-use super::{AlphaCount, AlphaKind, edges, guided, restore};
+use super::{AlphaCount, AlphaKind, Border, edges, guided, restore};
 use crate::batch::unit;
 
 #[test]
@@ -35,9 +35,9 @@ fn alpha_is_that_of_the_original() {
         check("edges", 1e-6, &|_, rgb| Frame { channels: 1, data: edges::edges(rgb), ..*rgb });
         check("guided", 1e-5, &|plane, rgb| {
             let mut alpha = bicubic(plane, rgb);
-            guided::filter(&mut alpha, rgb, radius);
+            guided::filter(&mut alpha, rgb, radius, Border::Zeros);
             alpha
         });
-        check("alpha_out", 1e-5, &|plane, rgb| restore(kind, plane, rgb).unwrap());
+        check("alpha_out", 1e-5, &|plane, rgb| restore(kind, plane, rgb, Border::Zeros).unwrap());
     }
 }

@@ -23,6 +23,16 @@ pub enum AlphaKind {
     Soft,
 }
 
+/// What is beyond the border of a picture, for the means of windows that reach there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Border {
+    /// Nothing: only what is inside counts.
+    #[default]
+    Inside,
+    /// Zeros that count, as the original has it. They make holes in what is opaque along the border.
+    Zeros,
+}
+
 /// Counts the alpha of a clip to find out its kind, which must not change from frame to frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlphaCount {
@@ -52,16 +62,20 @@ pub fn plane(frame: &Frame) -> Option<Frame> {
 }
 
 /// Alpha for a restored frame: `plane`, of any size, is brought to the size of `rgb` and fitted to its colours, which
-/// count as clamped to 0..1. The result is a plane of 0..1.
-pub fn restore(kind: AlphaKind, plane: &Frame, rgb: &Frame) -> Result<Frame, ColourError> {
+/// count as clamped to 0..1. The result is a plane of 0..1. Alpha that is the same everywhere stays as it is.
+pub fn restore(kind: AlphaKind, plane: &Frame, rgb: &Frame, border: Border) -> Result<Frame, ColourError> {
     check_frame("alpha", 0, plane, 1, [plane.width, plane.height])?;
     check_frame("frame", 0, rgb, 3, [rgb.width, rgb.height])?;
+    if let Some(same) = plane.data.first().filter(|first| plane.data.iter().all(|v| v == *first)) {
+        let data = vec![unit(*same); rgb.width * rgb.height];
+        return Ok(Frame { width: rgb.width, height: rgb.height, channels: 1, data });
+    }
     let mut alpha = resize(plane, rgb.width, rgb.height);
     alpha.data.iter_mut().for_each(|v| *v = unit(*v));
     match kind {
-        AlphaKind::Soft => guided::filter(&mut alpha, rgb, 3),
+        AlphaKind::Soft => guided::filter(&mut alpha, rgb, 3, border),
         AlphaKind::Binary => {
-            guided::filter(&mut alpha, rgb, 2);
+            guided::filter(&mut alpha, rgb, 2, border);
             sharpen(&mut alpha, &edges::edges(rgb));
         }
     }
@@ -149,10 +163,31 @@ mod tests {
         let (rgb, one) = (Frame::new(2, 3, 3), Frame::new(2, 3, 1));
         for (plane, rgb) in [(&rgb, &rgb), (&one, &one), (&Frame::default(), &rgb), (&one, &Frame::default())]
         {
-            assert!(restore(AlphaKind::Soft, plane, rgb).is_err());
+            assert!(restore(AlphaKind::Soft, plane, rgb, Border::Inside).is_err());
             assert!(attach(rgb, plane).is_err());
         }
         assert!(attach(&rgb, &Frame::new(3, 2, 1)).is_err());
+    }
+
+    #[test]
+    fn what_is_opaque_stays_opaque_to_the_border() {
+        let mut rgb = Frame::new(24, 16, 3);
+        rgb.data.iter_mut().enumerate().for_each(|(i, v)| *v = (i * 37 % 101) as f32 / 100.0);
+        for value in [0.0, 0.6, 1.0] {
+            let plane = Frame { width: 12, height: 8, channels: 1, data: vec![value; 96] };
+            for kind in [AlphaKind::Binary, AlphaKind::Soft] {
+                let out = restore(kind, &plane, &rgb, Border::Inside).unwrap();
+                assert!(out.data.iter().all(|v| *v == value), "{kind:?} {value}");
+            }
+        }
+        // The left half is cut out: the right one has no holes, and the original makes some.
+        let mut half = Frame::new(24, 16, 1);
+        (0..16).for_each(|y| half.row_mut(y)[12..].fill(1.0));
+        let least = |border| {
+            let out = restore(AlphaKind::Binary, &half, &Frame::new(24, 16, 3), border).unwrap();
+            (0..16).flat_map(|y| out.row(y)[16..].to_vec()).fold(1.0, f32::min)
+        };
+        assert_eq!([least(Border::Inside), least(Border::Zeros)], [1.0, 0.0]);
     }
 
     #[test]
@@ -165,7 +200,7 @@ mod tests {
                 for value in [0.0, 0.4, 1.0, f32::NAN, f32::INFINITY] {
                     let mut plane = Frame::new(2, 1, 1);
                     plane.data = vec![value, 0.7];
-                    let out = restore(kind, &plane, &rgb).unwrap();
+                    let out = restore(kind, &plane, &rgb, Border::Inside).unwrap();
                     assert_eq!((out.width, out.height, out.channels), (w, h, 1));
                     assert!(out.data.iter().all(|v| (0.0..=1.0).contains(v)), "{kind:?} {w} {h} {value}");
                 }

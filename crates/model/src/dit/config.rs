@@ -28,6 +28,8 @@ pub struct DitConfig {
     pub hidden: usize,
     /// Channels of the text embedding.
     pub text: usize,
+    /// Channels of a latent.
+    pub latent: usize,
 }
 
 impl DitConfig {
@@ -41,6 +43,7 @@ impl DitConfig {
             separate: 10,
             hidden: 6912,
             text: 5120,
+            latent: 16,
         }
     }
 
@@ -54,20 +57,15 @@ impl DitConfig {
             separate: 36,
             hidden: 12288,
             text: 5120,
+            latent: 16,
         }
     }
 
     /// The same networks in small, for tests: 4 blocks of 64 channels.
     pub const fn tiny(family: Family) -> Self {
         let separate = if matches!(family, Family::Shared) { 2 } else { 4 };
-        DitConfig { family, width: 64, head: 32, layers: 4, separate, hidden: 256, text: 48 }
+        DitConfig { family, width: 64, head: 32, layers: 4, separate, hidden: 256, text: 48, latent: 16 }
     }
-
-    /// Channels of a cell on the way in: noise, latent, and a one.
-    pub const INPUT: usize = 33;
-
-    /// Channels of a latent.
-    pub const LATENT: usize = 16;
 
     /// Cells of a token, each way.
     pub const PATCH: usize = 2;
@@ -80,6 +78,11 @@ impl DitConfig {
 
     /// Added to every mean of squares.
     pub const EPS: f32 = 1e-5;
+
+    /// Channels of a cell on the way in: noise, latent, and a one.
+    pub const fn input(&self) -> usize {
+        2 * self.latent + 1
+    }
 
     /// Attention heads.
     pub const fn heads(&self) -> usize {

@@ -18,7 +18,7 @@ impl Head {
     /// `d` channels to those of a patch.
     pub fn new(config: &DitConfig, scope: &mut Scope<'_>, embedding: &Embedding) -> Self {
         let shared = config.family == Family::Shared;
-        let patch = DitConfig::PATCH * DitConfig::PATCH * DitConfig::LATENT;
+        let patch = DitConfig::PATCH * DitConfig::PATCH * config.latent;
         Head {
             norm: shared.then(|| Modulation::head(scope, config.width, embedding)),
             out: scope.linear("vid_out.proj", config.width, patch),

@@ -26,7 +26,7 @@ pub struct Dit {
 impl Dit {
     /// For frames of `size` tokens, rows and columns, at a `time` of the diffusion: 1000 for the one step.
     pub fn new(config: &DitConfig, scope: &mut Scope<'_>, text: Text, size: [usize; 2], time: f32) -> Self {
-        let patch = DitConfig::PATCH * DitConfig::PATCH * DitConfig::INPUT;
+        let patch = DitConfig::PATCH * DitConfig::PATCH * config.input();
         let enter = scope.linear("vid_in.proj", patch, config.width);
         let embedding = embedding(config, scope, time);
         let block = |i| Block::new(config, &mut scope.at("blocks").at(i).section(), i, &embedding);
@@ -94,7 +94,7 @@ impl Network for Dit {
     }
 
     fn channels(&self) -> [usize; 2] {
-        [DitConfig::INPUT, DitConfig::LATENT].map(|c| c * DitConfig::PATCH * DitConfig::PATCH)
+        [self.config.input(), self.config.latent].map(|c| c * DitConfig::PATCH * DitConfig::PATCH)
     }
 
     fn scale(&self) -> [usize; 2] {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_colour::Mode;
+use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
 use remaster_engine::{MemoryClip, Relay, Task};
 use remaster_model::Scope;
@@ -136,7 +137,7 @@ fn latents(
         let first = store.latents();
         let mut sink = Encoded { store: &mut store, channels: 16, start: 0, early: 0 };
         encoder.clip(&mut reader, &mut sink, &mut |_| ()).unwrap();
-        shots.push((first..store.latents(), reader.shot().frames));
+        shots.push((first..store.latents(), reader.shot().unwrap().frames));
     }
     let sampling = sampling(golden.get(noise), window);
     let mut sampler = Sampler::start(&tasks[1], &plans[1], &sampling, [6, 10, 16], &mut |_| ()).unwrap();
@@ -176,6 +177,7 @@ fn film(
             pool: Pool::Window,
             strength: 1.0,
             dither: None,
+            border: Border::Zeros,
             folder: folder(),
             room: 1 << 30,
         },
@@ -289,7 +291,7 @@ fn batches_and_their_weights_are_the_originals() {
                 given.push(((frame[0] + 1.0) / 2.0).round() as usize);
             }
             assert_eq!(given, wanted, "{total} frames, {size}, {overlap}");
-            assert_eq!(reader.shot().frames as u64, batch["ori_length"].as_u64().unwrap());
+            assert_eq!(reader.shot().unwrap().frames as u64, batch["ori_length"].as_u64().unwrap());
         }
         assert!(!reader.next_shot().unwrap(), "{total} frames, {size}, {overlap}");
         compared += 1;

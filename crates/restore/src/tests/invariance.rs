@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use remaster_colour::Mode as Colour;
+use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
 use remaster_model::Scope;
@@ -63,6 +64,7 @@ pub(super) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
             pool,
             strength: 0.8,
             dither: Some(8),
+            border: Border::Inside,
             folder: folder(),
             room: 1 << 30,
         },

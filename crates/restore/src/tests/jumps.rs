@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_colour::Mode;
+use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
 use remaster_model::Scope;
@@ -85,6 +86,7 @@ fn restored(windows: Windows) -> Vec<Frame> {
             pool: Pool::Frame,
             strength: 1.0,
             dither: None,
+            border: Border::Inside,
             folder: folder(),
             room: 0,
         },

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_colour::Mode as Colour;
+use remaster_colour::alpha::Border;
 use remaster_picture::Frame;
 use remaster_pipeline::{About, LatentFile, LatentWriter, NetworkId, Restored};
 
@@ -53,8 +54,15 @@ fn a_film_made_again_is_the_film_and_another_input_is_refused() {
     for (colour, pool) in
         [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)]
     {
-        let finish =
-            Finish { colour, pool, strength: 1.0, dither: None, folder: super::folder(), room: 1 << 30 };
+        let finish = Finish {
+            colour,
+            pool,
+            strength: 1.0,
+            dither: None,
+            border: Border::Inside,
+            folder: super::folder(),
+            room: 1 << 30,
+        };
         let other = Recipe { finish, ..recipe(shots(), pool) };
         assert!(again(&path, &film, &other).unwrap() == run(&film, &other, &whole()).0, "{colour:?}");
     }
