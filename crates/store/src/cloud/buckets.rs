@@ -1,0 +1,81 @@
+//! Buckets of S3 and its likes, Google and Azure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+
+use crate::place::{Cloud, Place};
+use crate::secrets::Secrets;
+use crate::{Settings, StoreError};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(15);
+
+/// Servers close idle connections after some 20 s; one that they closed costs a try.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) fn open(
+    place: &Place,
+    cloud: Cloud,
+    bucket: &str,
+    settings: &Settings,
+    secrets: &Secrets,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    // reqwest wants to be told whose arithmetic TLS uses. An error says that the program has chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let named = |prefix: &'static str| {
+        let of = settings.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
+        of.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+    };
+    // Our options come first, so that a variable (AWS_ALLOW_HTTP, say) has the last word.
+    let built: object_store::Result<Arc<dyn ObjectStore>> = match cloud {
+        Cloud::S3 => {
+            let start = AmazonS3Builder::new().with_client_options(client(settings)).with_retry(retries());
+            let options = named("AWS_").filter_map(|(name, value)| Some((name.parse().ok()?, value)));
+            let builder = options.fold(start, |builder, (name, value)| builder.with_config(name, value));
+            builder.with_bucket_name(bucket).build().map(|store| Arc::new(store) as _)
+        }
+        Cloud::Google => {
+            let mut start =
+                GoogleCloudStorageBuilder::new().with_client_options(client(settings)).with_retry(retries());
+            if let Some((_, path)) = named("SERVICE_ACCOUNT").find(|(name, _)| name == "service_account") {
+                start = start.with_service_account_path(path);
+            }
+            let options = named("GOOGLE_").filter_map(|(name, value)| Some((name.parse().ok()?, value)));
+            let builder = options.fold(start, |builder, (name, value)| builder.with_config(name, value));
+            builder.with_bucket_name(bucket).build().map(|store| Arc::new(store) as _)
+        }
+        Cloud::Azure => {
+            let start =
+                MicrosoftAzureBuilder::new().with_client_options(client(settings)).with_retry(retries());
+            let options = named("AZURE_").filter_map(|(name, value)| Some((name.parse().ok()?, value)));
+            let builder = options.fold(start, |builder, (name, value)| builder.with_config(name, value));
+            builder.with_container_name(bucket).build().map(|store| Arc::new(store) as _)
+        }
+    };
+    built.map_err(|e| StoreError::Settings { place: place.to_string(), reason: secrets.hide(&e.to_string()) })
+}
+
+fn client(settings: &Settings) -> ClientOptions {
+    ClientOptions::new()
+        .with_connect_timeout(CONNECT)
+        .with_timeout(settings.limits.call)
+        .with_pool_idle_timeout(IDLE)
+}
+
+/// Two quick tries for one dropped connection or one busy answer; longer waits are made around the whole call.
+fn retries() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(2),
+            base: 2.0,
+        },
+        max_retries: 2,
+        retry_timeout: Duration::from_secs(30),
+    }
+}

@@ -1,0 +1,19 @@
+//! A build without buckets.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+
+use crate::place::{Cloud, Place};
+use crate::secrets::Secrets;
+use crate::{Settings, StoreError};
+
+pub(crate) fn open(
+    place: &Place,
+    _: Cloud,
+    _: &str,
+    _: &Settings,
+    _: &Secrets,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    Err(StoreError::NoCloud { url: place.to_string() })
+}

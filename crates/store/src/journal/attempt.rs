@@ -1,0 +1,79 @@
+//! One attempt at a unit.
+
+use std::path::Path;
+
+use super::record::{AttemptId, Commit, File, Notes};
+use super::{Journal, JournalError, Verdict, layout};
+use crate::{Content, Key};
+
+/// An attempt: files go into the store under a name nobody else has, and count when [`Attempt::commit`] wins.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    journal: &'a Journal,
+    unit: u32,
+    id: AttemptId,
+    files: Vec<File>,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(journal: &'a Journal, unit: u32) -> Self {
+        Attempt { journal, unit, id: AttemptId::random(), files: Vec::new() }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &AttemptId {
+        &self.id
+    }
+
+    /// Copies a local file into the attempt.
+    pub fn put_file(&mut self, name: &str, path: &Path) -> Result<Content, JournalError> {
+        let key = self.key(name)?;
+        let content = self.journal.store.put_file(&key, path)?;
+        Ok(self.add(name, content))
+    }
+
+    /// Writes a small file into the attempt.
+    pub fn put_bytes(&mut self, name: &str, bytes: Vec<u8>) -> Result<Content, JournalError> {
+        let key = self.key(name)?;
+        let content = self.journal.store.put(&key, bytes)?;
+        Ok(self.add(name, content))
+    }
+
+    /// Ends the attempt: its files count from now on, unless another attempt at this unit came first. After an error it
+    /// is not known which; calling it again is safe and finds out.
+    pub fn commit(&mut self, notes: Notes) -> Result<Verdict<Commit>, JournalError> {
+        let Notes { frames, worker, milliseconds } = notes;
+        self.journal.commit(&Commit {
+            plan: self.journal.plan.hash(),
+            unit: self.unit,
+            attempt: self.id.clone(),
+            files: self.files.clone(),
+            frames,
+            worker,
+            milliseconds,
+        })
+    }
+
+    /// Removes the files of an attempt that lost or was given up. The one that counts is left alone.
+    pub fn abandon(self) -> Result<(), JournalError> {
+        let counts = self.journal.commit_of(self.unit)?.is_some_and(|commit| commit.attempt == self.id);
+        if counts {
+            return Ok(());
+        }
+        let keys = self.files.iter().map(|file| layout::file(self.unit, &self.id, &file.name));
+        Ok(self.journal.store.delete_many(keys.collect::<Result<_, _>>()?)?)
+    }
+
+    fn key(&self, name: &str) -> Result<Key, JournalError> {
+        match self.files.iter().any(|file| file.name == name) {
+            true => Err(JournalError::Twice { name: name.to_owned() }),
+            false => Ok(layout::file(self.unit, &self.id, name)?),
+        }
+    }
+
+    fn add(&mut self, name: &str, content: Content) -> Content {
+        let Content { bytes, sha256 } = content;
+        self.files.push(File { name: name.to_owned(), bytes, sha256 });
+        content
+    }
+}

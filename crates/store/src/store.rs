@@ -1,0 +1,197 @@
+//! The blocking face of a store.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::PutPayload;
+
+use crate::core::Core;
+use crate::io::{Io, Pending};
+use crate::listing::Listing;
+use crate::place::Place;
+use crate::secrets::Secrets;
+use crate::{Content, Key, Limits, Settings, StoreError, cloud, fetch, local, probe, upload};
+
+/// A place for objects: a folder, or a bucket. Cheap to clone; any number of threads may use it.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    io: Arc<Io>,
+    core: Arc<Core>,
+}
+
+/// What became of a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The object is there now and was not before.
+    New,
+    /// There was one, and it is untouched. After a lost answer it can be the one of this very call: compare contents.
+    AlreadyThere,
+}
+
+impl Store {
+    /// Opens a place that is there: a path, `file:///folder`, `s3://bucket/prefix`, `gs://` or `az://`.
+    pub fn open(url: &str, settings: Settings) -> Result<Self, StoreError> {
+        let place = Place::parse(url)?;
+        let secrets = Secrets::of(&settings);
+        let (place, objects) = match place {
+            Place::Folder(path) => {
+                let whole = std::path::absolute(&path)
+                    .map_err(|source| StoreError::Folder { path: path.clone(), source })?;
+                let objects = local::open(&whole)?;
+                (Place::Folder(whole), objects)
+            }
+            Place::Bucket { cloud, ref bucket, .. } => {
+                let objects = cloud::open(&place, cloud, bucket, &settings, &secrets)?;
+                (place, objects)
+            }
+            #[cfg(feature = "testkit")]
+            Place::Other(_) => {
+                return Err(StoreError::Url { url: place.to_string(), reason: "it is of a test" });
+            }
+        };
+        Store::with(place, objects, settings.limits, secrets)
+    }
+
+    /// Opens a place and makes its folder first, if it is one and missing.
+    pub fn make(url: &str, settings: Settings) -> Result<Self, StoreError> {
+        if let Place::Folder(path) = Place::parse(url)? {
+            local::make(&path)?;
+        }
+        Store::open(url, settings)
+    }
+
+    pub(crate) fn with(
+        place: Place,
+        objects: Arc<dyn ObjectStore>,
+        limits: Limits,
+        secrets: Secrets,
+    ) -> Result<Self, StoreError> {
+        let io = Io::start().map_err(|source| StoreError::Thread { place: place.to_string(), source })?;
+        Ok(Store::on(Arc::new(io), Core { place, objects, limits, secrets }))
+    }
+
+    pub(crate) fn on(io: Arc<Io>, core: Core) -> Self {
+        Store { shared: Arc::new(Shared { io, core: Arc::new(core) }) }
+    }
+
+    /// The place, for people.
+    pub fn place(&self) -> String {
+        self.core().place.to_string()
+    }
+
+    /// The folder, if it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.core().place {
+            Place::Folder(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Checks that the store keeps what the journal relies on, and refuses it otherwise: of two creates of one key the
+    /// second fails and changes nothing, also when several come at once; what was written is read back, whole and in
+    /// parts, and listed; what was removed is gone. Leaves nothing behind.
+    pub fn probe(&self) -> Result<(), StoreError> {
+        probe::probe(self)
+    }
+
+    /// Writes an object. The key should be new: an object that is there is replaced.
+    pub fn put(&self, key: &Key, bytes: Vec<u8>) -> Result<Content, StoreError> {
+        let content = Content::of(&bytes);
+        self.call(key, |core, key| async move { core.put(&key, PutPayload::from(bytes)).await })?;
+        Ok(content)
+    }
+
+    /// Copies a local file into the store, in parts if it is large, and says what it holds. The object is there whole
+    /// or not at all. The key should be new, as with [`Store::put`].
+    pub fn put_file(&self, key: &Key, path: &Path) -> Result<Content, StoreError> {
+        upload::put_file(self, key, path)
+    }
+
+    /// Writes an object if there is none of this name. Of any number of racers one gets [`Created::New`].
+    pub fn create(&self, key: &Key, bytes: Vec<u8>) -> Result<Created, StoreError> {
+        self.call(key, |core, key| async move { core.create(&key, PutPayload::from(bytes)).await })
+    }
+
+    /// Reads an object of at most `most` bytes.
+    pub fn get(&self, key: &Key, most: u64) -> Result<Vec<u8>, StoreError> {
+        self.call(key, move |core, key| async move { core.get(&key, most).await })
+    }
+
+    /// Reads many small objects, several at a time, in any order.
+    pub fn get_many(&self, keys: Vec<Key>, most: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
+        let core = Arc::clone(self.core());
+        self.wait(self.begin(core.each(keys, move |core, key| async move {
+            let bytes = core.get(&key, most).await?;
+            Ok((key, bytes))
+        })))?
+    }
+
+    /// Reads bytes `[start, end)` of an object.
+    pub fn get_range(&self, key: &Key, start: u64, end: u64) -> Result<Vec<u8>, StoreError> {
+        self.call(key, move |core, key| async move { core.get_range(&key, start, end).await })
+    }
+
+    /// The size of an object.
+    pub fn size(&self, key: &Key) -> Result<u64, StoreError> {
+        self.call(key, |core, key| async move { core.size(&key).await })
+    }
+
+    /// Copies an object into a local file, which appears whole, flushed and with the right hash, or not at all.
+    pub fn fetch(&self, key: &Key, to: &Path, expected: &Content) -> Result<(), StoreError> {
+        fetch::fetch(self, key, to, expected)
+    }
+
+    /// The objects below a folder of the store, `""` for all of them, in any order. A page of them is in memory at a
+    /// time. Objects whose names are no [`Key`]s are not ours and are left out.
+    pub fn list(&self, below: &str) -> Result<Listing, StoreError> {
+        Listing::new(self.clone(), below)
+    }
+
+    /// Removes an object. One that is not there is no error.
+    pub fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.call(key, |core, key| async move { core.delete(&key).await })
+    }
+
+    /// Removes many objects, several at a time.
+    pub fn delete_many(&self, keys: Vec<Key>) -> Result<(), StoreError> {
+        let core = Arc::clone(self.core());
+        self.wait(self.begin(core.each(keys, |core, key| async move { core.delete(&key).await })))??;
+        Ok(())
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.shared.core
+    }
+
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Pending<T> {
+        self.shared.io.begin(work)
+    }
+
+    pub(crate) fn wait<T>(&self, pending: Pending<T>) -> Result<T, StoreError> {
+        pending.wait().map_err(|_| StoreError::Gone { place: self.place() })
+    }
+
+    fn call<T, F>(&self, key: &Key, work: impl FnOnce(Arc<Core>, Key) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.wait(self.begin(work(Arc::clone(self.core()), key.clone())))?
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("place", &self.place()).finish_non_exhaustive()
+    }
+}
