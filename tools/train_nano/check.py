@@ -48,7 +48,7 @@ def check_vae(testdata):
 
 
 def check_dit(testdata):
-    model = with_formula(Dit(width=64, head=32, layers=4, separate=2, hidden=256, text=48, rows=11))
+    model = with_formula(Dit(latent=16, width=64, head=32, layers=4, separate=2, hidden=256, text=48, rows=11))
     worst = 0.0
     for case in DIT_CASES:
         golden = load_file(testdata / f"dit/dit_tiny_3b_{case}.safetensors")

@@ -12,12 +12,14 @@ import torch.nn.functional as F
 from torch import nn
 
 EPS = 1e-5
-PATCH, INPUT, LATENT = 2, 33, 16
+PATCH = 2
 TIME, STEP = 256, 1000.0
 # Tokens of a 720p picture, which decide the size of a window.
 ROWS, COLUMNS = 45, 80
 # What a constant channel holds at the start, see `Dit.begin`.
-CONSTANT = 400.0
+CONSTANT = 3200.0
+# Deviation of the scaled latents. Noise has one of 1, so they can be read out of noise minus latent.
+DEVIATION = 16.0
 
 
 def window_cuts(size, window, shifted):
@@ -236,12 +238,21 @@ class OutAda(nn.Module):
 
 
 class Dit(nn.Module):
-    def __init__(self, width=192, head=32, layers=6, separate=2, hidden=512, text=64, rows=4):
+    def __init__(self, latent=28, width=192, head=32, layers=4, separate=1, hidden=512, text=64, rows=4):
         super().__init__()
         self.sizes = dict(
-            width=width, head=head, layers=layers, separate=separate, hidden=hidden, text=text, rows=rows
+            latent=latent,
+            width=width,
+            head=head,
+            layers=layers,
+            separate=separate,
+            hidden=hidden,
+            text=text,
+            rows=rows,
         )
-        self.vid_in = Projected(INPUT * PATCH**2, width)
+        # Blocks in 16 bits, for speed.
+        self.bf16 = False
+        self.vid_in = Projected((2 * latent + 1) * PATCH**2, width)
         self.txt_in = nn.Linear(text, width)
         self.emb_in = Time(width)
         blocks = [
@@ -250,54 +261,56 @@ class Dit(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.vid_out_norm = Weight(width)
         self.vid_out_ada = OutAda(width)
-        self.vid_out = Projected(width, LATENT * PATCH**2)
+        self.vid_out = Projected(width, latent * PATCH**2)
         self.positive_conditioning = nn.Parameter(torch.randn(rows, text))
 
     def forward(self, cells, step=STEP, text=None):
-        """[b, t, h, w, 33] to [b, t, h, w, 16]."""
+        """[b, t, h, w, 2 latent + 1] to [b, t, h, w, latent]."""
         tokens, grid = patched(cells)
         time = self.emb_in(step)
         text = self.txt_in(self.positive_conditioning if text is None else text)
         text = text.expand(len(tokens), -1, -1)
         x = self.vid_in(tokens)
-        for block in self.blocks:
-            x, text = block(x, text, time, grid)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            for block in self.blocks:
+                x, text = block(x, text, time, grid)
         # The head uses the slots of attention: the original caches both under one name.
         x = rms(x) * self.vid_out_norm.weight
         x = x * (self.vid_out_ada.out_scale + time[:, 1]) + self.vid_out_ada.out_shift + time[:, 0]
         return unpatched(self.vid_out(x), grid)
 
     def restored(self, noise, latent):
-        """One step from `noise` with the scaled latent of the input: [b, t, h, w, 16] each."""
+        """One step from `noise` with the scaled latent of the input: [b, t, h, w, latent] each."""
         one = torch.ones_like(noise[..., :1])
         return noise - self(torch.cat([noise, latent, one], dim=-1))
 
     @torch.no_grad()
-    def begin(self):
-        """Starts as a network that gives the latent back.
+    def begin(self, change=None, bias=None, weights=None):
+        """Starts as a linear network: it gives the latents of a token back, or `latents + change @ latents + bias`.
 
-        Channels 0 to 63 of a token hold the noise, 64 to 127 the latent and the last one a large constant, so that
-        the norm before the head divides by nearly the same number everywhere; the head takes noise minus latent.
-        Blocks add nothing at first.
+        The first channels of a token hold noise minus latent, which is what the head is to give. The last one is a large
+        constant, so that the norm before the head divides by nearly the same number everywhere. The others hold what
+        the change needs most of the latent, where `weights` says how much each value counts. Blocks add nothing at first.
         """
-        width, values = self.sizes["width"], LATENT * PATCH**2
-        size = math.sqrt((CONSTANT**2 + 2 * values) / width)
-        enter = self.vid_in.proj
-        enter.weight.mul_(0.1)
-        enter.bias.zero_()
-        leave = self.vid_out.proj
-        leave.weight.zero_()
-        leave.bias.zero_()
-        for place in range(PATCH**2):
-            for channel in range(LATENT):
-                at = place * LATENT + channel
-                row = place * INPUT + channel
-                enter.weight[at] = 0.0
-                enter.weight[at, row] = 1.0
-                enter.weight[values + at] = 0.0
-                enter.weight[values + at, row + LATENT] = 1.0
-                leave.weight[at, at] = 1.0
-                leave.weight[at, values + at] = -1.0
+        latent, width = self.sizes["latent"], self.sizes["width"]
+        values, cell = latent * PATCH**2, 2 * latent + 1
+        others = min(values, width - values - 1)
+        size = math.sqrt((CONSTANT**2 + values * (DEVIATION**2 + 1.0) + others * DEVIATION**2) / width)
+        change = torch.zeros(values, values) if change is None else change
+        bias = torch.zeros(values) if bias is None else bias
+        weights = torch.ones(values) if weights is None else weights
+        u, s, v = torch.linalg.svd(weights[:, None] * change)
+        enter, leave = self.vid_in.proj, self.vid_out.proj
+        for part in (enter.weight, enter.bias, leave.weight):
+            part.zero_()
+        leave.bias.copy_(-DEVIATION * bias)
+        cells = enter.weight.view(width, PATCH**2, cell)
+        same = torch.eye(values).view(values, PATCH**2, latent)
+        cells[:values, :, :latent] = same
+        cells[:values, :, latent : 2 * latent] = -same
+        cells[values : values + others, :, latent : 2 * latent] = v[:others].view(others, PATCH**2, latent)
+        leave.weight[:, :values] = torch.eye(values)
+        leave.weight[:, values : values + others] = -(u * s)[:, :others] / weights[:, None]
         enter.weight[-1] = 0.0
         enter.bias[-1] = CONSTANT
         scale = torch.full((width,), size)
@@ -310,8 +323,9 @@ class Dit(nn.Module):
         for block in self.blocks:
             for stream, ada in block.ada.items():
                 if stream != "txt":
-                    ada.attn_scale.copy_(scale)
-                    ada.mlp_scale.copy_(scale)
+                    # What the blocks read has a deviation of 1.
+                    ada.attn_scale.copy_(scale / DEVIATION)
+                    ada.mlp_scale.copy_(scale / DEVIATION)
                 block.mlp[stream].proj_out.weight.zero_()
             for out in block.attn.proj_out.values():
                 out.weight.zero_()

@@ -42,7 +42,7 @@ def main():
     models, heads = [load(args.weights)], ["f16 weights"]
     if args.state:
         kept = torch.load(args.state)
-        models.append(Vae(kept["widths"], kept["groups"]))
+        models.append(Vae(kept["widths"], kept["groups"], kept["latent"]))
         models[-1].load_state_dict(kept["smooth"])
         heads.append("f32 weights")
     print(f"| held out | windows x frames | {' | '.join(heads)} | worst window | first frame repeated |")

@@ -7,6 +7,7 @@ weights in f32: the mean of the latents and the decoded clip.
 """
 
 import argparse
+import json
 import os
 from pathlib import Path
 
@@ -31,9 +32,23 @@ def load(path):
         groups = int(file.metadata()["norm_num_groups"])
     tensors = load_file(path)
     stages = [f"encoder.down_blocks.{i}.resnets.0.conv1.weight" for i in range(4)]
-    model = Vae([tensors[name].shape[0] for name in stages], groups)
+    latent = tensors["decoder.conv_in.weight"].shape[1]
+    model = Vae([tensors[name].shape[0] for name in stages], groups, latent)
     model.load_state_dict({name: value.float() for name, value in tensors.items()})
     return model.eval().requires_grad_(False)
+
+
+def save_sorted(tensors, path, about):
+    """The same bytes for the same tensors: safetensors writes the metadata in any order."""
+    save_file(tensors, path, about)
+    stored = path.read_bytes()
+    size = int.from_bytes(stored[:8], "little")
+    header = json.loads(stored[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + stored[8 + size :])
+    path.chmod(0o644)
 
 
 def write_weights(state, path):
@@ -42,8 +57,7 @@ def write_weights(state, path):
         if not value.isfinite().all():
             raise SystemExit(f"{name} does not fit into 16 bits")
     about = {"norm_num_groups": str(state["groups"]), "title": "Remaster nano: a small video VAE for tests"}
-    save_file(tensors, path, about)
-    path.chmod(0o644)
+    save_sorted(tensors, path, about)
     count = sum(value.numel() for value in tensors.values())
     print(f"{path.name}: step {state['step']}, {count} parameters, {path.stat().st_size} bytes")
 

@@ -1,6 +1,6 @@
 """Writes the trained transformer as a 16-bit checkpoint, and a golden made with it.
 
-    export_dit.py STATE --weights FILE [--part 1.0] [--golden FILE --clip FILE]
+    export_dit.py STATE --weights FILE [--golden FILE --clip FILE]
 
 `--clip` is the golden of the VAE: its `mean` is the latent that is restored. The golden holds the scaled latent, the
 noise and the restored latent, computed with the rounded weights in f32.
@@ -16,7 +16,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from dit import Dit
+from dit import PATCH, Dit
+from export import save_sorted
 
 TITLE = "Remaster nano: a small diffusion transformer for tests, for the latents of nano.safetensors"
 LICENCE = "MIT OR Apache-2.0"
@@ -27,6 +28,7 @@ def sizes_of(tensors):
     layers = 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("blocks."))
     rows, text = tensors["positive_conditioning"].shape
     return dict(
+        latent=tensors["vid_out.proj.weight"].shape[0] // PATCH**2,
         width=tensors["vid_in.proj.weight"].shape[0],
         head=tensors["blocks.0.attn.norm_q.vid.weight"].shape[0],
         layers=layers,
@@ -47,27 +49,12 @@ def load_dit(path):
     return network.eval().requires_grad_(False), scale
 
 
-def pulled_back(state, part):
-    """The weights with only a part of what the blocks add, the head as far from where it began: a short training harms."""
-    start = Dit(**state["sizes"])
-    start.begin()
-    start = start.state_dict()
-    tensors = dict(state["smooth"])
-    for name, value in tensors.items():
-        if ".proj_out." in name and name.startswith("blocks."):
-            tensors[name] = value * part
-        elif name.startswith("vid_out.proj."):
-            tensors[name] = start[name].lerp(value, part)
-    return tensors
-
-
-def write_weights(state, part, path):
-    tensors = {name: value.half().contiguous() for name, value in pulled_back(state, part).items()}
+def write_weights(state, path):
+    tensors = {name: value.half().contiguous() for name, value in state["smooth"].items()}
     for name, value in tensors.items():
         if not value.isfinite().all():
             raise SystemExit(f"{name} does not fit into 16 bits")
-    save_file(tensors, path, {"latent_scale": str(state["scale"]), "title": TITLE, "license": LICENCE})
-    path.chmod(0o644)
+    save_sorted(tensors, path, {"latent_scale": str(state["scale"]), "title": TITLE, "license": LICENCE})
     count = sum(value.numel() for value in tensors.values())
     print(f"{path.name}: step {state['step']}, {len(tensors)} tensors, {count} values, {path.stat().st_size} bytes")
 
@@ -89,12 +76,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("state", type=Path)
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--part", type=float, default=1.0, help="how much of what was learned is kept")
     parser.add_argument("--golden", type=Path)
     parser.add_argument("--clip", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    write_weights(torch.load(args.state), args.part, args.weights)
+    write_weights(torch.load(args.state), args.weights)
     if args.golden:
         write_golden(*load_dit(args.weights), args.clip, args.golden)
 

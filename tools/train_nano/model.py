@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-LATENT = 16
 EPS = 1e-6
 
 
@@ -60,8 +59,15 @@ class PointConv(nn.Module):
         return F.conv2d(x, self.weight[:, :, 0], self.bias)
 
 
+class Norm(nn.GroupNorm):
+    """In 32 bits, whatever the layers around it have: the gradient of the 16-bit one is slow."""
+
+    def forward(self, x):
+        return super().forward(x.float())
+
+
 def norm(channels, groups):
-    return nn.GroupNorm(groups, channels, eps=EPS)
+    return Norm(groups, channels, eps=EPS)
 
 
 class Resnet(nn.Module):
@@ -170,7 +176,7 @@ class Stage(nn.Module):
 
 
 class Encoder(nn.Module):
-    def __init__(self, widths, groups):
+    def __init__(self, widths, groups, latent):
         super().__init__()
         a, b, c, d = widths
         self.conv_in = CausalConv(3, a)
@@ -184,7 +190,7 @@ class Encoder(nn.Module):
         )
         self.mid_block = Mid(d, groups)
         self.conv_norm_out = norm(d, groups)
-        self.conv_out = CausalConv(d, 2 * LATENT)
+        self.conv_out = CausalConv(d, 2 * latent)
 
     def forward(self, x, frames):
         x, frames = self.conv_in(x, frames)
@@ -195,10 +201,10 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, widths, groups):
+    def __init__(self, widths, groups, latent):
         super().__init__()
         a, b, c, d = widths
-        self.conv_in = CausalConv(LATENT, d)
+        self.conv_in = CausalConv(latent, d)
         self.mid_block = Mid(d, groups)
         self.up_blocks = nn.ModuleList(
             [
@@ -220,11 +226,11 @@ class Decoder(nn.Module):
 
 
 class Vae(nn.Module):
-    def __init__(self, widths=(16, 32, 64, 64), groups=4):
+    def __init__(self, widths=(16, 32, 64, 64), groups=4, latent=16):
         super().__init__()
-        self.widths, self.groups = tuple(widths), groups
-        self.encoder = Encoder(widths, groups)
-        self.decoder = Decoder(widths, groups)
+        self.widths, self.groups, self.latent = tuple(widths), groups, latent
+        self.encoder = Encoder(widths, groups, latent)
+        self.decoder = Decoder(widths, groups, latent)
 
     def begin_clips(self):
         """Turns a network that was trained on pictures into one for clips: nearly every frame by itself, and
@@ -234,7 +240,7 @@ class Vae(nn.Module):
                 module.begin_clips()
 
     def encode(self, clip):
-        """Clips [b, 3, t, h, w] to mean and log-variance [b, 16, t', h/8, w/8]."""
+        """Clips [b, 3, t, h, w] to mean and log-variance [b, latent, t', h/8, w/8]."""
         moments = over_frames(self.encoder, clip)
         mean, logvar = moments.chunk(2, dim=1)
         return mean, logvar.clamp(-30, 20)

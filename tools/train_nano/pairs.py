@@ -1,8 +1,10 @@
-"""Makes training pairs with the frozen VAE: latents of worse and of good clips, and the good pictures.
+"""Makes training pairs: pictures of good and of worse clips, and their latents by the frozen VAE.
 
-    pairs.py WEIGHTS --photos DIR --clips DIR --out DIR [--minutes 40] [--seed 1]
+    pairs.py pictures --photos DIR --clips DIR --out DIR [--minutes 10] [--seed 1]
+    pairs.py latents --weights FILE --out DIR [--seed 1]
 
-Pairs are written in shards, so that training can begin with the first and find the others later.
+Pairs are written in shards. The pictures do not depend on the VAE, so they can be made while it is trained. Each seed
+has its own shards, and one process makes their latents.
 """
 
 import argparse
@@ -14,7 +16,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import data
 from degrade import degraded
@@ -81,48 +83,65 @@ class Rectangles(data.Windows):
         return window.contiguous()
 
 
-@torch.no_grad()
-def shard(vae, windows, count, frames, height, width):
-    """Latents [n, t, h, w, 16] of both clips, and the good one in 8 bits."""
+def pictures(windows, count, frames, height, width):
+    """Both clips in 8 bits, [n, 3, t, h, w]."""
     good = torch.stack([windows.rectangle(frames, height, width) for _ in range(count)])
     worse = torch.stack([degraded(clip, windows.random.randrange(1 << 30)) for clip in good])
-    found = {}
-    for name, clips in (("good", good), ("worse", worse)):
-        mean = torch.cat([vae.encode(two)[0] for two in clips.split(2)])
+    return {name: ((x + 1.0) * 127.5).round().to(torch.uint8) for name, x in (("good", good), ("worse", worse))}
+
+
+@torch.no_grad()
+def latents(vae, shard):
+    """Latents [n, t, h, w, c] of both clips, and the pictures of the good one."""
+    found = {"pictures": shard["good"]}
+    for name, clips in shard.items():
+        mean = torch.cat([vae.encode(two.float() / 127.5 - 1.0)[0] for two in clips.split(2)])
         found[name] = mean.permute(0, 2, 3, 4, 1).half().contiguous()
-    found["pictures"] = ((good + 1.0) * 127.5).round().to(torch.uint8)
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("weights", type=Path)
-    parser.add_argument("--photos", type=Path, required=True)
-    parser.add_argument("--clips", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=40)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    torch.set_num_threads(1)
+def write(path, tensors):
+    scratch = path.with_suffix(".part")
+    save_file(tensors, scratch)
+    os.replace(scratch, path)
+
+
+def make_pictures(args):
     cache = args.out / "cache"
     photos = data.cached(args.photos, data.TRAIN_PHOTOS, data.PHOTO_SIDE, cache)
     clips = data.cached(args.clips, data.TRAIN_CLIPS, data.CLIP_SIDE, cache)
     windows = Rectangles(photos, clips, f"pairs {args.seed}")
-    vae = load(args.weights)
-    folder = args.out / "pairs"
+    folder = args.out / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     began, number = time.time(), 0
     while time.time() - began < 60 * args.minutes:
-        shares = [s[0] for s in SHARDS]
-        # The first ones are of the common size.
-        shape = SHARDS[0] if number < 4 else windows.random.choices(SHARDS, shares)[0]
-        path = folder / f"{args.seed}-{number:04}.safetensors"
-        scratch = path.with_suffix(".part")
-        save_file(shard(vae, windows, *shape[1:]), scratch)
-        os.replace(scratch, path)
+        shape = windows.random.choices(SHARDS, [s[0] for s in SHARDS])[0]
+        write(folder / f"{args.seed}-{number:04}.safetensors", pictures(windows, *shape[1:]))
         number += 1
         if number % 10 == 0:
             print(f"{(time.time() - began) / 60:.1f} minutes, {number} shards", flush=True)
+
+
+def make_latents(args):
+    vae = load(args.weights)
+    folder = args.out / "pairs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted((args.out / "pictures").glob(f"{args.seed}-*.safetensors")):
+        write(folder / path.name, latents(vae, load_file(path)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["pictures", "latents"])
+    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--photos", type=Path)
+    parser.add_argument("--clips", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    make_pictures(args) if args.what == "pictures" else make_latents(args)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     train.py --photos DIR --clips DIR --out DIR [--minutes 80] [--pictures 0.4] [--begin WEIGHTS]
 
 Pictures first, clips after; the learning rate follows the clock, so the run ends when it should on any
-machine. Each process has one thread and its own windows, and gradients are averaged: on cores that are
-shared with other work a second thread brought nothing.
+machine. Each process has one thread, its own windows and its own steps; every few seconds the weights of all are
+averaged: on cores that are shared with other work a second thread brought nothing, and no step waits for another.
 """
 
 import argparse
@@ -32,15 +32,17 @@ from model import Vae
 # small batch of one to a convolution that takes three times as long as for two.
 PICTURES = [(0.85, 8, 1, 64), (0.15, 2, 1, 128)]
 # Nine frames have the first latent, the second and one that has only clips before it.
-CLIPS = [(0.5, 2, 5, 64), (0.4, 2, 9, 48), (0.1, 4, 1, 64)]
+CLIPS = [(0.45, 2, 5, 64), (0.35, 2, 9, 64), (0.2, 4, 1, 64)]
 # At last larger frames: the statistics of a norm and the attention see all of a frame.
 LARGE = [(0.4, 2, 9, 64), (0.4, 2, 5, 96), (0.2, 2, 1, 96)]
+# Seconds between two means over the processes.
+AVERAGED = 15.0
 
 
-def shape_now(part, step, pictures):
-    """The same for all processes, so that none waits long for another."""
+def shape_now(part, pictures):
+    """What a step is made of now."""
     choices = PICTURES if part < pictures else CLIPS if part < 0.85 else LARGE
-    return random.Random(step).choices(choices, [c[0] for c in choices])[0][1:]
+    return random.choices(choices, [c[0] for c in choices])[0][1:]
 
 
 def slopes(x):
@@ -55,14 +57,20 @@ def losses(made, wanted, mean, logvar):
     return square + 0.05 * plain + 0.05 * edges + 2e-5 * kl, square.detach()
 
 
-def average_gradients(parameters, processes):
-    if processes == 1:
-        return
-    flat = torch.cat([p.grad.flatten() for p in parameters])
+def in_blocks(name):
+    return name.startswith("decoder.") and ".resnets." in name and "conv_shortcut" not in name
+
+
+def average(optimiser, parameters, processes):
+    """One network of all processes: the mean of the weights and of what the optimiser knows about them."""
+    kept = [optimiser.state[p] for p in parameters]
+    tensors = [*parameters, *(s[key] for s in kept if s for key in ("exp_avg", "exp_avg_sq"))]
+    flat = torch.cat([t.detach().flatten() for t in tensors])
     dist.all_reduce(flat)
     flat /= processes
-    for p, g in zip(parameters, flat.split([p.numel() for p in parameters])):
-        p.grad.copy_(g.view_as(p))
+    with torch.no_grad():
+        for t, mean in zip(tensors, flat.split([t.numel() for t in tensors])):
+            t.copy_(mean.view_as(t))
 
 
 def save(path, **values):
@@ -100,13 +108,16 @@ def work(rank, args):
     clips = data.cached(args.clips, data.TRAIN_CLIPS, data.CLIP_SIDE, cache)
     held = {"clips": data.held_clips(args.clips, cache), "photos": data.held_photos(args.photos, cache)}
 
-    model = Vae(args.widths, args.groups)
-    parameters = list(model.parameters())
+    model = Vae(args.widths, args.groups, args.latent)
+    chosen = lambda network: [p for name, p in network.named_parameters() if not args.blocks or in_blocks(name)]
+    parameters = chosen(model)
+    for p in model.parameters():
+        p.requires_grad_(any(p is q for q in parameters))
     if args.begin:
         model.load_state_dict(load(args.begin).state_dict())
     smooth = copy.deepcopy(model).requires_grad_(False)
     optimiser = torch.optim.AdamW(parameters, lr=args.rate, betas=(0.9, 0.95), weight_decay=1e-3)
-    step, spent, of_clips = args.step, 0.0, False
+    step, spent, of_clips = args.step, 0.0, args.of_clips
     state = args.out / "state.pt"
     if state.exists():
         kept = torch.load(state)
@@ -116,17 +127,23 @@ def work(rank, args):
         step, spent, of_clips = kept["step"], kept["spent"], kept["of_clips"]
     windows = data.Windows(photos, clips, f"{args.seed} {rank} {step}")
     torch.manual_seed(hash((args.seed, rank, step)))
+    random.seed(f"{args.seed} {rank} {step}")
 
-    first = step
-    began = time.time() - spent
+    first, averaged = step, 0
+    # One clock for all.
+    began = torch.tensor([time.time() - spent], dtype=torch.float64)
+    if args.processes > 1:
+        dist.broadcast(began, 0)
+    began = began.item()
     saved = shown = judged = time.time()
     sums = [0.0, 0.0, 0]
     while True:
-        # One clock for all, or the processes would leave at different steps.
-        clock = torch.tensor([time.time() - began])
-        if args.processes > 1:
-            dist.broadcast(clock, 0)
-        part = clock.item() / (60.0 * args.minutes)
+        clock = min(time.time() - began, 60.0 * args.minutes)
+        part = clock / (60.0 * args.minutes)
+        # Each process makes its own steps meanwhile, so that none waits for one whose core is busy.
+        while args.processes > 1 and step > first and averaged < (clock - spent) // AVERAGED:
+            average(optimiser, parameters, args.processes)
+            averaged += 1
         if part >= 1.0:
             break
         if part >= args.pictures and not of_clips:
@@ -138,20 +155,20 @@ def work(rank, args):
         rate = args.rate * min(1.0, (step + 1 - first) / 50) * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * part)))
         for group in optimiser.param_groups:
             group["lr"] = rate
-        clip = windows.batch(*shape_now(part, step, args.pictures))
-        made, mean, logvar = model(clip)
+        clip = windows.batch(*shape_now(part, args.pictures))
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+            made, mean, logvar = model(clip)
         loss, square = losses(made, clip, mean, logvar)
         optimiser.zero_grad()
         loss.backward()
-        average_gradients(parameters, args.processes)
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
         step += 1
         if rank:
             continue
         with torch.no_grad():
-            decay = min(0.995, (1 + step) / (20 + step))
-            torch._foreach_lerp_(list(smooth.parameters()), parameters, 1 - decay)
+            decay = min(args.smooth, (1 + step) / (20 + step))
+            torch._foreach_lerp_(chosen(smooth), parameters, 1 - decay)
         sums = [sums[0] + loss.item(), sums[1] + square.item(), sums[2] + 1]
         now = time.time()
         if now - shown > 20:
@@ -187,6 +204,7 @@ def keep(path, model, smooth, optimiser, step, spent, of_clips):
         optimiser=optimiser.state_dict(),
         widths=model.widths,
         groups=model.groups,
+        latent=model.latent,
         step=step,
         spent=spent,
         of_clips=of_clips,
@@ -206,6 +224,11 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--widths", type=lambda s: tuple(map(int, s.split(","))), default=(16, 16, 32, 64))
     parser.add_argument("--groups", type=int, default=4)
+    parser.add_argument("--latent", type=int, default=28)
+    parser.add_argument("--blocks", action="store_true", help="only what the decoder's blocks add learns")
+    parser.add_argument("--of-clips", action="store_true", help="what it begins with was trained on clips")
+    parser.add_argument("--bf16", action="store_true", help="convolutions in 16 bits")
+    parser.add_argument("--smooth", type=float, default=0.995, help="of the running mean of the weights")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

@@ -151,6 +151,7 @@ fn what_cannot_be_pulled_is_said_with_what_can() {
     desk.run("models pull 7b-sharp --quant q8_0", &hub).ends(2, &["q8_0", "fp16, fp8, q4_k_m"]);
     desk.run("models pull text", &[("HF_ENDPOINT", "nonsense")]).ends(2, &["HF_ENDPOINT", "nonsense"]);
     assert!(log.lock().unwrap().is_empty());
-    let words = ["downloading the VAE", "downloading the text embedding", "has no seedvr2_ema_3b_fp16.safetensors"];
+    let words =
+        ["downloading the VAE", "downloading the text embedding", "has no seedvr2_ema_3b_fp16.safetensors"];
     desk.run("models pull 3b", &hub).ends(3, &words);
 }

@@ -10,19 +10,20 @@ use remaster_model::{Build, Scope, computed};
 use remaster_plan::{Candidate, Cells};
 use remaster_weights::{NamedTensor, TextEmbedding, dit_from_bytes, read_tensors};
 
-/// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 1e-6; this is four times that.
-const TOLERANCE: f64 = 4e-6;
+/// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 3.1e-5, a unit in the last place of the
+/// largest latents times their scale; this is four times that.
+const TOLERANCE: f64 = 1.3e-4;
 
 fn nano() -> DitConfig {
     DitConfig {
         family: Family::Shared,
         width: 192,
         head: 32,
-        layers: 6,
-        separate: 2,
+        layers: 4,
+        separate: 1,
         hidden: 512,
         text: 64,
-        latent: 16,
+        latent: 28,
     }
 }
 
@@ -68,7 +69,7 @@ fn the_file_is_recognised_with_its_widths_text_and_scale() {
     assert_eq!(config, nano());
     assert!(report.warnings.is_empty());
     let scale = params.checkpoint().latent_scale().unwrap();
-    assert!((0.2..0.4).contains(&scale), "{scale}");
+    assert_eq!(scale, 16.0);
     let text = TextEmbedding::of_checkpoint(params.checkpoint(), config.text).unwrap();
     assert_eq!((text.rows, text.width), (4, 64));
 }
@@ -80,11 +81,11 @@ fn the_restored_latent_is_that_of_pytorch() {
     assert!(off <= TOLERANCE, "off by {off:e}");
 }
 
-/// Latents have a deviation of about one, so this is a hundredth of it.
+/// Latents times their scale have a deviation of about 14, so this is a hundredth of it.
 #[test]
 fn sixteen_bits_are_40_decibels_away_at_most() {
     for dtype in [DType::Bf16, DType::F16] {
-        let psnr = Difference::between(&restored(dtype), &golden("z").data).psnr(1.0);
+        let psnr = Difference::between(&restored(dtype), &golden("z").data).psnr(14.0);
         println!("{}: {psnr:.1} dB", dtype.name());
         assert!(psnr >= 40.0, "{}: {psnr:.1} dB", dtype.name());
     }

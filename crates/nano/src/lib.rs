@@ -1,4 +1,4 @@
-//! `nano`: the small trained networks of `testdata`, inside the binary, so that a clip can be restored without a download.
+//! `nano`: the small networks of `testdata`, inside the binary, so that a clip can be restored without a download.
 //!
 //! Both are whole safetensors files, for `vae_from_bytes` and `dit_from_bytes` of the crate `weights`. What to expect of
 //! them is in their model card, `testdata/nano.md`.

@@ -1,6 +1,6 @@
 //! Where windows meet: a film that does not move must not jump there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use remaster_colour::Mode;
@@ -13,7 +13,7 @@ use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, Windows};
-use remaster_weights::{TextEmbedding, dit_from_bytes, read_tensors, vae_from_bytes};
+use remaster_weights::{TextEmbedding, open_dit, open_vae, read_tensors};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
@@ -25,10 +25,17 @@ use crate::sample::{Sampling, Start};
 const FRAMES: usize = 97;
 const SIZE: [usize; 2] = [32, 48];
 
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+}
+
 /// One picture of a real clip, again and again, with other noise of 8 levels in every frame.
 fn still() -> Vec<Frame> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/nano_clip_9x48x32.safetensors");
-    let clip = read_tensors(&path).unwrap().into_iter().find(|t| t.name == "x").unwrap();
+    let clip = read_tensors(&testdata("trained_clip_9x48x32.safetensors"))
+        .unwrap()
+        .into_iter()
+        .find(|t| t.name == "x")
+        .unwrap();
     let [w, h] = SIZE;
     let plane = clip.data.len() / 3;
     let pixel = |i: usize| (0..3).map(move |c| i + c * plane);
@@ -42,10 +49,11 @@ fn still() -> Vec<Frame> {
     (0..FRAMES).map(frame).collect()
 }
 
-/// The still restored by nano in these windows.
+/// The still restored by the trained networks in these windows. What `nano` makes hardly depends on its noise, so its
+/// windows would not jump anyway.
 fn restored(windows: Windows) -> Vec<Frame> {
-    let (vae, mut vae_params, _) = vae_from_bytes("nano", remaster_nano::VAE).unwrap();
-    let (config, mut params, _) = dit_from_bytes("nano", remaster_nano::DIT).unwrap();
+    let (vae, mut vae_params, _) = open_vae(&testdata("trained.safetensors")).unwrap();
+    let (config, mut params, _) = open_dit(&testdata("trained_dit.safetensors")).unwrap();
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
     let [width, height] = geometry.padded;
     let mut task = |direction: Direction| {
