@@ -294,7 +294,7 @@ pub(crate) struct Encoded<'a> {
 
 impl Sink for Encoded<'_> {
     fn write(&mut self, first: usize, moments: HostTensor) -> Result<(), SinkError> {
-        for mean in means(&moments, self.channels).into_iter().skip(self.early.saturating_sub(first)) {
+        for mean in means(&moments, self.channels).skip(self.early.saturating_sub(first)) {
             let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
             if !kept {
                 let room = 4 * (self.store.room() * mean.len()) as u64;
