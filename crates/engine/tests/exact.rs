@@ -22,10 +22,12 @@ fn holds(plan: &Plan, used: &Summary) {
     assert_eq!(used.disk_peak, plan.peaks.disk);
 }
 
+/// Eight plans for each clip: 64 of them, or 200 with `REMASTER_PLAN_CLIPS=25`, which takes five minutes of two cores.
 #[test]
-fn two_hundred_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
+fn random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
+    let clips = std::env::var("REMASTER_PLAN_CLIPS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
     let mut rng = Rng::new(4);
-    for _ in 0..25 {
+    for _ in 0..clips {
         let dtype = if rng.one_in(3) { DType::Bf16 } else { DType::F32 };
         let (clip, direction) = (clip(&mut rng), direction(&mut rng));
         let build = build(dtype, !rng.one_in(4));

@@ -16,7 +16,7 @@ fn a_place_that_cannot_be_written_is_named_before_the_work() {
         ("dir/ -y", 3, &["it is a folder"]),
         ("nowhere/at/all.mp4", 3, &["cannot write nowhere/at/all.mp4", "there is no folder nowhere/at"]),
         ("in.mkv/o.mp4", 3, &["there is no folder in.mkv"]),
-        ("in.mkv", 2, &["in.mkv is an input"]),
+        ("in.mkv", 2, &["the same file: in.mkv"]),
     ] {
         let line = format!("vae roundtrip in.mkv -o {output} --weights nowhere.safetensors");
         desk.run(&line).ends(code, words);
@@ -49,20 +49,21 @@ fn the_input_is_never_the_output() {
     std::os::unix::fs::symlink("same.mkv", desk.path("soft.mkv")).unwrap();
     fs::create_dir(desk.path("sub")).unwrap();
     for output in ["same.mkv", "./same.mkv", "sub/../same.mkv", "hard.mkv", "soft.mkv"] {
-        desk.run(&format!("vae roundtrip same.mkv -o {output} -y {IDENTITY}")).ends(2, &["is an input"]);
+        desk.run(&format!("vae roundtrip same.mkv -o {output} -y {IDENTITY}"))
+            .ends(2, &["are the same file"]);
     }
-    desk.run(&format!("vae roundtrip soft.mkv -o same.mkv -y {IDENTITY}")).ends(2, &["is an input"]);
+    desk.run(&format!("vae roundtrip soft.mkv -o same.mkv -y {IDENTITY}")).ends(2, &["are the same file"]);
     assert_eq!(fs::read(desk.path("same.mkv")).unwrap(), before);
     // Nor one of the pictures of a folder.
     desk.run(&format!("vae roundtrip same.mkv -o pictures {IDENTITY}")).ends(0, &[]);
     let line = format!("vae roundtrip pictures -o pictures/000001.png -y {IDENTITY}");
-    desk.run(&line).ends(2, &["is an input"]);
+    desk.run(&line).ends(2, &["are the same file"]);
     // Tensors, and pictures of a comparison.
     desk.run(&format!("vae encode same.mkv -o z.safetensors {IDENTITY}")).ends(0, &[]);
     let line = format!("vae decode z.safetensors -o ./z.safetensors -y {IDENTITY}");
-    desk.run(&line).ends(2, &["is an input"]);
+    desk.run(&line).ends(2, &["are the same file"]);
     let line = "compare pictures/000000.png pictures/000001.png --sheet pictures/000000.png -y";
-    desk.run(line).ends(2, &["is an input"]);
+    desk.run(line).ends(2, &["are the same file"]);
 }
 
 #[test]
