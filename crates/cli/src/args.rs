@@ -5,10 +5,13 @@ mod device;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+#[cfg(feature = "gpu")]
 use remaster_compute::DType;
 use remaster_model::vae::Direction;
 
-pub(crate) use device::{BestDevice, Device, DeviceName};
+#[cfg(feature = "gpu")]
+use device::DeviceName;
+pub(crate) use device::{BestDevice, Device};
 
 use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;
