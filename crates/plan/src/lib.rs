@@ -13,9 +13,9 @@ mod budget;
 mod choose;
 mod description;
 mod geometry;
-mod part;
 mod plan;
 pub mod slices;
+mod stretch;
 pub mod tiles;
 mod together;
 mod windows;
@@ -27,8 +27,8 @@ pub use geometry::{
     Clip, MAX_FRAMES, MAX_PIXELS, MAX_SIDE, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
     SPACE, TIME,
 };
-pub use part::{LookBack, Needs, Part, first_frame, latents_of};
 pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
+pub use stretch::{LookBack, Needs, Stretch, first_frame, latents_of};
 pub use tiles::{Grid, Tile, Tiling};
 pub use together::{choose_together, divide};
 pub use windows::{Windows, share_before};

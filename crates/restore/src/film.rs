@@ -14,7 +14,7 @@ use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
 use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, means};
-use remaster_plan::{LookBack, Part, SPACE};
+use remaster_plan::{LookBack, SPACE, Stretch};
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
@@ -111,7 +111,7 @@ pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
-    pub(crate) part: Part,
+    pub(crate) stretch: Stretch,
     /// Places in the store.
     pub(crate) latents: Range<usize>,
     pub(crate) alpha: Option<AlphaKind>,
@@ -184,7 +184,13 @@ pub fn restore(
             let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
             done.loading += began.elapsed();
             for shot in &shots {
-                sampler.part(&mut store, shot.latents.start, &shot.part, LookBack::default(), events)?;
+                sampler.stretch(
+                    &mut store,
+                    shot.latents.start,
+                    &shot.stretch,
+                    LookBack::default(),
+                    events,
+                )?;
                 if let Some(keep) = &mut keep {
                     kept::shot(keep, &store, shot, sampling.scale)?;
                 }
@@ -196,7 +202,7 @@ pub fn restore(
                 let shown = ShotShown {
                     overlap: if first { 0 } else { overlap },
                     open: overlap > 0,
-                    ..ShotShown::new(&shot.part, 0, shot.alpha, &sampling.windows)
+                    ..ShotShown::new(&shot.stretch, 0, shot.alpha, &sampling.windows)
                 };
                 first = false;
                 let mut latents =
@@ -279,7 +285,7 @@ fn encode(
     };
     encoder.clip(reader, &mut sink, &mut engine)?;
     let read = reader.shot()?;
-    Ok(Shot { part: Part::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
+    Ok(Shot { stretch: Stretch::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
 }
 
 /// Means of moments into the store.

@@ -13,7 +13,7 @@ use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
 use remaster_pipeline::{Geometry, Times};
-use remaster_plan::{Part, Windows, first_frame, latents_of};
+use remaster_plan::{Stretch, Windows, first_frame, latents_of};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
@@ -70,12 +70,12 @@ pub(crate) struct ShotShown {
 }
 
 impl ShotShown {
-    /// A part of a shot that is mixed with no other.
-    pub(crate) fn new(part: &Part, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
-        let windows: Vec<Range<usize>> = windows.of(latents_of(part.shot)).collect();
-        let made = &part.made;
+    /// A stretch of a shot that is mixed with no other.
+    pub(crate) fn new(stretch: &Stretch, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
+        let windows: Vec<Range<usize>> = windows.of(latents_of(stretch.shot)).collect();
+        let made = &stretch.made;
         let inside = |end: &usize| made.start < *end && *end <= made.end;
-        let ends = pool_ends(&windows, part.shot).into_iter().filter(inside);
+        let ends = pool_ends(&windows, stretch.shot).into_iter().filter(inside);
         let pools = ends.map(|end| end - made.start).collect();
         ShotShown { early, frames: made.len(), alpha, pools, overlap: 0, open: false }
     }

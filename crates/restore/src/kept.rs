@@ -6,7 +6,7 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_engine::Event;
 use remaster_media::{FrameSink, FrameSource};
 use remaster_pipeline::{LatentFile, LatentWriter, Planned};
-use remaster_plan::Part;
+use remaster_plan::Stretch;
 
 use crate::error::RestoreError;
 use crate::film::{Done, Events, Recipe, Shot, loaded, show};
@@ -42,7 +42,7 @@ pub(crate) fn shot(
         let values = store.read(latent..latent + 1).map_err(RestoreError::Latents)?;
         keep.latent(values.iter().map(|value| value / scale))?;
     }
-    keep.shot(shot.part.shot, code(shot.alpha));
+    keep.shot(shot.stretch.shot, code(shot.alpha));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ pub fn redecode(
             done.shots.push(start);
             start += shot.frames;
             let windows = &recipe.sampling.windows;
-            let shown = ShotShown::new(&Part::whole(shot.frames), 0, kind(shot.alpha), windows);
+            let shown = ShotShown::new(&Stretch::whole(shot.frames), 0, kind(shot.alpha), windows);
             let mut latents = file.latents(shot.latents);
             show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
         }

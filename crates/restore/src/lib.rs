@@ -1,7 +1,7 @@
 //! A film in, a restored film out.
 //!
 //! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, in bounded memory;
-//! * [`restore_part`]: a part of a long shot, to the same bits;
+//! * [`restore_stretch`]: a stretch of a long shot, to the same bits;
 //! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
 //! * [`Noise`]: what the transformer starts from, the same on every machine;
@@ -18,12 +18,12 @@ mod finish;
 mod held;
 mod kept;
 mod noise;
-mod part;
 mod prepare;
 mod reader;
 mod sample;
 mod spool;
 mod store;
+mod stretch;
 #[cfg(test)]
 mod tests;
 
@@ -35,5 +35,5 @@ pub use finish::{Finish, Pool};
 pub use held::held_bytes;
 pub use kept::redecode;
 pub use noise::Noise;
-pub use part::{ShotPart, restore_part};
 pub use sample::{Sampling, Start};
+pub use stretch::{ShotStretch, restore_stretch};

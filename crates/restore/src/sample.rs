@@ -8,7 +8,7 @@ use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
 use remaster_pipeline::PipelineError;
 use remaster_plan::{
-    Budget, Candidate, Cells, Job, LookBack, Part, Peaks, Plan, TIME, Windows, Wish, first_frame,
+    Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
     share_before,
 };
 
@@ -67,18 +67,18 @@ impl<'a> Sampler<'a> {
         Ok(Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans })
     }
 
-    /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a part
+    /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a stretch
     /// need. Latents that windows of the shot share with one that is not among them stay half mixed.
-    pub(crate) fn part(
+    pub(crate) fn stretch(
         &mut self,
         store: &mut Store,
         at: usize,
-        part: &Part,
+        stretch: &Stretch,
         back: LookBack,
         events: Events<'_>,
     ) -> Result<(), RestoreError> {
         let length = self.size.iter().product::<usize>();
-        let windows = part.windows(&self.sampling.windows, back);
+        let windows = stretch.windows(&self.sampling.windows, back);
         let (first, end) = (windows.first().map_or(0, |w| w.start), windows.last().map_or(0, |w| w.end));
         // Restored latents that the next window takes part in.
         let mut shared: Vec<f32> = Vec::new();
@@ -87,9 +87,9 @@ impl<'a> Sampler<'a> {
             let given = store.read(place(window.start)..place(window.end)).map_err(RestoreError::Latents)?;
             // Frames that are made and done with this window.
             let next = windows.get(i + 1).map_or(end, |w| w.start);
-            let told = |latent: usize| first_frame(latent).clamp(part.made.start, part.made.end);
-            let last = if next == end { part.made.end } else { told(next) };
-            let done = last - if i == 0 { part.made.start } else { told(window.start) };
+            let told = |latent: usize| first_frame(latent).clamp(stretch.made.start, stretch.made.end);
+            let last = if next == end { stretch.made.end } else { told(next) };
+            let done = last - if i == 0 { stretch.made.start } else { told(window.start) };
             let mut restored = self.window(window.clone(), &given, done, events)?;
             let known = shared.len() / length.max(1);
             for (j, (new, old)) in

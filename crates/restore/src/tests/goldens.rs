@@ -12,7 +12,7 @@ use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Footage, Geometry, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, LookBack, Part, Plan, Windows};
+use remaster_plan::{Candidate, Cells, Clip, LookBack, Plan, Stretch, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::{Kept, folder, source};
@@ -144,8 +144,8 @@ fn latents(
     let mut out = Vec::new();
     for (range, frames) in shots {
         let before: Vec<f32> = store.read(range.clone()).unwrap().iter().map(|v| v * LATENT_SCALE).collect();
-        let part = Part::whole(frames);
-        sampler.part(&mut store, range.start, &part, LookBack::default(), &mut |_| ()).unwrap();
+        let stretch = Stretch::whole(frames);
+        sampler.stretch(&mut store, range.start, &stretch, LookBack::default(), &mut |_| ()).unwrap();
         out.push([before, store.read(range).unwrap()]);
     }
     out

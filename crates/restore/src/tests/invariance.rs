@@ -11,7 +11,7 @@ use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Part, Plan, Windows};
+use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Plan, Stretch, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
@@ -20,8 +20,8 @@ use super::{Kept, folder, source};
 use crate::cuts::Cuts;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
-use crate::part::{ShotPart, restore_part};
 use crate::sample::{Sampling, Start};
+use crate::stretch::{ShotStretch, restore_stretch};
 
 const SIZE: [usize; 2] = [40, 24];
 /// First frames of the shots of a film of 97 frames.
@@ -245,25 +245,25 @@ fn strength_0_is_the_resized_input() {
 }
 
 #[test]
-fn parts_of_a_long_shot_are_the_shot() {
+fn stretches_of_a_long_shot_are_the_shot() {
     let film = film();
     let config = VaeConfig::tiny();
     let [encode, decode] = [Direction::Encode, Direction::Decode].map(|d| d.look_back(&config));
     let back = LookBack { encode, decode };
-    // So long that parts at its end do not see its start.
+    // So long that stretches at its end do not see its start.
     let film: Vec<Frame> = film.iter().cycle().take(5 * 97).cloned().collect();
     let recipe = recipe(Cuts::None, Pool::Window);
     let way = whole();
     let (expected, _) = run(&film, &recipe, &way);
     let machines = Machines::new(&recipe, &way);
-    let parts = Part::of(film.len(), 120, &recipe.sampling.windows);
-    assert_eq!(parts.len(), 5);
+    let stretches = Stretch::of(film.len(), 120, &recipe.sampling.windows);
+    assert_eq!(stretches.len(), 5);
     // One in the middle and the last one.
-    for part in &parts[3..] {
-        let needs = part.needs(&recipe.sampling.windows, back);
+    for stretch in &stretches[3..] {
+        let needs = stretch.needs(&recipe.sampling.windows, back);
         assert!(needs.read.start > 0);
         let read = Arc::new(film[needs.read].to_vec());
-        let input = Arc::new(film[part.made.clone()].to_vec());
+        let input = Arc::new(film[stretch.made.clone()].to_vec());
         let made = Kept::default();
         let whole = Film {
             footage: Footage::from(source(&read)),
@@ -271,15 +271,17 @@ fn parts_of_a_long_shot_are_the_shot() {
             sink: Box::new(made.clone()),
             keep: None,
         };
-        let shot = ShotPart { part: part.clone(), first: part.made.start, alpha: None };
+        let shot = ShotStretch { stretch: stretch.clone(), first: stretch.made.start, alpha: None };
         let mut told = [0; 3];
-        let done = restore_part(whole, &recipe, &shot, machines.networks(), back, &way.room, &mut |event| {
-            if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
-                told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
-            }
-        });
-        assert_eq!(done.unwrap().frames, part.made.len());
-        assert_eq!(told, [part.made.len(); 3]);
-        assert!(*made.0.lock().unwrap() == expected[part.made.clone()], "{part:?}");
+        let done =
+            restore_stretch(whole, &recipe, &shot, machines.networks(), back, &way.room, &mut |event| {
+                if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
+                    told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] +=
+                        frames;
+                }
+            });
+        assert_eq!(done.unwrap().frames, stretch.made.len());
+        assert_eq!(told, [stretch.made.len(); 3]);
+        assert!(*made.0.lock().unwrap() == expected[stretch.made.clone()], "{stretch:?}");
     }
 }

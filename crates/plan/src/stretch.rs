@@ -1,8 +1,8 @@
-//! Parts of a long shot that are restored apart from each other, to the same bits.
+//! Stretches of a long shot that are restored apart from each other, to the same bits.
 //!
-//! Encoder and decoder carry state from the first frame of a shot to its last, but see only so far back: a part that starts
+//! Encoder and decoder carry state from the first frame of a shot to its last, but see only so far back: a stretch that starts
 //! early enough and throws away what it makes too early is exact. Windows of the transformer count from the start of the
-//! shot, whatever its parts are.
+//! shot, wherever it is cut.
 
 use std::ops::Range;
 
@@ -20,14 +20,14 @@ pub struct LookBack {
 
 /// Frames of a shot that are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Stretch {
     /// Frames of the shot.
     pub shot: usize,
     /// Those that are made.
     pub made: Range<usize>,
 }
 
-/// What a part takes.
+/// What a stretch takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Frames of the shot that are read.
@@ -52,19 +52,19 @@ pub fn first_frame(latent: usize) -> usize {
     (latent * TIME).saturating_sub(TIME - 1)
 }
 
-impl Part {
+impl Stretch {
     /// All of a shot.
     pub fn whole(shot: usize) -> Self {
-        Part { shot, made: 0..shot }
+        Stretch { shot, made: 0..shot }
     }
 
-    /// A shot in as few parts of at most `most` frames as there can be, about equally long, each from the start of a window
-    /// to that of another: so windows that share one correction of colour stay together. A part has one window at least.
-    pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<Part> {
+    /// A shot in as few stretches of at most `most` frames as there can be, about equally long, each from the start of a window
+    /// to that of another: so windows that share one correction of colour stay together. A stretch has one window at least.
+    pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<Stretch> {
         let latents = latents_of(shot);
         let starts: Vec<usize> = windows.of(latents).map(|w| first_frame(w.start)).collect();
         let count = shot.div_ceil(most.max(1)).max(1);
-        let mut parts = Vec::new();
+        let mut stretches = Vec::new();
         let mut from = 0;
         for i in 1..=count {
             let goal = shot * i / count;
@@ -74,11 +74,11 @@ impl Part {
                 false => starts.iter().copied().rfind(|start| *start <= goal).unwrap_or(0),
             };
             if to > from {
-                parts.push(Part { shot, made: from..to });
+                stretches.push(Stretch { shot, made: from..to });
                 from = to;
             }
         }
-        parts
+        stretches
     }
 
     /// Windows of its shot that it takes part in.
@@ -122,20 +122,20 @@ mod tests {
             let windows = Windows::new(window).unwrap();
             for shot in (1..300).chain([1500, 1501, 4096, 9999]) {
                 for most in [1, 40, 100, 1500] {
-                    let parts = Part::of(shot, most, &windows);
+                    let stretches = Stretch::of(shot, most, &windows);
                     let mut next = 0;
-                    for part in &parts {
-                        assert_eq!(part.made.start, next, "{shot} {most}");
-                        assert!(part.made.end > next);
-                        next = part.made.end;
-                        let start = part.made.start;
+                    for stretch in &stretches {
+                        assert_eq!(stretch.made.start, next, "{shot} {most}");
+                        assert!(stretch.made.end > next);
+                        next = stretch.made.end;
+                        let start = stretch.made.start;
                         assert!(windows.of(latents_of(shot)).any(|w| first_frame(w.start) == start));
                     }
                     assert_eq!(next, shot);
                     // Cuts are rounded to windows.
-                    let longest = parts.iter().map(|p| p.made.len()).max().unwrap();
+                    let longest = stretches.iter().map(|p| p.made.len()).max().unwrap();
                     assert!(longest <= most + 2 * TIME * windows.length(), "{shot} {most}: {longest}");
-                    assert!(shot > most || parts == [Part::whole(shot)]);
+                    assert!(shot > most || stretches == [Stretch::whole(shot)]);
                 }
             }
         }
@@ -145,28 +145,28 @@ mod tests {
     fn needs_reach_as_far_back_as_networks_see() {
         let windows = Windows::new(45).unwrap();
         for shot in [1, 2, 45, 46, 700, 1501, 3001] {
-            for part in Part::of(shot, 400, &windows) {
-                let Needs { read, first, encoded, decoded, early } = part.needs(&windows, BACK);
+            for stretch in Stretch::of(shot, 400, &windows) {
+                let Needs { read, first, encoded, decoded, early } = stretch.needs(&windows, BACK);
                 let latents = latents_of(shot);
-                assert!(read.end <= shot && read.start % 4 == 0 && read.start <= part.made.start);
+                assert!(read.end <= shot && read.start % 4 == 0 && read.start <= stretch.made.start);
                 assert_eq!(read.start, 4 * first);
                 // Enough before, or the start of the shot.
                 assert!(first == 0 || 4 * encoded.start - read.start >= BACK.encode);
-                let newest = part.made.start.div_ceil(4);
+                let newest = stretch.made.start.div_ceil(4);
                 assert!(decoded.start == 0 || newest - decoded.start == BACK.decode);
                 assert!(
                     encoded.start <= decoded.start && encoded.end >= decoded.end && encoded.end <= latents
                 );
                 // What is decoded begins `early` frames before what is made, and reaches its end.
                 let begins = if decoded.start == 0 { 0 } else { 4 * decoded.start };
-                assert_eq!(begins + early, part.made.start);
+                assert_eq!(begins + early, stretch.made.start);
                 let ends = if decoded.end == latents { shot } else { first_frame(decoded.end) };
-                assert_eq!(ends, part.made.end);
+                assert_eq!(ends, stretch.made.end);
                 // What is read gives the latents that are encoded, filled up only at the end of the shot.
                 assert_eq!(first + latents_of(read.len()), encoded.end);
                 assert!(encoded.end == latents || read.len() % 4 == 1);
             }
-            let whole = Part::whole(shot).needs(&windows, BACK);
+            let whole = Stretch::whole(shot).needs(&windows, BACK);
             assert_eq!((whole.read, whole.early, whole.first), (0..shot, 0, 0));
         }
     }

@@ -1,10 +1,10 @@
-//! A part of a long shot, restored apart from the others, to the same bits.
+//! A stretch of a long shot, restored apart from the others, to the same bits.
 
 use std::time::Instant;
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_engine::Event;
-use remaster_plan::{LookBack, Needs, Part};
+use remaster_plan::{LookBack, Needs, Stretch};
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
@@ -14,32 +14,32 @@ use crate::reader::Reader;
 use crate::sample::Sampler;
 use crate::store::Store;
 
-/// A part of a shot of a film.
+/// A stretch of a shot of a film.
 #[derive(Clone, Debug)]
-pub struct ShotPart {
+pub struct ShotStretch {
     /// Which frames of the shot.
-    pub part: Part,
+    pub stretch: Stretch,
     /// Number of the first one in the film.
     pub first: usize,
     /// Of what kind the alpha of the whole shot is.
     pub alpha: Option<AlphaKind>,
 }
 
-/// Restores a part of a shot. The film's `footage` has the frames that the part [needs](Part::needs), its `input` those that
+/// Restores a stretch of a shot. The film's `footage` has the frames that it [needs](Stretch::needs), its `input` those that
 /// are made; both end where these end. `back` is how far back encoder and decoder see.
-pub fn restore_part(
+pub fn restore_stretch(
     film: Film<'_>,
     recipe: &Recipe,
-    shot: &ShotPart,
+    shot: &ShotStretch,
     networks: Networks<'_>,
     back: LookBack,
     room: &Room,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
     let Film { footage, input, sink, .. } = film;
-    let ShotPart { part, first, alpha } = shot;
+    let ShotStretch { stretch, first, alpha } = shot;
     let sampling = &recipe.sampling;
-    let needs = part.needs(&sampling.windows, back);
+    let needs = stretch.needs(&sampling.windows, back);
     let size = networks.latent(&recipe.geometry);
     let length = size.iter().product::<usize>();
     let mut done = Done { shots: vec![*first], groups: 1, ..Done::default() };
@@ -52,8 +52,8 @@ pub fn restore_part(
             return Err(missing());
         }
         let mut encoder = loaded(networks.encode, &mut done, events)?;
-        let mut left = part.made.len();
-        let mut engine = told(needs.read.start, part, &mut left, events);
+        let mut left = stretch.made.len();
+        let mut engine = told(needs.read.start, stretch, &mut left, events);
         let early = needs.encoded.start - needs.first;
         let mut sink = Encoded { store: &mut store, channels: size[2], start: *first, early };
         encoder.clip(&mut reader, &mut sink, &mut engine)?;
@@ -67,14 +67,14 @@ pub fn restore_part(
         let planned = networks.transform;
         let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
         done.loading += began.elapsed();
-        sampler.part(&mut store, 0, part, back, events)?;
+        sampler.stretch(&mut store, 0, stretch, back, events)?;
     }
     {
         let mut decoder = loaded(networks.decode, &mut done, events)?;
         let Needs { encoded, decoded, early, .. } = needs;
         let latents = decoded.start - encoded.start..decoded.end - encoded.start;
         let mut latents = Restored { store: &store, shot: latents, next: 0, scale: sampling.scale };
-        let shown = ShotShown::new(part, early, *alpha, &sampling.windows);
+        let shown = ShotShown::new(stretch, early, *alpha, &sampling.windows);
         show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
     }
     events(Event::Finishing);
@@ -87,15 +87,15 @@ pub fn restore_part(
 /// Tells of frames that are made, and not of those that come before or fill up the end.
 fn told<'a>(
     mut position: usize,
-    part: &'a Part,
+    stretch: &'a Stretch,
     left: &'a mut usize,
     events: Events<'a>,
 ) -> impl FnMut(Event<'_>) + 'a {
     move |mut event: Event<'_>| {
         if let Event::SliceDone { frames, .. } = &mut event {
             position += *frames;
-            let made = part.made.len() - *left;
-            *frames = position.clamp(part.made.start, part.made.end) - part.made.start - made;
+            let made = stretch.made.len() - *left;
+            *frames = position.clamp(stretch.made.start, stretch.made.end) - stretch.made.start - made;
             *left -= *frames;
         }
         events(event);
