@@ -19,11 +19,16 @@ pub(crate) fn check_file(path: &Path, ending: &str, inputs: &[&Path], replace: b
 }
 
 /// The same for frames, whose name says what they become.
-pub(crate) fn check_frames(path: &Path, input: &Path, replace: bool, out: &Output) -> Result<(), CliError> {
+pub(crate) fn check_frames(
+    path: &Path,
+    inputs: &[&Path],
+    replace: bool,
+    out: &Output,
+) -> Result<(), CliError> {
     match kind(path)? {
         OutputKind::Pipe if out.is_json() => Err(CliError::JsonPipe),
         OutputKind::Pipe => Ok(()),
-        kind => check_place(path, &[input], replace && kind != OutputKind::Folder),
+        kind => check_place(path, inputs, replace && kind != OutputKind::Folder),
     }
 }
 
@@ -33,14 +38,6 @@ pub(crate) fn kind(path: &Path) -> Result<OutputKind, CliError> {
         let allowed = format!("{}, or name a folder", OutputKind::endings());
         CliError::Ending { path: path.to_owned(), allowed }
     })
-}
-
-/// Refuses an output that is another input.
-pub(crate) fn check_other(path: &Path, input: &Path) -> Result<(), CliError> {
-    match !is_pipe(path) && place::same_file(input, path) {
-        true => Err(CliError::SameFile { path: path.to_owned() }),
-        false => Ok(()),
-    }
 }
 
 fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), CliError> {

@@ -1,15 +1,16 @@
-//! What a run of the VAE says before and after the work, on video and on tensors alike.
+//! What a run says before and after the work: of the VAE, on video and on tensors alike, and what all runs share.
 
+use std::path::Path;
 use std::time::Duration;
 
-use remaster_media::Format;
+use remaster_media::{Format, Late};
 use remaster_pipeline::Geometry;
 use remaster_plan::{Plan, bytes};
 use serde::Serialize;
 
 use crate::args::VaeArgs;
 use crate::error::CliError;
-use crate::media::is_pipe;
+use crate::media::{Lazy, is_pipe};
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Total};
@@ -57,12 +58,7 @@ pub(crate) fn announce(
     progress: &mut Progress,
     start: &Start<'_>,
 ) {
-    for note in start.notes {
-        match is_detail(note) {
-            true => out.detail(format_args!("note: {note}")),
-            false => out.say(format_args!("note: {note}")),
-        }
-    }
+    say_notes(start.notes, out);
     let verb = match *start.names {
         ["encode"] => "encoding",
         ["decode"] => "decoding",
@@ -214,15 +210,53 @@ pub(crate) fn finish(
         summary,
     };
     let text = || if out.is_verbose() { block(&report) } else { line(&report) };
-    // Where stdout carries the frames, the end is said on stderr; `--progress json` has said it already.
-    if is_pipe(&args.output) {
-        if args.progress.mode != ProgressMode::Json {
-            out.say(text().trim_end());
-        }
-    } else {
-        out.conclude(&report, text);
-    }
+    conclude(&report, text, &args.output, args.progress.mode, out);
     Ok(())
+}
+
+/// Says what came out. Where stdout carries the frames it is said on stderr; `--progress json` has said it already.
+pub(crate) fn conclude<T: Serialize>(
+    report: &T,
+    text: impl FnOnce() -> String,
+    output: &Path,
+    mode: ProgressMode,
+    out: &Output,
+) {
+    match (is_pipe(output), mode) {
+        (false, _) => out.conclude(report, text),
+        (true, ProgressMode::Json) => {}
+        (true, _) => out.say(text().trim_end()),
+    }
+}
+
+/// What was guessed or dropped; small things with `-v` only.
+pub(crate) fn say_notes(notes: &[String], out: &Output) {
+    for note in notes {
+        match is_detail(note) {
+            true => out.detail(format_args!("note: {note}")),
+            false => out.say(format_args!("note: {note}")),
+        }
+    }
+}
+
+/// Tells what the input was like, once all of it was read.
+pub(crate) fn warn_late(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
+    for note in late.take() {
+        progress.warn(&note);
+        notes.push(note);
+    }
+}
+
+/// Tells of children that took more than was reserved for them.
+pub(crate) fn warn_of_children(progress: &mut Progress, tools: &Lazy<'_>, total: &Total) {
+    let (took, reserved) = (tools.children_peak(), total.children());
+    if took > reserved {
+        progress.warn(format!(
+            "ffmpeg took {}, but only {} of --ram were reserved for it",
+            bytes(took),
+            bytes(reserved)
+        ));
+    }
 }
 
 /// Keeps multiply-adds per second for `remaster plan`.

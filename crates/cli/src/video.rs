@@ -4,12 +4,12 @@ use std::path::Path;
 
 use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery, Task};
-use remaster_media::{Format, FrameSource, Late, Probe, appetite, probe};
+use remaster_media::{Format, FrameSource, Probe, appetite, probe};
 use remaster_model::vae::Direction;
 use remaster_pipeline::{
     Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
 };
-use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, bytes, divide};
+use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, divide};
 
 use crate::args::{VaeArgs, VaeCommand};
 use crate::destination::{self, Size};
@@ -43,7 +43,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let cancel = interrupt.watch()?;
     match command {
         VaeCommand::Encode(_) => tensors::check_output(&args.output, &args.input, args.yes)?,
-        _ => destination::check_frames(&args.output, &args.input, args.yes, out)?,
+        _ => destination::check_frames(&args.output, &[&args.input], args.yes, out)?,
     }
     let threads = threads(&args.memory, true)?;
     let tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
@@ -108,7 +108,7 @@ impl Run<'_> {
         let progress = &mut self.progress;
         let footage = footage(opened.source, args, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| progress.event(&event))?;
-        warn(&opened.late, &mut self.progress, &mut notes);
+        report::warn_late(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
         self.report(&done, geometry, Some(source), notes, found)
     }
@@ -147,7 +147,7 @@ impl Run<'_> {
         let channels = self.network.latent();
         let footage = footage(opened.source, args, &mut self.tools);
         let done = encode(footage, target, geometry, network, channels, &mut |event| progress.event(&event))?;
-        warn(&opened.late, &mut self.progress, &mut notes);
+        report::warn_late(&opened.late, &mut self.progress, &mut notes);
         let source = Source { format, frames_estimated: estimated };
         self.report(&done, geometry, Some(source), notes, found)
     }
@@ -158,12 +158,8 @@ impl Run<'_> {
         let file = LatentFile::open(&args.input)?;
         file.one_clip()?;
         file.made_by(&self.network.identity()?)?;
+        file.has_channels(self.network.latent())?;
         let shape = file.shape();
-        if shape.c != self.network.latent() {
-            let (expected, found) = (self.network.latent(), shape.c);
-            let reason = format!("it has {found} channels, but the network expects {expected}");
-            return Err(remaster_pipeline::PipelineError::Latents { path: args.input.clone(), reason }.into());
-        }
         let size = |source| CliError::Size { path: args.input.clone(), source };
         let clip = Clip::of_latents(shape.t, shape.h, shape.w).map_err(size)?;
         let frames = file.frames();
@@ -271,15 +267,8 @@ impl Run<'_> {
         found: Found,
     ) -> Result<(), CliError> {
         let Found { names, plans, total, .. } = found;
-        let (took, reserved) = (self.tools.children_peak(), total.children());
-        let Run { args, out, network, mut progress, .. } = self;
-        if took > reserved {
-            progress.warn(format!(
-                "ffmpeg took {}, but only {} of --ram were reserved for it",
-                bytes(took),
-                bytes(reserved)
-            ));
-        }
+        let Run { args, out, network, mut progress, tools, .. } = self;
+        report::warn_of_children(&mut progress, &tools, &total);
         progress.advance("finish", 0, done.finishing);
         let end = End {
             frames: done.frames,
@@ -342,14 +331,6 @@ fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, CliError
     let failed = |source| CliError::Read { path: path.to_owned(), source };
     let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)?;
     Ok(origin.map(|origin| Origin { span: probe.span(), ..origin }))
-}
-
-/// Tells what the input was like, once all of it was read.
-fn warn(late: &Late, progress: &mut Progress, notes: &mut Vec<String>) {
-    for note in late.take() {
-        progress.warn(&note);
-        notes.push(note);
-    }
 }
 
 /// The clip to plan for, and whether only its source knows where it ends.

@@ -179,10 +179,7 @@ pub fn restore(
         };
         done.latent_bytes = done.latent_bytes.max(4 * (store.latents() * length) as u64);
         {
-            let began = Instant::now();
-            let planned = networks.transform;
-            let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
-            done.loading += began.elapsed();
+            let mut sampler = sampler(networks.transform, sampling, size, &mut done, events)?;
             for shot in &shots {
                 sampler.stretch(
                     &mut store,
@@ -215,19 +212,43 @@ pub fn restore(
         }
         done.groups += 1;
     }
-    events(Event::Finishing);
-    let made = Instant::now();
-    done.frames = finisher.complete()?;
+    completed(finisher, &mut done, events)?;
     if let Some(mut keep) = keep {
+        let began = Instant::now();
         times.try_iter().try_for_each(|pts| keep.time(pts))?;
         keep.complete()?;
+        done.finishing += began.elapsed();
     }
-    done.finishing = made.elapsed();
     Ok(done)
 }
 
-/// Takes the latents of a shot through the decoder. Frames that come too early and those that fill up its end are not told
-/// of.
+/// Waits until the file is in its place.
+pub(crate) fn completed(finisher: Finisher, done: &mut Done, events: Events<'_>) -> Result<(), RestoreError> {
+    events(Event::Finishing);
+    let made = Instant::now();
+    done.frames = finisher.complete()?;
+    done.finishing = made.elapsed();
+    Ok(())
+}
+
+/// Tells of `made` frames behind the first `early` ones, and not of what fills up the end.
+pub(crate) fn telling(
+    mut early: usize,
+    mut made: usize,
+    events: Events<'_>,
+) -> impl FnMut(Event<'_>) + use<'_> {
+    move |mut event: Event<'_>| {
+        if let Event::SliceDone { frames, .. } = &mut event {
+            let skipped = early.min(*frames);
+            early -= skipped;
+            *frames = (*frames - skipped).min(made);
+            made -= *frames;
+        }
+        events(event);
+    }
+}
+
+/// Takes the latents of a shot through the decoder.
 pub(crate) fn show(
     decoder: &mut Relay<'_>,
     latents: &mut dyn Source,
@@ -235,17 +256,8 @@ pub(crate) fn show(
     shown: ShotShown,
     events: Events<'_>,
 ) -> Result<(), RestoreError> {
-    let (mut early, mut left) = (shown.early, shown.frames);
+    let mut engine = telling(shown.early, shown.frames, events);
     finisher.shot(shown)?;
-    let mut engine = |mut event: Event<'_>| {
-        if let Event::SliceDone { frames, .. } = &mut event {
-            let made = frames.saturating_sub(early);
-            early -= (*frames).min(early);
-            *frames = made.min(left);
-            left -= *frames;
-        }
-        events(event);
-    };
     decoder.clip(latents, finisher, &mut engine)?;
     Ok(())
 }
@@ -260,6 +272,20 @@ pub(crate) fn loaded<'a>(
     let relay = Relay::start(planned.task.lane(planned.plan), events)?;
     done.loading += began.elapsed();
     Ok(relay)
+}
+
+/// Opens the device and loads the transformer.
+pub(crate) fn sampler<'a>(
+    planned: Planned<'a>,
+    sampling: &'a Sampling,
+    size: [usize; 3],
+    done: &mut Done,
+    events: Events<'_>,
+) -> Result<Sampler<'a>, RestoreError> {
+    let began = Instant::now();
+    let sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
+    done.loading += began.elapsed();
+    Ok(sampler)
 }
 
 /// Takes the shot at hand through the encoder. Frames of the film up to `told` are not told of again: a shot may be

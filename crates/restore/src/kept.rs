@@ -1,15 +1,12 @@
 //! Restored latents in a file, and films made of them again, without encoder and transformer.
 
-use std::time::Instant;
-
 use remaster_colour::alpha::AlphaKind;
-use remaster_engine::Event;
 use remaster_media::{FrameSink, FrameSource};
 use remaster_pipeline::{LatentFile, LatentWriter, Planned};
 use remaster_plan::Stretch;
 
 use crate::error::RestoreError;
-use crate::film::{Done, Events, Recipe, Shot, loaded, show};
+use crate::film::{Done, Events, Recipe, Shot, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
 use crate::store::Store;
 
@@ -71,10 +68,7 @@ pub fn redecode(
             show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
         }
     }
-    events(Event::Finishing);
-    let made = Instant::now();
-    done.frames = finisher.complete()?;
-    done.finishing = made.elapsed();
+    completed(finisher, &mut done, events)?;
     Ok(done)
 }
 

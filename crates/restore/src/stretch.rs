@@ -1,17 +1,15 @@
 //! A stretch of a long shot, restored apart from the others, to the same bits.
 
-use std::time::Instant;
-
 use remaster_colour::alpha::AlphaKind;
-use remaster_engine::Event;
 use remaster_plan::{LookBack, Needs, Stretch};
 
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
-use crate::film::{Done, Encoded, Events, Film, Networks, Recipe, Restored, Room, loaded, show};
+use crate::film::{
+    Done, Encoded, Events, Film, Networks, Recipe, Restored, Room, completed, loaded, sampler, show, telling,
+};
 use crate::finish::{Finisher, ShotShown};
 use crate::reader::Reader;
-use crate::sample::Sampler;
 use crate::store::Store;
 
 /// A stretch of a shot of a film.
@@ -52,8 +50,8 @@ pub fn restore_stretch(
             return Err(missing());
         }
         let mut encoder = loaded(networks.encode, &mut done, events)?;
-        let mut left = stretch.made.len();
-        let mut engine = told(needs.read.start, stretch, &mut left, events);
+        let before = stretch.made.start - needs.read.start;
+        let mut engine = telling(before, stretch.made.len(), events);
         let early = needs.encoded.start - needs.first;
         let mut sink = Encoded { store: &mut store, channels: size[2], start: *first, early };
         encoder.clip(&mut reader, &mut sink, &mut engine)?;
@@ -63,10 +61,7 @@ pub fn restore_stretch(
     }
     done.latent_bytes = 4 * (store.latents() * length) as u64;
     {
-        let began = Instant::now();
-        let planned = networks.transform;
-        let mut sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
-        done.loading += began.elapsed();
+        let mut sampler = sampler(networks.transform, sampling, size, &mut done, events)?;
         sampler.stretch(&mut store, 0, stretch, back, events)?;
     }
     {
@@ -77,27 +72,6 @@ pub fn restore_stretch(
         let shown = ShotShown::new(stretch, early, *alpha, &sampling.windows);
         show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
     }
-    events(Event::Finishing);
-    let made = Instant::now();
-    done.frames = finisher.complete()?;
-    done.finishing = made.elapsed();
+    completed(finisher, &mut done, events)?;
     Ok(done)
-}
-
-/// Tells of frames that are made, and not of those that come before or fill up the end.
-fn told<'a>(
-    mut position: usize,
-    stretch: &'a Stretch,
-    left: &'a mut usize,
-    events: Events<'a>,
-) -> impl FnMut(Event<'_>) + 'a {
-    move |mut event: Event<'_>| {
-        if let Event::SliceDone { frames, .. } = &mut event {
-            position += *frames;
-            let made = stretch.made.len() - *left;
-            *frames = position.clamp(stretch.made.start, stretch.made.end) - stretch.made.start - made;
-            *left -= *frames;
-        }
-        events(event);
-    }
 }

@@ -42,6 +42,7 @@ use crate::memory::Room;
 use crate::output::Output;
 use crate::plan::{Search, Total, threads};
 use crate::progress::{Label, Progress};
+use crate::report::warn_late;
 use crate::spill::Spill;
 use crate::tensors;
 use crate::video;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
         Some(output) => output.clone(),
         None => beside(&args.input)?,
     };
-    destination::check_frames(&output, &args.input, args.yes, out)?;
+    destination::check_frames(&output, &[&args.input], args.yes, out)?;
     let how = &args.how;
     how.look.finish.refuse()?;
     how.numz.refuse()?;
@@ -292,7 +293,8 @@ impl<'a> Film<'a> {
         let other = listed.filter(|n| *n != done.frames as u64);
         let other =
             other.map(|n| format!("the list of shots is of {n} frames, but the input has {}", done.frames));
-        for note in late.take().into_iter().chain(other) {
+        warn_late(&late, &mut progress, &mut self.notes);
+        if let Some(note) = other {
             progress.warn(&note);
             self.notes.push(note);
         }

@@ -26,8 +26,8 @@ use crate::models::{self, ModelDirArgs};
 use crate::network::Network;
 use crate::output::Output;
 use crate::plan::{self, Search, Total, threads};
-use crate::progress::{Label, Progress, ProgressArgs, ProgressMode, Summary};
-use crate::report::is_detail;
+use crate::progress::{Label, Progress, ProgressArgs, Summary};
+use crate::report::{conclude, say_notes, warn_late, warn_of_children};
 
 #[derive(Debug, Args)]
 pub(crate) struct RedecodeArgs {
@@ -128,8 +128,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
         Some(output) => output.clone(),
         None => beside(&args.input)?,
     };
-    destination::check_frames(&output, &args.input, args.yes, out)?;
-    destination::check_other(&output, &args.latents)?;
+    destination::check_frames(&output, &[&args.input, &args.latents], args.yes, out)?;
     args.finish.refuse()?;
     super::check_input(&args.input)?;
     super::refuse_streams(&args.target)?;
@@ -146,9 +145,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
     file.made_by(&network.identity()?)?;
     let bad = |reason| CliError::from(PipelineError::Latents { path: args.latents.clone(), reason });
     let channels = network.latent();
-    if file.shape().c != channels {
-        return Err(bad(format!("it has {} channels, but the network expects {channels}", file.shape().c)));
-    }
+    file.has_channels(channels)?;
     let threads = threads(&args.memory, true)?;
     let mut tools = Lazy::new(&args.source, &cancel, interrupt).with_threads(threads);
     let mut progress = Progress::new(args.progress.mode, out);
@@ -209,12 +206,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
     for line in tools.details() {
         out.detail(line);
     }
-    for note in &notes {
-        match is_detail(note) {
-            true => out.detail(format_args!("note: {note}")),
-            false => out.say(format_args!("note: {note}")),
-        }
-    }
+    say_notes(&notes, out);
     out.say(format_args!(
         "decoding {}: {frames} frames at {width} x {height}, on {} in {}, {} of memory",
         args.latents.display(),
@@ -233,11 +225,8 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
     let source: Box<dyn FrameSource> = opened.source;
     let mut events = |event: Event<'_>| progress.event(&event);
     let done = redecode(&file, source, sink, &recipe, planned, &mut events)?;
-    for note in late.take() {
-        progress.warn(&note);
-        notes.push(note);
-    }
-    super::report::warn_of_children(&mut progress, &tools, &total);
+    warn_late(&late, &mut progress, &mut notes);
+    warn_of_children(&mut progress, &tools, &total);
     progress.advance("finish", 0, done.finishing);
     let Done { frames, shots, loading, .. } = done;
     let report = Report {
@@ -265,13 +254,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
             super::report::wrote(&report.output, frames, &report.shots, [width, height], &report.summary)
         }
     };
-    if is_pipe(&output) {
-        if args.progress.mode != ProgressMode::Json {
-            out.say(text().trim_end());
-        }
-    } else {
-        out.conclude(&report, text);
-    }
+    conclude(&report, text, &output, args.progress.mode, out);
     Ok(())
 }
 

@@ -14,9 +14,9 @@ use crate::error::CliError;
 use crate::media::{Lazy, is_pipe};
 use crate::output::Output;
 use crate::plan::{self, Total};
-use crate::progress::{Progress, ProgressMode, Summary, clock};
+use crate::progress::{Progress, Summary, clock};
 use crate::rates;
-use crate::report::{Source, is_detail};
+use crate::report::{Source, conclude, is_detail, say_notes, warn_of_children};
 
 /// The phases, in the order of the networks.
 pub(super) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
@@ -86,12 +86,7 @@ impl Film<'_> {
 
 /// One line about what will be done, and the models; the plan with `-v`.
 pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Output, progress: &mut Progress) {
-    for note in &film.notes {
-        match is_detail(note) {
-            true => out.detail(format_args!("note: {note}")),
-            false => out.say(format_args!("note: {note}")),
-        }
-    }
+    say_notes(&film.notes, out);
     let [model, vae] = &film.networks.names;
     out.say(format_args!("model {model}, VAE {vae}"));
     let [width, height] = film.recipe.shown;
@@ -324,27 +319,8 @@ pub(super) fn finish(
             wrote(&report.output, report.frames, &report.shots, [width, height], &report.summary)
         }
     };
-    // Where stdout carries the frames, the end is said on stderr; `--progress json` has said it already.
-    if is_pipe(output) {
-        if args.progress.mode != ProgressMode::Json {
-            out.say(text().trim_end());
-        }
-    } else {
-        out.conclude(&report, text);
-    }
+    conclude(&report, text, output, args.progress.mode, out);
     Ok(())
-}
-
-/// Tells of children that took more than they should.
-pub(super) fn warn_of_children(progress: &mut Progress, tools: &Lazy<'_>, total: &Total) {
-    let (took, reserved) = (tools.children_peak(), total.children());
-    if took > reserved {
-        progress.warn(format!(
-            "ffmpeg took {}, but only {} of --ram were reserved for it",
-            bytes(took),
-            bytes(reserved)
-        ));
-    }
 }
 
 /// The last line: what was written, and how long it took.

@@ -187,6 +187,14 @@ impl LatentFile {
         Err(self.bad(reason))
     }
 
+    /// Refuses a network whose latents have another width.
+    pub fn has_channels(&self, expected: usize) -> Result<(), PipelineError> {
+        match self.shape.c {
+            found if found == expected => Ok(()),
+            found => Err(self.bad(format!("it has {found} channels, but the network expects {expected}"))),
+        }
+    }
+
     /// Refuses a film of shots where one clip is expected.
     pub fn one_clip(&self) -> Result<(), PipelineError> {
         match self.shots {
