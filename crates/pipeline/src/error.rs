@@ -14,7 +14,7 @@ pub enum PipelineError {
     #[error(transparent)]
     Engine(EngineError),
     /// A latent file.
-    #[error("{path} is not a latent file that can be used: {reason}")]
+    #[error("cannot use {path} as a latent file: {reason}")]
     Latents {
         /// Which.
         path: std::path::PathBuf,
