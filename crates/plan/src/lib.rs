@@ -28,7 +28,7 @@ pub use geometry::{
     SPACE, TIME,
 };
 pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
-pub use stretch::{LookBack, Needs, Stretch, first_frame, latents_of};
+pub use stretch::{LookBack, Needs, Stretch, first_frame, latent_by, latents_of, part_of};
 pub use tiles::{Grid, Tile, Tiling};
 pub use together::{choose_together, divide};
 pub use windows::{Windows, share_before};

@@ -52,6 +52,31 @@ pub fn first_frame(latent: usize) -> usize {
     (latent * TIME).saturating_sub(TIME - 1)
 }
 
+/// The last latent that begins no later than a frame.
+pub fn latent_by(frame: usize) -> usize {
+    frame.saturating_add(TIME - 1) / TIME
+}
+
+/// `i` of `count` equal parts of `whole`, rounded down.
+pub fn part_of(whole: usize, i: usize, count: usize) -> usize {
+    let part = whole as u128 * i as u128 / count.max(1) as u128;
+    usize::try_from(part).unwrap_or(usize::MAX)
+}
+
+/// The first latent of a clip that gives exact ones from `latent` on. Its first frame is number `TIME` times this.
+fn early_enough(latent: usize, back: LookBack) -> usize {
+    // The last four frames of a shot fill up its end; the clip must have them, however little a network sees.
+    latent.saturating_sub(back.encode.div_ceil(TIME).max(2))
+}
+
+impl Needs {
+    /// What is read for the latents from `latent` on: the first latent that it gives, and the frames of the shot.
+    pub fn again(&self, latent: usize, back: LookBack) -> (usize, Range<usize>) {
+        let first = early_enough(latent, back);
+        (first, first * TIME..self.read.end)
+    }
+}
+
 impl Stretch {
     /// All of a shot.
     pub fn whole(shot: usize) -> Self {
@@ -62,16 +87,14 @@ impl Stretch {
     /// to that of another: so windows that share one correction of colour stay together. A stretch has one window at least.
     pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<Stretch> {
         let latents = latents_of(shot);
-        let starts: Vec<usize> = windows.of(latents).map(|w| first_frame(w.start)).collect();
         let count = shot.div_ceil(most.max(1)).max(1);
         let mut stretches = Vec::new();
         let mut from = 0;
         for i in 1..=count {
-            let goal = shot * i / count;
             let to = match i == count {
                 true => shot,
                 // The last start that is no later than where it would be cut best.
-                false => starts.iter().copied().rfind(|start| *start <= goal).unwrap_or(0),
+                false => first_frame(windows.start_by(latents, latent_by(part_of(shot, i, count)))),
             };
             if to > from {
                 stretches.push(Stretch { shot, made: from..to });
@@ -83,23 +106,28 @@ impl Stretch {
 
     /// Windows of its shot that it takes part in.
     pub fn windows(&self, windows: &Windows, back: LookBack) -> Vec<Range<usize>> {
-        let decoded = self.decoded(back);
-        let taken = |w: &Range<usize>| w.start < decoded.end && w.end > decoded.start;
-        windows.of(latents_of(self.shot)).filter(taken).collect()
+        windows.touching(latents_of(self.shot), self.decoded(back)).collect()
+    }
+
+    /// What is left of it from a frame of its shot on.
+    pub fn from(&self, frame: usize) -> Stretch {
+        Stretch { shot: self.shot, made: frame.max(self.made.start)..self.made.end }
     }
 
     fn decoded(&self, back: LookBack) -> Range<usize> {
         let latent = |frame: usize| frame.div_ceil(TIME);
         let end = if self.made.end == self.shot { latents_of(self.shot) } else { latent(self.made.end) };
-        latent(self.made.start).saturating_sub(back.decode)..end
+        // The first latent of a clip is one frame, so at least one goes before.
+        latent(self.made.start).saturating_sub(back.decode.max(1))..end
     }
 
     /// What it takes of its shot.
     pub fn needs(&self, windows: &Windows, back: LookBack) -> Needs {
         let (latents, decoded) = (latents_of(self.shot), self.decoded(back));
-        let taken = self.windows(windows, back);
-        let encoded = taken.first().map_or(0, |w| w.start)..taken.last().map_or(0, |w| w.end);
-        let first = encoded.start.saturating_sub(back.encode.div_ceil(TIME));
+        let mut taken = windows.touching(latents, decoded.clone());
+        let first = taken.next().unwrap_or(0..0);
+        let encoded = first.start..taken.next_back().map_or(first.end, |w| w.end);
+        let first = early_enough(encoded.start, back);
         let end = if encoded.end == latents { self.shot } else { first_frame(encoded.end) };
         // The first latent of a clip is one frame, whatever it was in its shot: its last one.
         let early = match decoded.start {
@@ -166,8 +194,32 @@ mod tests {
                 assert_eq!(first + latents_of(read.len()), encoded.end);
                 assert!(encoded.end == latents || read.len() % 4 == 1);
             }
+            for (stretch, latent) in Stretch::of(shot, 400, &windows).iter().flat_map(|s| {
+                let encoded = s.needs(&windows, BACK).encoded;
+                encoded.map(move |latent| (s, latent))
+            }) {
+                for back in [BACK, LookBack::default()] {
+                    let (first, read) = stretch.needs(&windows, BACK).again(latent, back);
+                    assert!(first <= latent && read.start == 4 * first);
+                    assert!(first == 0 || (4 * (latent - first) >= back.encode && read.len() > 4));
+                }
+            }
             let whole = Stretch::whole(shot).needs(&windows, BACK);
             assert_eq!((whole.read, whole.early, whole.first), (0..shot, 0, 0));
         }
+    }
+
+    #[test]
+    fn frames_and_latents_belong_together_and_nothing_overflows() {
+        for frame in 0..100 {
+            let latent = latent_by(frame);
+            assert!(first_frame(latent) <= frame && first_frame(latent + 1) > frame);
+        }
+        assert_eq!(part_of(usize::MAX, 2, 3), usize::MAX / 3 * 2);
+        let windows = Windows::new(45).unwrap();
+        let long = Stretch { shot: 1 << 40, made: (1 << 40) - 100..1 << 40 };
+        assert!(long.needs(&windows, BACK).encoded.len() < 100);
+        assert_eq!(Stretch::whole(1 << 40).needs(&windows, BACK).encoded, 0..(1 << 38) + 1);
+        assert_eq!(Stretch::of(1 << 40, 1 << 36, &windows).len(), 16);
     }
 }

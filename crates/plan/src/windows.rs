@@ -56,13 +56,50 @@ impl Windows {
     /// The windows of a shot of so many latents, in order. The last one is moved back to the end of the shot, so that it
     /// sees as much as the others.
     pub fn of(&self, latents: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (length, step) = (self.length, self.step());
-        let behind = latents.saturating_sub(length);
-        let count = if latents == 0 { 0 } else { 1 + behind.div_ceil(step) };
-        (0..count).map(move |i| {
-            let start = (i * step).min(behind);
-            start..(start + length).min(latents)
-        })
+        let windows = *self;
+        (0..self.count(latents)).map(move |i| windows.get(latents, i))
+    }
+
+    /// Those of them that have any latent of `wanted`. The others cost nothing, however long the shot is.
+    pub fn touching(
+        &self,
+        latents: usize,
+        wanted: Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
+        let (windows, count) = (*self, self.count(latents));
+        let last = latents.saturating_sub(self.length);
+        let first = match wanted.start {
+            start if start >= latents => count,
+            start if start < self.length => 0,
+            start => (start - self.length) / self.step() + 1,
+        };
+        let end = match wanted.end {
+            end if end > last => count,
+            end => end.div_ceil(self.step()),
+        };
+        (first..end).map(move |i| windows.get(latents, i))
+    }
+
+    /// Where the last window begins that begins no later than `latent`.
+    pub fn start_by(&self, latents: usize, latent: usize) -> usize {
+        let last = latents.saturating_sub(self.length);
+        if latent >= last { last } else { latent / self.step() * self.step() }
+    }
+
+    /// Where the first window begins that begins later than `latent`.
+    pub fn start_after(&self, latents: usize, latent: usize) -> Option<usize> {
+        let last = latents.saturating_sub(self.length);
+        (latent < last).then(|| ((latent / self.step() + 1) * self.step()).min(last))
+    }
+
+    fn count(&self, latents: usize) -> usize {
+        let behind = latents.saturating_sub(self.length);
+        if latents == 0 { 0 } else { 1 + behind.div_ceil(self.step()) }
+    }
+
+    fn get(&self, latents: usize, i: usize) -> Range<usize> {
+        let start = (i * self.step()).min(latents.saturating_sub(self.length));
+        start..(start + self.length).min(latents)
     }
 }
 
@@ -95,6 +132,32 @@ mod tests {
             }
         }
         assert!(Windows::new(0).is_err() && Windows::new(298).is_err());
+    }
+
+    #[test]
+    fn some_windows_are_found_without_a_look_at_the_others() {
+        for frames in [1, 5, 9, 17, 45] {
+            let windows = Windows::new(frames).unwrap();
+            for windows in [windows, windows.apart()] {
+                for latents in 0..40 {
+                    let all: Vec<_> = windows.of(latents).collect();
+                    for from in 0..latents + 2 {
+                        for to in from + 1..latents + 4 {
+                            let slow: Vec<_> =
+                                all.iter().filter(|w| w.start < to && w.end > from).cloned().collect();
+                            let fast: Vec<_> = windows.touching(latents, from..to).collect();
+                            assert_eq!(fast, slow, "{frames} {latents} {from}..{to}");
+                        }
+                        let before = all.iter().rfind(|w| w.start <= from).map_or(0, |w| w.start);
+                        assert_eq!(windows.start_by(latents, from), before);
+                        let after = all.iter().find(|w| w.start > from).map(|w| w.start);
+                        assert_eq!(windows.start_after(latents, from), after);
+                    }
+                }
+            }
+        }
+        let windows = Windows::new(45).unwrap();
+        assert_eq!(windows.touching(1 << 50, 1 << 49..(1 << 49) + 1).count(), 1);
     }
 
     #[test]

@@ -23,6 +23,14 @@ pub enum Cuts {
 }
 
 impl Cuts {
+    /// Frames of the film that a list of shots is of, if it says so.
+    pub fn listed(&self) -> Option<u64> {
+        match self {
+            Cuts::At(shots) => shots.frames(),
+            Cuts::Auto | Cuts::None | Cuts::Batches { .. } => None,
+        }
+    }
+
     /// Frames of a part that the next one repeats.
     pub(crate) fn overlap(&self) -> usize {
         match self {
@@ -32,15 +40,8 @@ impl Cuts {
     }
 }
 
-/// What is certain now of the oldest frames: whether each begins a shot.
-pub(crate) struct Verdicts {
-    pub(crate) starts: Vec<bool>,
-    /// There are no more frames.
-    pub(crate) over: bool,
-}
-
 /// Cuts a film that comes frame by frame.
-pub(crate) struct Cutter {
+pub struct Cutter {
     how: How,
     frame: u64,
 }
@@ -53,7 +54,8 @@ enum How {
 }
 
 impl Cutter {
-    pub(crate) fn new(cuts: &Cuts) -> Self {
+    /// At the first frame.
+    pub fn new(cuts: &Cuts) -> Self {
         let how = match cuts {
             Cuts::Auto => How::Detect(Box::new(Detector::new())),
             Cuts::None => How::Never,
@@ -65,11 +67,11 @@ impl Cutter {
         Cutter { how, frame: 0 }
     }
 
-    /// Takes the next frame.
-    pub(crate) fn push(&mut self, frame: &Frame) -> Verdicts {
+    /// Takes the next frame. Tells what is certain now of the oldest ones: whether each begins a shot.
+    pub fn push(&mut self, frame: &Frame) -> Vec<bool> {
         let index = self.frame;
         self.frame += 1;
-        let starts = match &mut self.how {
+        match &mut self.how {
             How::Detect(detector) => detector.push(frame).into_iter().map(|verdict| verdict.cut).collect(),
             How::Never => vec![index == 0],
             How::At(shots) => vec![shots.starts_at(index)],
@@ -77,18 +79,16 @@ impl Cutter {
             How::Batches { size, overlap } => {
                 vec![index == 0 || (index >= *size && (index - *size).is_multiple_of(*size - *overlap))]
             }
-        };
-        Verdicts { starts, over: false }
+        }
     }
 
-    /// No more frames.
-    pub(crate) fn finish(&mut self) -> Verdicts {
-        let starts = match &mut self.how {
+    /// There are no more frames: tells of those that were left.
+    pub fn finish(&mut self) -> Vec<bool> {
+        match &mut self.how {
             How::Detect(detector) => {
                 std::mem::take(detector.as_mut()).finish().into_iter().map(|verdict| verdict.cut).collect()
             }
             How::Never | How::At(_) | How::Batches { .. } => Vec::new(),
-        };
-        Verdicts { starts, over: true }
+        }
     }
 }

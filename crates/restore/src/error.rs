@@ -9,6 +9,8 @@ use remaster_pipeline::PipelineError;
 use remaster_plan::bytes;
 use thiserror::Error;
 
+use crate::unit::UnitError;
+
 /// A film that did not come through. Nothing half-made is left behind.
 #[derive(Debug, Error)]
 pub enum RestoreError {
@@ -61,6 +63,58 @@ pub enum RestoreError {
         /// Bytes for frames.
         room: u64,
     },
+    /// A unit that does not fit.
+    #[error(
+        "latents of frames {first} to {end} need {}, but {} of temporary space are allowed; allow more with --disk, or \
+         plan smaller units",
+        bytes(*needs),
+        bytes(*room)
+    )]
+    UnitRoom {
+        /// Its first frame that is made.
+        first: usize,
+        /// The frame behind its last one.
+        end: usize,
+        /// Bytes of its latents.
+        needs: u64,
+        /// Bytes for latents.
+        room: u64,
+    },
+    /// No unit.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// A frame of another unit.
+    #[error("frame {frame} is not among frames {first} to {end} of the unit; start with one of them")]
+    Outside {
+        /// Which frame.
+        frame: usize,
+        /// The first of the unit.
+        first: usize,
+        /// The frame behind its last one.
+        end: usize,
+    },
+    /// A frame that no piece starts with.
+    #[error(
+        "no window of the shot at frame {start} starts with frame {frame}; start with the shot or one of its windows"
+    )]
+    Piece {
+        /// Which frame.
+        frame: usize,
+        /// The first frame of its shot.
+        start: usize,
+    },
+    /// A shot whose frames must stay together.
+    #[error(
+        "frame {frame} is inside a shot whose colours are matched together; start with the shot, or use --color-pool \
+         window"
+    )]
+    Divided {
+        /// Which frame.
+        frame: usize,
+    },
+    /// Latents that outlive the process.
+    #[error("finished latents cannot be kept or loaded; make room where they are kept, and run it again")]
+    Checkpoint(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Noise that is too short.
     #[error("the noise has {given} values, but {wants} are needed")]
     Noise {
@@ -110,6 +164,9 @@ impl RestoreError {
             RestoreError::Media(MediaError::Cancelled) => true,
             RestoreError::Engine(error) => error.is_cancelled(),
             RestoreError::Kept(error) => error.is_cancelled(),
+            RestoreError::Checkpoint(error) => {
+                matches!(error.downcast_ref(), Some(MediaError::Cancelled))
+            }
             _ => false,
         }
     }

@@ -1,6 +1,5 @@
 //! Restored frames as frames of a film: colour, strength, alpha, and the encoder, in a thread of its own.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::slice::{from_mut, from_ref};
 use std::sync::mpsc::{Receiver, RecvError, Sender, SyncSender, channel, sync_channel};
@@ -13,7 +12,7 @@ use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
 use remaster_pipeline::{Geometry, Times};
-use remaster_plan::{Stretch, Windows, first_frame, latents_of};
+use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
@@ -72,11 +71,11 @@ pub(crate) struct ShotShown {
 impl ShotShown {
     /// A stretch of a shot that is mixed with no other.
     pub(crate) fn new(stretch: &Stretch, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
-        let windows: Vec<Range<usize>> = windows.of(latents_of(stretch.shot)).collect();
-        let made = &stretch.made;
-        let inside = |end: &usize| made.start < *end && *end <= made.end;
-        let ends = pool_ends(&windows, stretch.shot).into_iter().filter(inside);
-        let pools = ends.map(|end| end - made.start).collect();
+        let (made, latents) = (&stretch.made, latents_of(stretch.shot));
+        // A pool goes up to where the next window begins.
+        let inside = windows.touching(latents, latent_by(made.start)..latents_of(made.end));
+        let ends = inside.map(|w| first_frame(w.start)).filter(|end| made.start < *end && *end < made.end);
+        let pools = ends.chain([made.end]).map(|end| end - made.start).collect();
         ShotShown { early, frames: made.len(), alpha, pools, overlap: 0, open: false }
     }
 
@@ -84,13 +83,6 @@ impl ShotShown {
     fn ends(&self, count: usize, pool: Pool) -> bool {
         !self.open && (pool == Pool::Frame || self.pools.contains(&count))
     }
-}
-
-/// The frames that end the pools of windows: each goes up to where the next window begins.
-fn pool_ends(windows: &[Range<usize>], frames: usize) -> Vec<usize> {
-    let mut ends: Vec<usize> = windows.iter().skip(1).map(|w| first_frame(w.start).min(frames)).collect();
-    ends.push(frames);
-    ends
 }
 
 enum Message {
@@ -280,7 +272,7 @@ impl Work {
     /// The restored frame with the next one of the input.
     fn beside(&mut self, frame: Frame, kind: Option<AlphaKind>) -> Result<Shown, RestoreError> {
         let mut source = Frame::new(0, 0, 3);
-        let number = self.written + self.pending.len();
+        let number = self.first + self.written + self.pending.len();
         let Some(pts) = self.input.next(&mut source)? else {
             return Err(match &self.expected {
                 Some(times) => RestoreError::Length { frames: times.frames(), longer: false },

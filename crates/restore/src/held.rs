@@ -7,6 +7,7 @@ use remaster_plan::{SPACE, Windows};
 use crate::film::Recipe;
 use crate::finish::Pool;
 use crate::reader::in_flight;
+use crate::unit::CHUNK;
 
 /// Buffers of pipes and files: a few of 1 MiB.
 const BUFFERS: u64 = 8 << 20;
@@ -14,6 +15,21 @@ const BUFFERS: u64 = 8 << 20;
 /// Bytes of host memory that frames and latents of a film take on their way, at most, with latents of
 /// `channels` channels and slices of `slice` frames: the most of any phase, and what all of them have.
 pub fn held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
+    held(recipe, channels, slice, [0; 2])
+}
+
+/// As [`held_bytes`], of a unit whose finished latents are kept: in chunks and windows, whose bytes are made in memory.
+pub fn unit_held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
+    let latents = |count: usize| latent_bytes(recipe.geometry.padded, channels as u64, count);
+    let (chunk, window) = (CHUNK.max(latents(1)), latents(recipe.sampling.windows.length()));
+    // As they are in the store, as bytes there, and as bytes where they are kept. While the encoder runs, what a
+    // window shares waits; while the transformer runs, a window is loaded or kept.
+    let encode = chunk.saturating_mul(3).saturating_add(window);
+    held(recipe, channels, slice, [encode, window.saturating_mul(3)])
+}
+
+/// With `beside` bytes more while encoder and transformer run.
+fn held(recipe: &Recipe, channels: usize, slice: usize, beside: [u64; 2]) -> u64 {
     let Geometry { source, shown, padded, alpha, .. } = recipe.geometry;
     let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
     let (source_area, shown_area, padded_area) = (area(source), area(shown), area(padded));
@@ -44,8 +60,15 @@ pub fn held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
     };
     // The finished frame, its samples, and what packing them takes.
     let writing = sum(&[each(shown_area, 4 * 16), resizing]);
-    let phase = sum(&[waiting, moments]).max(window).max(sum(&[kept, colour]));
+    let [encode, transform] = beside;
+    let phase = sum(&[waiting, moments, encode]).max(sum(&[window, transform])).max(sum(&[kept, colour]));
     sum(&[reading, preparing, slices, phase, writing, BUFFERS])
+}
+
+/// Bytes of so many latents.
+fn latent_bytes([width, height]: [usize; 2], channels: u64, count: usize) -> u64 {
+    let cells = (width / SPACE) as u64 * (height / SPACE) as u64;
+    cells.saturating_mul(count as u64).saturating_mul(4 * channels)
 }
 
 /// Bytes that a window of the transformer takes on its way in and out.
@@ -54,4 +77,28 @@ fn window_bytes([width, height]: [usize; 2], channels: u64, windows: &Windows) -
     // Latents as they are read and as bytes, noise, the condition, cells and tokens, velocity and its cells, what is
     // restored and what is shared: 14 times the channels of a latent, and the ones.
     cells.saturating_mul(4 * (14 * channels + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuts::Cuts;
+    use crate::tests::recipe;
+    use remaster_picture::Edges;
+    use remaster_pipeline::Resize;
+
+    #[test]
+    fn what_a_unit_keeps_is_counted() {
+        let mut recipe = recipe(Cuts::None, Pool::Frame);
+        for size in [[40, 24], [1920, 1080], [7680, 4320]] {
+            recipe.geometry = Geometry::new(size, Resize::Keep, Edges::Black);
+            let latent = latent_bytes(recipe.geometry.padded, 16, 1);
+            let (film, unit) = (held_bytes(&recipe, 16, 8), unit_held_bytes(&recipe, 16, 8));
+            let most = 3 * CHUNK.max(latent) + 5 * latent;
+            assert!(unit >= film && unit <= film + most, "{size:?}: {film} {unit}");
+            // Beside frames that wait for the encoder there is a chunk.
+            let waiting = 12 * in_flight(0) as u64 * (size[0] * size[1]) as u64;
+            assert!(unit >= waiting + 3 * CHUNK.max(latent), "{size:?}");
+        }
+    }
 }

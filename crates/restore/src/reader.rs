@@ -255,16 +255,15 @@ impl Sender {
         // The last frames of a batch, which the next one begins with.
         let mut repeated: VecDeque<Waiting> = VecDeque::new();
         loop {
-            let verdicts = match source.next(&mut frame)? {
+            let (over, verdicts) = match source.next(&mut frame)? {
                 Some(_) => {
                     let (data, alpha) = (self.prepare.frame(&frame), self.prepare.alpha(&frame));
                     waiting.push_back(Waiting { data: Arc::new(data), alpha: alpha.map(Arc::new) });
-                    cutter.push(&frame)
+                    (false, cutter.push(&frame))
                 }
-                None => cutter.finish(),
+                None => (true, cutter.finish()),
             };
-            let over = verdicts.over;
-            for starts in verdicts.starts {
+            for starts in verdicts {
                 let Some(next) = waiting.pop_front() else { break };
                 if starts && self.in_shot > 0 {
                     let sent =

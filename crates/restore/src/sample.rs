@@ -79,34 +79,22 @@ impl<'a> Sampler<'a> {
     ) -> Result<(), RestoreError> {
         let length = self.size.iter().product::<usize>();
         let windows = stretch.windows(&self.sampling.windows, back);
-        let (first, end) = (windows.first().map_or(0, |w| w.start), windows.last().map_or(0, |w| w.end));
-        // Restored latents that the next window takes part in.
-        let mut shared: Vec<f32> = Vec::new();
+        let first = windows.first().map_or(0, |w| w.start);
+        let mut mixing = Mixing::default();
         for (i, window) in windows.iter().enumerate() {
             let place = |latent: usize| at + latent - first;
             let given = store.read(place(window.start)..place(window.end)).map_err(RestoreError::Latents)?;
-            // Frames that are made and done with this window.
-            let next = windows.get(i + 1).map_or(end, |w| w.start);
-            let told = |latent: usize| first_frame(latent).clamp(stretch.made.start, stretch.made.end);
-            let last = if next == end { stretch.made.end } else { told(next) };
-            let done = last - if i == 0 { stretch.made.start } else { told(window.start) };
-            let mut restored = self.window(window.clone(), &given, done, events)?;
-            let known = shared.len() / length.max(1);
-            for (j, (new, old)) in
-                restored.chunks_exact_mut(length).zip(shared.chunks_exact(length)).enumerate()
-            {
-                let before = share_before(j, known);
-                new.iter_mut().zip(old).for_each(|(new, old)| *new = before * old + (1.0 - before) * *new);
-            }
-            let final_values = (next - window.start) * length;
-            shared = restored.split_off(final_values);
+            let done = frames_done(stretch, &windows, i);
+            let restored = self.window(window.clone(), &given, done, events)?;
+            let next = windows.get(i + 1).map_or(window.end, |w| w.start);
+            let restored = mixing.take(restored, length, next - window.start);
             store.write(place(window.start), &restored).map_err(RestoreError::Latents)?;
         }
         Ok(())
     }
 
     /// Restored latents of one window. `frames` of the picture are told of as done.
-    fn window(
+    pub(crate) fn window(
         &mut self,
         window: Range<usize>,
         given: &[f32],
@@ -211,6 +199,33 @@ impl<'a> Sampler<'a> {
         self.plans.push((steps, plan.clone()));
         Ok(plan)
     }
+}
+
+/// Restored latents that the next window of a shot takes part in.
+#[derive(Debug, Default)]
+pub(crate) struct Mixing(Vec<f32>);
+
+impl Mixing {
+    /// Mixes a restored window, in latents of `length` values, into what the one before has of it. Returns the first `done`
+    /// latents, in which the next window takes no part.
+    pub(crate) fn take(&mut self, mut restored: Vec<f32>, length: usize, done: usize) -> Vec<f32> {
+        let known = self.0.len() / length.max(1);
+        let pairs = restored.chunks_exact_mut(length.max(1)).zip(self.0.chunks_exact(length.max(1)));
+        for (j, (new, old)) in pairs.enumerate() {
+            let before = share_before(j, known);
+            new.iter_mut().zip(old).for_each(|(new, old)| *new = before * old + (1.0 - before) * *new);
+        }
+        self.0 = restored.split_off((done * length).min(restored.len()));
+        restored
+    }
+}
+
+/// Frames of a stretch that are done with number `i` of its windows.
+pub(crate) fn frames_done(stretch: &Stretch, windows: &[Range<usize>], i: usize) -> usize {
+    let made = &stretch.made;
+    let told = |latent: usize| first_frame(latent).clamp(made.start, made.end);
+    let from = windows.get(i).filter(|_| i > 0).map_or(made.start, |w| told(w.start));
+    windows.get(i + 1).map_or(made.end, |w| told(w.start)) - from
 }
 
 /// How much noise a share of noise is for a clip of so many latents: more for larger ones, as the original has it.

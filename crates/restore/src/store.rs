@@ -52,6 +52,13 @@ impl Store {
         self.room
     }
 
+    /// Takes room for so many latents, which may come in any order. False if there is not enough.
+    pub(crate) fn claim(&mut self, latents: usize) -> bool {
+        let fits = latents <= self.room;
+        self.latents = if fits { latents } else { self.latents };
+        fits
+    }
+
     /// Forgets latents from number `first` on.
     pub(crate) fn truncate(&mut self, first: usize) -> std::io::Result<()> {
         self.latents = self.latents.min(first);
@@ -127,6 +134,9 @@ mod tests {
             assert_eq!(store.latents(), 1);
             assert!(store.push(&[1.0; 3]).unwrap());
             assert_eq!(store.read(0..2).unwrap(), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+            assert!(!store.claim(6) && store.claim(5));
+            store.write(4, &[4.0; 3]).unwrap();
+            assert_eq!((store.latents(), store.read(4..5).unwrap()), (5, vec![4.0; 3]));
         }
     }
 }

@@ -11,7 +11,7 @@ use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
 use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Plan, Stretch, Windows};
+use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Plan, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
@@ -21,7 +21,6 @@ use crate::cuts::Cuts;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
 use crate::sample::{Sampling, Start};
-use crate::stretch::{ShotStretch, restore_stretch};
 
 const SIZE: [usize; 2] = [40, 24];
 /// First frames of the shots of a film of 97 frames.
@@ -45,7 +44,7 @@ pub(super) fn film() -> Vec<Frame> {
     (0..FRAMES).map(frame).collect()
 }
 
-pub(super) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
+pub(crate) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
     Recipe {
         geometry,
@@ -73,6 +72,7 @@ pub(super) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
 
 /// How the networks run.
 pub(super) struct Way {
+    pub(super) config: VaeConfig,
     pub(super) threads: usize,
     pub(super) vae: [Candidate; 2],
     pub(super) dit: Candidate,
@@ -81,12 +81,19 @@ pub(super) struct Way {
 
 pub(super) fn whole() -> Way {
     let vae = Candidate { slice: 8, ..Candidate::WHOLE };
-    Way { threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room: Room { folder: None, bytes: 1 << 30 } }
+    let room = Room { folder: None, bytes: 1 << 30 };
+    Way { config: VaeConfig::tiny(), threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room }
+}
+
+/// Narrower networks, for tests of many runs.
+pub(super) fn narrow() -> Way {
+    let config = VaeConfig { channels: [8, 8, 16, 16], resnets: 1, groups: 4, ..VaeConfig::tiny() };
+    Way { config, ..whole() }
 }
 
 /// The networks, and how they run.
 pub(super) struct Machines {
-    tasks: [Task; 3],
+    pub(super) tasks: [Task; 3],
     plans: [Plan; 3],
 }
 
@@ -95,7 +102,7 @@ impl Machines {
         let [width, height] = recipe.geometry.padded;
         let backend = Backend::cpu_with(way.threads);
         let vae = |direction: Direction| {
-            let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
+            let network = direction.network(&way.config, &mut FormulaParams, DType::F32);
             let clip = Clip::new(33, height, width).unwrap();
             let mut task = Task::new(network, clip.cells(), backend, DType::F32);
             task.job.open_ended = true;
@@ -121,6 +128,12 @@ impl Machines {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
         Networks { encode: planned(0), transform: planned(1), decode: planned(2) }
     }
+}
+
+/// How far back networks see.
+pub(super) fn back(way: &Way) -> LookBack {
+    let [encode, decode] = [Direction::Encode, Direction::Decode].map(|d| d.look_back(&way.config));
+    LookBack { encode, decode }
 }
 
 pub(super) fn run(frames: &[Frame], recipe: &Recipe, way: &Way) -> (Vec<Frame>, Done) {
@@ -242,46 +255,4 @@ fn strength_0_is_the_resized_input() {
     (recipe.finish.strength, recipe.finish.dither) = (0.0, None);
     let (frames, _) = run(&film[..9], &recipe, &whole());
     assert!(frames.iter().zip(&film).all(|(a, b)| a == b));
-}
-
-#[test]
-fn stretches_of_a_long_shot_are_the_shot() {
-    let film = film();
-    let config = VaeConfig::tiny();
-    let [encode, decode] = [Direction::Encode, Direction::Decode].map(|d| d.look_back(&config));
-    let back = LookBack { encode, decode };
-    // So long that stretches at its end do not see its start.
-    let film: Vec<Frame> = film.iter().cycle().take(5 * 97).cloned().collect();
-    let recipe = recipe(Cuts::None, Pool::Window);
-    let way = whole();
-    let (expected, _) = run(&film, &recipe, &way);
-    let machines = Machines::new(&recipe, &way);
-    let stretches = Stretch::of(film.len(), 120, &recipe.sampling.windows);
-    assert_eq!(stretches.len(), 5);
-    // One in the middle and the last one.
-    for stretch in &stretches[3..] {
-        let needs = stretch.needs(&recipe.sampling.windows, back);
-        assert!(needs.read.start > 0);
-        let read = Arc::new(film[needs.read].to_vec());
-        let input = Arc::new(film[stretch.made.clone()].to_vec());
-        let made = Kept::default();
-        let whole = Film {
-            footage: Footage::from(source(&read)),
-            input: source(&input),
-            sink: Box::new(made.clone()),
-            keep: None,
-        };
-        let shot = ShotStretch { stretch: stretch.clone(), first: stretch.made.start, alpha: None };
-        let mut told = [0; 3];
-        let done =
-            restore_stretch(whole, &recipe, &shot, machines.networks(), back, &way.room, &mut |event| {
-                if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
-                    told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] +=
-                        frames;
-                }
-            });
-        assert_eq!(done.unwrap().frames, stretch.made.len());
-        assert_eq!(told, [stretch.made.len(); 3]);
-        assert!(*made.0.lock().unwrap() == expected[stretch.made.clone()], "{stretch:?}");
-    }
 }

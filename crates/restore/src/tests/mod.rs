@@ -4,6 +4,10 @@ mod goldens;
 mod invariance;
 mod jumps;
 mod kept;
+mod unit;
+mod unit_resume;
+
+pub(crate) use invariance::recipe;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -191,6 +191,30 @@ impl Case {
         Case { seed, dtype, op, poison: None }
     }
 
+    /// The case with channels that matrix units take: eight at a time in, four out.
+    pub fn for_units(mut self) -> Self {
+        let eights = |n: &mut usize| *n = n.next_multiple_of(8);
+        let fitting = |groups: &mut usize, channels: usize| {
+            while *groups > 0 && !channels.is_multiple_of(*groups) {
+                *groups /= 2;
+            }
+        };
+        match &mut self.op {
+            Op::Conv(c) => {
+                [&mut c.input.c, &mut c.cout, &mut c.shortcut].into_iter().for_each(eights);
+                fitting(&mut c.prologue, c.input.c);
+                fitting(&mut c.sums, c.cout);
+            }
+            Op::Linear { shape, cout, groups, .. } | Op::Upsample { shape, cout, groups, .. } => {
+                eights(&mut shape.c);
+                eights(cout);
+                fitting(groups, *cout);
+            }
+            Op::Norm { .. } | Op::Attention { .. } | Op::Shuffle { .. } | Op::Copy { .. } => {}
+        }
+        self
+    }
+
     /// Rows of the output frame.
     pub fn height(&self) -> usize {
         match &self.op {
