@@ -21,6 +21,11 @@ impl Hash {
     pub fn of(bytes: &[u8]) -> Self {
         Hash(Sha256::digest(bytes).into())
     }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
 }
 
 impl From<Sha256> for Hash {

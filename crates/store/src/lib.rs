@@ -18,7 +18,7 @@
 //!
 //! let mut attempt = journal.attempt(0)?;
 //! attempt.put_bytes("segment.nut", b"frames".to_vec())?;
-//! let verdict = attempt.commit(Notes { frames: 97, worker: "desk, GPU 0".into(), milliseconds: 48_000 })?;
+//! let verdict = attempt.commit(Notes { frames: 97, worker: "desk, GPU 0".into(), milliseconds: 48_000, left: false })?;
 //! assert!(matches!(verdict, Verdict::Won(_)));
 //! assert_eq!(journal.done()?.into_iter().collect::<Vec<_>>(), [0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -48,8 +48,8 @@ mod upload;
 pub use content::{Content, Hash, HashError};
 pub use error::StoreError;
 pub use journal::{
-    Assembly, Attempt, AttemptId, Cleaned, Commit, File, Journal, JournalError, Notes, Plan, RecordError,
-    Sweep, Verdict,
+    Assembly, Attempt, AttemptId, Cleaned, Commit, File, Journal, JournalError, Notes, Piece, Plan,
+    RecordError, Sweep, Verdict,
 };
 pub use key::Key;
 pub use listing::{Listed, Listing};

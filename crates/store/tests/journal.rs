@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use common::{bytes, folder, key, limits, notes, race, settings};
 use remaster_store::testkit::Memory;
-use remaster_store::{Cleaned, Journal, JournalError, RecordError, Store, StoreError, Sweep, Verdict};
+use remaster_store::{
+    Attempt, Cleaned, Journal, JournalError, Notes, Piece, RecordError, Store, StoreError, Sweep, Verdict,
+};
 
 #[test]
 fn sixteen_racers_have_one_winner_in_a_folder() {
@@ -216,4 +218,66 @@ fn opening_a_place_twice_is_no_matter() {
     a.put(&key("x"), vec![1]).unwrap();
     drop(a);
     assert_eq!(b.get(&key("x"), 1).unwrap(), [1]);
+}
+
+#[test]
+fn work_that_is_kept_is_gone_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = common::folder(&folder.path().join("s"));
+    let journal = Journal::make(store, 2, "{}").unwrap();
+    // Values: the first one stays, damage is seen, other names are nobody's business.
+    journal.keep(0, "encoded-0", b"values").unwrap();
+    journal.keep(0, "encoded-0", b"others").unwrap();
+    assert_eq!(journal.kept(0, "encoded-0", 100).unwrap().as_deref(), Some(&b"values"[..]));
+    assert_eq!(journal.kept(0, "encoded-0", 3).unwrap(), None, "more than was expected");
+    assert_eq!(journal.kept(0, "encoded-1", 100).unwrap(), None);
+    assert_eq!(journal.kept_names(0).unwrap(), ["encoded-0"]);
+    let path = folder.path().join("s/units/000000/kept/encoded-0");
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(journal.kept(0, "encoded-0", 100).unwrap(), None, "damaged");
+    assert!(journal.keep(2, "a", b"").is_err() && journal.keep(0, "../a", b"").is_err());
+
+    // A piece of an attempt that died, and an attempt that goes on from it.
+    let mut dead = journal.attempt(0).unwrap();
+    dead.put_bytes("piece-0.nut", b"first".to_vec()).unwrap();
+    let piece = |attempt: &Attempt, number: u32| Piece {
+        plan: journal.plan().hash(),
+        unit: 0,
+        piece: number,
+        file: attempt.files()[0].clone(),
+        frames: 5,
+    };
+    assert!(matches!(journal.keep_piece(&piece(&dead, 0)).unwrap(), Verdict::Won(_)));
+    let mut stale = journal.attempt(0).unwrap();
+    stale.put_bytes("piece-0.nut", b"later".to_vec()).unwrap();
+    let lost = journal.keep_piece(&piece(&stale, 0)).unwrap();
+    assert_eq!(lost.record().file.attempt, *dead.id(), "the first one counts");
+    let cleaned = journal.clean(Sweep::Everything).unwrap();
+    assert_eq!((cleaned.attempts, cleaned.objects), (1, 1), "only the attempt without a piece");
+    let pieces = journal.pieces(0).unwrap();
+    assert_eq!(pieces.keys().copied().collect::<Vec<_>>(), [0]);
+    let mut alive = journal.attempt(0).unwrap();
+    alive.adopt(pieces[&0].file.clone()).unwrap();
+    assert!(alive.adopt(pieces[&0].file.clone()).is_err(), "twice");
+    alive.put_bytes("piece-1.nut", b"second".to_vec()).unwrap();
+    let commit = alive.commit(Notes { frames: 10, ..Notes::default() }).unwrap().record().clone();
+    let cleaned = journal.clean(Sweep::Everything).unwrap();
+    assert_eq!((cleaned.attempts, cleaned.objects), (0, 1), "what was kept of a unit that is done");
+    assert!(journal.kept_names(0).unwrap().is_empty() && journal.pieces(0).unwrap().is_empty());
+    for (file, expected) in commit.files.iter().zip(["first", "second"]) {
+        let to = folder.path().join(&file.name);
+        journal.fetch(&commit, file, &to).unwrap();
+        assert_eq!(std::fs::read_to_string(to).unwrap(), expected);
+    }
+
+    // A record whose file is gone counts for nothing.
+    let mut other = journal.attempt(1).unwrap();
+    other.put_bytes("piece-0.nut", b"gone".to_vec()).unwrap();
+    journal.keep_piece(&Piece { unit: 1, ..piece(&other, 0) }).unwrap();
+    std::fs::remove_file(folder.path().join(format!("s/units/000001/attempts/{}/piece-0.nut", other.id())))
+        .unwrap();
+    assert!(journal.pieces(1).unwrap().is_empty());
+    journal.drop_kept(1).unwrap();
 }

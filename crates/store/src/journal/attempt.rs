@@ -8,15 +8,15 @@ use crate::{Content, Key};
 
 /// An attempt: files go into the store under a name nobody else has, and count when [`Attempt::commit`] wins.
 #[derive(Debug)]
-pub struct Attempt<'a> {
-    journal: &'a Journal,
+pub struct Attempt {
+    journal: Journal,
     unit: u32,
     id: AttemptId,
     files: Vec<File>,
 }
 
-impl<'a> Attempt<'a> {
-    pub(super) fn new(journal: &'a Journal, unit: u32) -> Self {
+impl Attempt {
+    pub(super) fn new(journal: Journal, unit: u32) -> Self {
         Attempt { journal, unit, id: AttemptId::random(), files: Vec::new() }
     }
 
@@ -39,10 +39,26 @@ impl<'a> Attempt<'a> {
         Ok(self.add(name, content))
     }
 
+    /// Takes over a file that an earlier attempt at this unit finished.
+    pub fn adopt(&mut self, file: File) -> Result<(), JournalError> {
+        match self.files.iter().any(|other| other.name == file.name) {
+            true => Err(JournalError::Twice { name: file.name }),
+            false => {
+                self.files.push(file);
+                Ok(())
+            }
+        }
+    }
+
+    /// Its files so far, in order.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
     /// Ends the attempt: its files count from now on, unless another attempt at this unit came first. After an error it
     /// is not known which; calling it again is safe and finds out.
     pub fn commit(&mut self, notes: Notes) -> Result<Verdict<Commit>, JournalError> {
-        let Notes { frames, worker, milliseconds } = notes;
+        let Notes { frames, worker, milliseconds, left } = notes;
         self.journal.commit(&Commit {
             plan: self.journal.plan.hash(),
             unit: self.unit,
@@ -51,6 +67,7 @@ impl<'a> Attempt<'a> {
             frames,
             worker,
             milliseconds,
+            left,
         })
     }
 
@@ -60,7 +77,8 @@ impl<'a> Attempt<'a> {
         if counts {
             return Ok(());
         }
-        let keys = self.files.iter().map(|file| layout::file(self.unit, &self.id, &file.name));
+        let own = self.files.iter().filter(|file| file.attempt == self.id);
+        let keys = own.map(|file| layout::file(self.unit, &self.id, &file.name));
         Ok(self.journal.store.delete_many(keys.collect::<Result<_, _>>()?)?)
     }
 
@@ -73,7 +91,7 @@ impl<'a> Attempt<'a> {
 
     fn add(&mut self, name: &str, content: Content) -> Content {
         let Content { bytes, sha256 } = content;
-        self.files.push(File { name: name.to_owned(), bytes, sha256 });
+        self.files.push(File { attempt: self.id.clone(), name: name.to_owned(), bytes, sha256 });
         content
     }
 }

@@ -1,9 +1,10 @@
-//! Removing attempts that do not count.
+//! Removing attempts that do not count, and what is kept of units that are done.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Object, UNITS, parse};
-use super::record::AttemptId;
+use super::record::{AttemptId, Commit};
 use super::{Journal, JournalError};
 use crate::{Key, StoreError, local};
 
@@ -16,7 +17,8 @@ pub enum Sweep {
     /// Those that lost: another attempt at their unit counts. Safe at any time; a worker that is still at it can only
     /// lose.
     Losers,
-    /// All that do not count, and what killed writers left in a folder. Nobody may be working on the plan.
+    /// All that do not count and have no finished piece, and what killed writers left in a folder. Nobody may be working
+    /// on the plan.
     Everything,
 }
 
@@ -35,13 +37,26 @@ pub struct Cleaned {
 pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalError> {
     let store = &journal.store;
     // Commits first: what counts never changes, so that whatever is listed later is judged rightly.
-    let counting: BTreeMap<u32, AttemptId> =
-        journal.commits()?.into_iter().map(|commit| (commit.unit, commit.attempt)).collect();
-    let useless = |key: &Key| match parse(key)? {
-        Object::Done(_) => None,
-        Object::Attempt(unit, attempt) => match counting.get(&unit) {
-            Some(winner) => (*winner != attempt).then_some(attempt),
-            None => (sweep == Sweep::Everything).then_some(attempt),
+    let counting: BTreeMap<u32, BTreeSet<AttemptId>> =
+        journal.commits()?.into_iter().map(|commit| (commit.unit, attempts_of(&commit))).collect();
+    // Attempts at units that are not done and have finished pieces.
+    let mut going_on: BTreeMap<u32, BTreeSet<AttemptId>> = BTreeMap::new();
+    let mut useless = |key: &Key| match parse(key) {
+        None | Some(Object::Done(_)) => Ok::<_, JournalError>(None),
+        Some(Object::Kept(unit, _)) => Ok(counting.contains_key(&unit).then_some(None)),
+        Some(Object::Attempt(unit, attempt)) => match counting.get(&unit) {
+            Some(winners) => Ok((!winners.contains(&attempt)).then_some(Some(attempt))),
+            None if sweep == Sweep::Losers => Ok(None),
+            None => {
+                let known = match going_on.entry(unit) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => {
+                        let pieces = journal.pieces(unit)?.into_values();
+                        place.insert(pieces.map(|piece| piece.file.attempt).collect())
+                    }
+                };
+                Ok((!known.contains(&attempt)).then_some(Some(attempt)))
+            }
         },
     };
     let mut cleaned = Cleaned::default();
@@ -49,8 +64,8 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
     let mut batch = Vec::new();
     for listed in store.list(UNITS)? {
         let key = listed?.key;
-        let Some(attempt) = useless(&key) else { continue };
-        attempts.insert(attempt);
+        let Some(attempt) = useless(&key)? else { continue };
+        attempts.extend(attempt);
         batch.push(key);
         cleaned.objects += 1;
         if batch.len() == BATCH {
@@ -64,4 +79,9 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
         cleaned.unfinished = local::sweep(folder).map_err(failed)?;
     }
     Ok(cleaned)
+}
+
+/// Attempts whose files a commit names.
+fn attempts_of(commit: &Commit) -> BTreeSet<AttemptId> {
+    commit.files.iter().map(|file| file.attempt.clone()).chain([commit.attempt.clone()]).collect()
 }

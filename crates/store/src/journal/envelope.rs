@@ -19,6 +19,7 @@ pub(super) enum Format {
     Plan,
     Commit,
     Assembly,
+    Piece,
 }
 
 impl Format {
@@ -27,6 +28,7 @@ impl Format {
             Format::Plan => "remaster plan",
             Format::Commit => "remaster commit",
             Format::Assembly => "remaster assembly",
+            Format::Piece => "remaster piece",
         }
     }
 }

@@ -4,17 +4,20 @@ mod attempt;
 mod clean;
 mod envelope;
 mod error;
+mod kept;
 mod layout;
 mod record;
 mod settle;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use attempt::Attempt;
 pub use clean::{Cleaned, Sweep};
 pub use envelope::RecordError;
 pub use error::JournalError;
+pub use kept::Piece;
 pub use record::{Assembly, AttemptId, Commit, File, Notes, Plan};
 
 use crate::{Key, Store, StoreError};
@@ -24,11 +27,11 @@ use settle::{Outcome, settle};
 /// Commits that are read at a time: a page of them is in memory as bytes.
 const PAGE: usize = 1024;
 
-/// A plan in a store, and what is done of it.
+/// A plan in a store, and what is done of it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
-    plan: Plan,
+    plan: Arc<Plan>,
 }
 
 /// How a race for a record ended.
@@ -58,11 +61,11 @@ impl Journal {
         let key = layout::plan()?;
         let bytes = plan.to_bytes().map_err(written)?;
         match settle(&store, &key, &bytes, MOST_PLAN)? {
-            Outcome::Ours => Ok(Journal { store, plan }),
+            Outcome::Ours => Ok(Journal { store, plan: Arc::new(plan) }),
             Outcome::Theirs(bytes) => {
                 let there = read(&store, &key, Plan::from_bytes(&bytes))?;
                 match there.hash() == plan.hash() {
-                    true => Ok(Journal { store, plan: there }),
+                    true => Ok(Journal { store, plan: Arc::new(there) }),
                     false => Err(other_plan(&store, &there, &plan)),
                 }
             }
@@ -74,7 +77,7 @@ impl Journal {
         let key = layout::plan()?;
         let bytes = store.get(&key, MOST_PLAN)?;
         let plan = read(&store, &key, Plan::from_bytes(&bytes))?;
-        Ok(Journal { store, plan })
+        Ok(Journal { store, plan: Arc::new(plan) })
     }
 
     /// The plan.
@@ -88,9 +91,9 @@ impl Journal {
     }
 
     /// Begins an attempt at a unit. Nothing is written yet, and any number of them may run at the same time.
-    pub fn attempt(&self, unit: u32) -> Result<Attempt<'_>, JournalError> {
+    pub fn attempt(&self, unit: u32) -> Result<Attempt, JournalError> {
         self.known(unit)?;
-        Ok(Attempt::new(self, unit))
+        Ok(Attempt::new(self.clone(), unit))
     }
 
     /// Makes an attempt count, whose files are in the store already. Of any number of racers one wins.
@@ -122,7 +125,7 @@ impl Journal {
     /// when they are read.
     fn whole(&self, commit: &Commit) -> Result<(), JournalError> {
         for file in &commit.files {
-            let key = layout::file(commit.unit, &commit.attempt, &file.name)?;
+            let key = layout::file(commit.unit, &file.attempt, &file.name)?;
             match self.store.size(&key) {
                 Ok(bytes) if bytes == file.bytes => {}
                 Ok(_) | Err(StoreError::Missing { .. }) => {
@@ -189,7 +192,7 @@ impl Journal {
 
     /// Copies a file of a committed attempt to a local path and checks its size and hash.
     pub fn fetch(&self, commit: &Commit, file: &File, to: &Path) -> Result<(), JournalError> {
-        let key = layout::file(commit.unit, &commit.attempt, &file.name)?;
+        let key = layout::file(commit.unit, &file.attempt, &file.name)?;
         Ok(self.store.fetch(&key, to, &file.content())?)
     }
 

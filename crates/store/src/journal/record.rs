@@ -77,6 +77,8 @@ impl<'de> Deserialize<'de> for AttemptId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
+    /// The attempt that wrote it: the one that counts, or an earlier one that it goes on from.
+    pub attempt: AttemptId,
     /// Its name in the attempt.
     pub name: String,
     /// Its size.
@@ -90,6 +92,13 @@ impl File {
     pub fn content(&self) -> Content {
         Content { bytes: self.bytes, sha256: self.sha256 }
     }
+
+    pub(super) fn check(&self) -> Result<(), RecordError> {
+        match wrong_part(&self.name).is_none() && self.bytes <= MOST {
+            true => Ok(()),
+            false => Err(RecordError::Value { what: "the name or size of a file" }),
+        }
+    }
 }
 
 /// What a worker says about an attempt.
@@ -101,6 +110,8 @@ pub struct Notes {
     pub worker: String,
     /// How long it took.
     pub milliseconds: u64,
+    /// The unit could not be done, and its frames are those of the input.
+    pub left: bool,
 }
 
 /// The record that makes an attempt count: `done.json`.
@@ -121,6 +132,9 @@ pub struct Commit {
     pub worker: String,
     /// How long it took.
     pub milliseconds: u64,
+    /// The unit could not be done, and its frames are those of the input.
+    #[serde(default)]
+    pub left: bool,
 }
 
 impl Commit {
@@ -145,13 +159,11 @@ impl Commit {
 
     fn check(&self) -> Result<(), RecordError> {
         let mut names = BTreeSet::new();
-        let good = |file: &File| wrong_part(&file.name).is_none() && file.bytes <= MOST;
+        self.files.iter().try_for_each(File::check)?;
         let what = if self.unit >= MOST_UNITS {
             "the unit"
         } else if self.files.is_empty() || self.files.len() > MOST_FILES {
             "the number of files"
-        } else if !self.files.iter().all(good) {
-            "the name or size of a file"
         } else if !self.files.iter().all(|file| names.insert(file.name.as_str())) {
             "the name of a file that is there twice"
         } else if self.frames > MOST || self.milliseconds > MOST {
@@ -253,7 +265,13 @@ mod tests {
     use super::*;
 
     fn commit() -> Commit {
-        let file = |name: &str| File { name: name.into(), bytes: 5, sha256: Hash::of(b"bytes") };
+        let attempt = AttemptId::random();
+        let file = |name: &str| File {
+            attempt: attempt.clone(),
+            name: name.into(),
+            bytes: 5,
+            sha256: Hash::of(b"bytes"),
+        };
         Commit {
             plan: Hash::of(b"plan"),
             unit: 7,
@@ -262,6 +280,7 @@ mod tests {
             frames: 97,
             worker: "desk".into(),
             milliseconds: 1,
+            left: false,
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn key(name: &str) -> Key {
 }
 
 pub(crate) fn notes() -> Notes {
-    Notes { frames: 97, worker: "test".into(), milliseconds: 5 }
+    Notes { frames: 97, worker: "test".into(), milliseconds: 5, left: false }
 }
 
 /// Bytes that depend on a seed.
