@@ -83,6 +83,8 @@ struct Tool {
     /// As it says it.
     words: String,
     version: Version,
+    /// Its libraries and their versions.
+    libraries: Vec<String>,
 }
 
 /// A release. Builds from git count as newer than any.
@@ -126,13 +128,23 @@ impl Tools {
 
     fn ask_version(&self, program: PathBuf) -> Result<Tool, MediaError> {
         let text = self.run(&program, "ffmpeg", &[OsStr::new("-version")])?.0;
-        let first = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned();
+        let text = String::from_utf8_lossy(&text);
+        let first = text.lines().next().unwrap_or_default().to_owned();
         let old = |found| MediaError::OldTool { program: program.display().to_string(), found };
         let (words, version) = version(&first).ok_or_else(|| old(first.clone()))?;
         if version < OLDEST {
             return Err(old(words));
         }
-        Ok(Tool { program, words, version })
+        Ok(Tool { program, words, version, libraries: text.lines().filter_map(library).collect() })
+    }
+
+    /// All of ffmpeg that decides the bytes of a file, as far as it says so itself: its version and those of its
+    /// libraries. Libraries of others, such as x264, are not among them; [`trial`](crate::trial) shows what they do.
+    pub fn identity(&self) -> String {
+        let Tool { words, libraries, .. } = &self.ffmpeg;
+        let mut all = vec![format!("ffmpeg {words}")];
+        all.extend(libraries.iter().cloned());
+        all.join(", ")
     }
 
     /// Where ffmpeg is and its version, then ffprobe.
@@ -298,6 +310,15 @@ fn beside(ffmpeg: &Path) -> Vec<PathBuf> {
     places
 }
 
+/// A library in a line that ffmpeg prints: `libavutil      57. 28.100 / 57. 28.100`. The second version is the one that runs.
+fn library(line: &str) -> Option<String> {
+    let (name, versions) = line.split_once(' ').filter(|(name, _)| name.starts_with("lib"))?;
+    let (_, version) = versions.split_once('/')?;
+    let version: String = version.split_whitespace().collect();
+    let is_version = version.chars().all(|c| c.is_ascii_digit() || c == '.') && !version.is_empty();
+    is_version.then(|| format!("{name} {version}"))
+}
+
 /// The version in the first line that ffmpeg prints, as written and as numbers.
 fn version(line: &str) -> Option<(String, Version)> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "version");
@@ -327,6 +348,9 @@ mod tests {
         assert_eq!(read("ffmpeg version 4.4.2-0ubuntu Copyright"), Some((4, 4)));
         assert_eq!(read("something else"), None);
         assert_eq!(read("ffmpeg version"), None);
+        let line = "libavutil      57. 28.100 / 57. 28.101";
+        assert_eq!(library(line).as_deref(), Some("libavutil 57.28.101"));
+        assert_eq!([library("built with gcc / 12"), library("libx / y"), library("lib")], [None, None, None]);
     }
 
     #[test]

@@ -65,6 +65,16 @@ pub trait FrameSource: Send {
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError>;
 }
 
+impl FrameSource for Box<dyn FrameSource> {
+    fn format(&self) -> &Format {
+        self.as_ref().format()
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+        self.as_mut().next(frame)
+    }
+}
+
 /// Takes frames in order. One that is dropped before `finish` leaves nothing behind.
 pub trait FrameSink: Send {
     /// The next frame, to be shown at `pts`.

@@ -10,6 +10,7 @@ use crate::clip::{Format, FrameSource, Late};
 use crate::colour::Colour;
 use crate::door::opened;
 use crate::error::MediaError;
+use crate::excerpt::{Excerpt, Place};
 use crate::fields::{self, Deinterlace};
 use crate::filter::{self, Filtered};
 use crate::launch::{Launch, Running, SETTLED, places};
@@ -45,6 +46,9 @@ pub struct Decoder {
     /// Decoding began in the middle, and frames may be broken.
     is_unsettled: bool,
     part: Option<Part>,
+    excerpt: Excerpt,
+    /// When the first frame of all is shown, if decoding begins where the excerpt says and not where the film does.
+    jump: Option<(i64, TimeBase)>,
     coding: Coding,
     turns: u32,
     stored: [usize; 2],
@@ -87,9 +91,52 @@ fn expected(probe: &Probe, [out, of]: [u64; 2], filtered: &Filtered) -> Option<u
     Some((frames.round() as usize).clamp(1, MAX_FRAMES))
 }
 
+/// About how many frames are in an excerpt.
+fn lasting(Excerpt { first, end }: Excerpt, clock: TimeBase, rate: Option<TimeBase>) -> Option<usize> {
+    let lasts = seconds(end?.saturating_sub(first.unwrap_or(0)), clock);
+    let frames = lasts * rate.map(|r| r.num as f64 / r.den as f64)?;
+    Some((frames.round() as usize).clamp(1, MAX_FRAMES))
+}
+
+/// Seconds of a time.
+fn seconds(pts: i64, clock: TimeBase) -> f64 {
+    pts as f64 * clock.num as f64 / clock.den as f64
+}
+
+/// Ticks in which a decoder that starts in the middle settles.
+fn settling(clock: TimeBase) -> i64 {
+    (SETTLED * clock.den as f64 / clock.num as f64).ceil() as i64
+}
+
 impl Decoder {
     /// Starts to decode what `probe` found.
     pub fn open(tools: &Tools, probe: &Probe, options: ReadOptions) -> Result<Self, MediaError> {
+        Decoder::start(tools, probe, options, None)
+    }
+
+    /// Starts to decode some frames of what [`Decoder::open`] with the same `probe` and `options` decodes, in ticks of
+    /// `clock`, its time base. Frames and times are the same: it begins in the middle only where that changes nothing.
+    /// Whether to deinterlace is decided for the whole file; have it [looked at](Probe::looked_at) once.
+    pub fn excerpt(
+        tools: &Tools,
+        probe: &Probe,
+        options: ReadOptions,
+        clock: TimeBase,
+        excerpt: Excerpt,
+    ) -> Result<Self, MediaError> {
+        let decoder = Decoder::start(tools, probe, options, Some((clock, excerpt)))?;
+        if decoder.format.time_base != clock {
+            return Err(excerpt.missing());
+        }
+        Ok(decoder)
+    }
+
+    fn start(
+        tools: &Tools,
+        probe: &Probe,
+        options: ReadOptions,
+        excerpt: Option<(TimeBase, Excerpt)>,
+    ) -> Result<Self, MediaError> {
         let (path, video) = (probe.path.clone(), &probe.video);
         if !video.complaints.is_empty() && !options.keep_damaged {
             return Err(MediaError::Damaged { path, frame: 0, reason: plain(&video.complaints) });
@@ -130,7 +177,18 @@ impl Decoder {
         let stored = filtered.size;
         let length = filtered.layout.bytes(stored[0], stored[1]).unwrap_or(usize::MAX / 4);
         let launch = Launch { tools: tools.clone(), path, args: [before, behind], length };
-        let mut earlier = places(probe);
+        // Filters of a person and 3:2 pulldown count frames from where they start, and what is made of damage depends on
+        // what was decoded before: there the film is read from its start.
+        let jump = excerpt
+            .filter(|_| options.filters.is_none() && fields.is_local() && !options.keep_damaged)
+            .and_then(|(clock, excerpt)| Some(seconds(excerpt.first?, clock)));
+        let span = probe.span();
+        let begin = match (jump, span.is_whole()) {
+            (None, _) => span.start_seconds(),
+            (Some(first), true) => first - probe.origin(),
+            (Some(first), false) => span.start_seconds() + first,
+        };
+        let mut earlier = places(probe, begin);
         let ((reader, child), is_seeked) = launch.start_at_last(&mut earlier)?;
         // The frames know best: ffmpeg 9 crops Theora where its ffprobe does not. Larger than what was admitted is no
         // matter of cropping.
@@ -143,15 +201,18 @@ impl Decoder {
             width,
             height,
             layout: filtered.layout,
-            frames: expected(probe, fields.frames, &filtered),
+            frames: match excerpt {
+                Some((clock, excerpt)) if !excerpt.is_whole() => lasting(excerpt, clock, filtered.rate),
+                _ => expected(probe, fields.frames, &filtered),
+            },
             colour: filtered.colour,
             hdr: filtered.hdr,
             sample_aspect: if turned { [b, a] } else { [a, b] },
             time_base: reader.stream().time_base,
             rate: filtered.rate,
         };
-        let part = (!probe.span().is_whole())
-            .then(|| Part { span: probe.span(), origin: video.start.map(|start| (start, video.time_base)) });
+        let origin = video.start.map(|start| (start, video.time_base));
+        let part = (!span.is_whole()).then_some(Part { span, origin });
         // What filters leave out or speed up is not missing.
         let whole = options.filters.is_none();
         Ok(Decoder {
@@ -161,7 +222,9 @@ impl Decoder {
             running: Some((reader, child)),
             earlier,
             is_unsettled: is_seeked,
-            is_indexed: video.is_indexed && whole && part.is_none(),
+            excerpt: excerpt.map(|(_, excerpt)| excerpt).unwrap_or_default(),
+            jump: jump.and(origin),
+            is_indexed: video.is_indexed && whole && part.is_none() && excerpt.is_none(),
             ends: video.ends.filter(|_| whole).and_then(|ends| probe.span().end_in(Some(ends))),
             part,
             coding,
@@ -239,6 +302,7 @@ impl Decoder {
     /// Not a single frame came.
     fn empty(&self) -> MediaError {
         match &self.part {
+            _ if self.excerpt.first.is_some() => self.excerpt.missing(),
             Some(part) => part.span.empty(&self.launch.path, self.lasted()),
             None => MediaError::Empty { path: self.launch.path.clone() },
         }
@@ -246,9 +310,9 @@ impl Decoder {
 
     /// Seconds from the first frame of the file to the last that was decoded.
     fn lasted(&self) -> Option<f64> {
-        let seconds = |pts: i64, base: TimeBase| pts as f64 * base.num as f64 / base.den as f64;
         let clock = self.format.time_base;
-        let first = match self.part.as_ref().and_then(|part| part.origin) {
+        let origin = self.part.as_ref().and_then(|part| part.origin).or(self.jump);
+        let first = match origin {
             Some((pts, base)) => Some(seconds(pts, base)),
             None => self.first.map(|pts| seconds(pts, clock)),
         };
@@ -325,10 +389,9 @@ impl Decoder {
                 Ok(Some(pts)) => pts,
             };
             let clock = self.format.time_base;
-            let Some(part) = &mut self.part else { return Ok(Some(pts)) };
-            let ticks = part.ticks(pts, clock);
+            let ticks = self.part.as_mut().map(|part| part.ticks(pts, clock));
             if self.is_unsettled {
-                let settled = part.span.sooner(SETTLED).on(clock, part.origin.unwrap_or((pts, clock))).first;
+                let settled = self.settled(pts, ticks);
                 if is_first && pts > settled {
                     self.restart()?;
                     continue;
@@ -338,12 +401,33 @@ impl Decoder {
                     child.forgive();
                 }
             }
-            if ticks.is_over(pts) {
-                return self.leave().map(|()| None);
+            let shown = match ticks {
+                Some(ticks) if ticks.is_over(pts) => return self.leave().map(|()| None),
+                Some(ticks) if pts < ticks.first => continue,
+                Some(ticks) => ticks.shown(pts),
+                None => pts,
+            };
+            match self.excerpt.place(shown, self.frames) {
+                Place::Before => {}
+                Place::Inside => return Ok(Some(shown)),
+                Place::Behind => return self.leave().map(|()| None),
+                // Times are others where decoding began in the middle.
+                Place::Wrong if can_restart => self.restart()?,
+                Place::Wrong => return Err(self.excerpt.missing()),
             }
-            if pts >= ticks.first {
-                return Ok(Some(ticks.shown(pts)));
+        }
+    }
+
+    /// The time from which on frames are whole, if decoding began before it.
+    fn settled(&self, pts: i64, ticks: Option<Ticks>) -> i64 {
+        let clock = self.format.time_base;
+        let shift = ticks.map_or(0, |ticks| ticks.shift);
+        match (self.excerpt.first.filter(|_| self.jump.is_some()), &self.part) {
+            (Some(first), _) => first.saturating_add(shift).saturating_sub(settling(clock)),
+            (None, Some(part)) => {
+                part.span.sooner(SETTLED).on(clock, part.origin.unwrap_or((pts, clock))).first
             }
+            (None, None) => i64::MIN,
         }
     }
 

@@ -164,6 +164,14 @@ pub enum MediaError {
         /// The length of the clip in words, if it is known.
         length: String,
     },
+    /// The first frame of an excerpt is not there.
+    #[error(
+        "the input has no frame at tick {pts} of its clock; it changed since it was looked at, or another ffmpeg reads it: plan again"
+    )]
+    NoFrame {
+        /// Its time.
+        pts: i64,
+    },
     /// ffmpeg does not take the filters.
     #[error("ffmpeg cannot run the filters `{filters}`: {reason}; `ffmpeg -filters` lists what --vf can use")]
     Filters {
@@ -305,6 +313,18 @@ pub enum MediaError {
         /// Where it would have gone.
         path: PathBuf,
         /// What differs.
+        reason: String,
+    },
+    /// A segment of a film that cannot be joined to the others.
+    #[error(
+        "segment {number} ({path}) cannot be joined: {reason}; encode it again with the settings of the others"
+    )]
+    Segment {
+        /// Which, counted from 0.
+        number: usize,
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
         reason: String,
     },
     /// Stopped by the person.

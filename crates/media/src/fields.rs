@@ -77,9 +77,17 @@ pub(crate) struct Treatment {
     pub(crate) note: Option<String>,
 }
 
-/// Frames of the samples, by what the filter `idet` takes them for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Seen {
+impl Treatment {
+    /// A frame depends on those around it alone, and not on how many came before.
+    pub(crate) fn is_local(&self) -> bool {
+        self.frames[0] >= self.frames[1]
+    }
+}
+
+/// Frames of the samples of a film, by what the filter `idet` takes them for. All that is decided about fields follows from
+/// them and from what the file says, so that whoever looks decides alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
     top: usize,
     bottom: usize,
     progressive: usize,
@@ -87,7 +95,7 @@ struct Seen {
     repeated: usize,
 }
 
-impl Seen {
+impl Fields {
     fn interlaced(&self) -> usize {
         self.top + self.bottom
     }
@@ -112,8 +120,16 @@ impl Seen {
     }
 }
 
-/// Decides what is done, and looks at the frames where that is needed.
+/// Decides what is done, and looks at the frames where that is needed and nobody did before.
 pub(crate) fn decide(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<Treatment, MediaError> {
+    Ok(treat(&probe.video, wish, look(tools, probe, wish)?))
+}
+
+/// Looks at samples of the whole film, whatever part of it is used, where that is needed.
+pub(crate) fn look(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<Fields, MediaError> {
+    if let Some(fields) = probe.fields {
+        return Ok(fields);
+    }
     let video = &probe.video;
     let marked = video.order;
     let look = match (wish, marked) {
@@ -122,12 +138,11 @@ pub(crate) fn decide(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<
         (Deinterlace::Auto, None) => may_be_interlaced(video),
         (Deinterlace::On | Deinterlace::Double | Deinterlace::Ivtc, _) => marked.is_none(),
     };
-    let seen = if look { samples(tools, probe)? } else { Seen::default() };
-    Ok(treat(video, wish, seen))
+    if look { samples(tools, probe) } else { Ok(Fields::default()) }
 }
 
 /// What is done with a clip whose samples look like `seen`.
-fn treat(video: &Video, wish: Deinterlace, seen: Seen) -> Treatment {
+fn treat(video: &Video, wish: Deinterlace, seen: Fields) -> Treatment {
     let fields = video.fields.as_deref().unwrap_or_default();
     let found = format!("{} of {} sampled frames", seen.interlaced(), seen.told());
     let film = is_ntsc(video.rate) && seen.is_telecined();
@@ -208,14 +223,14 @@ fn usual(video: &Video) -> Order {
 }
 
 /// Looks at the start, the middle and the end.
-fn samples(tools: &Tools, probe: &Probe) -> Result<Seen, MediaError> {
+fn samples(tools: &Tools, probe: &Probe) -> Result<Fields, MediaError> {
     let rate = probe.video.rate.map_or(25.0, |r| r.num as f64 / r.den as f64);
     let ends = probe.video.ends.unwrap_or(0.0);
     let long = SAMPLE as f64 / rate;
     if ends < 3.5 * long {
         return sample(tools, probe, 0.0, 3 * SAMPLE);
     }
-    let mut all = Seen::default();
+    let mut all = Fields::default();
     for at in [0.0, (ends - long) / 2.0, ends - 1.25 * long] {
         let seen = sample(tools, probe, at, SAMPLE)?;
         all.top += seen.top;
@@ -226,7 +241,7 @@ fn samples(tools: &Tools, probe: &Probe) -> Result<Seen, MediaError> {
     Ok(all)
 }
 
-fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Seen, MediaError> {
+fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Fields, MediaError> {
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-v", "quiet", "-noautorotate"].map(Into::into).into();
     if at > 0.0 {
@@ -243,8 +258,8 @@ fn sample(tools: &Tools, probe: &Probe, at: f64, frames: usize) -> Result<Seen, 
 }
 
 /// Counts what `idet` said of each frame.
-fn count(text: &str) -> Seen {
-    let mut seen = Seen::default();
+fn count(text: &str) -> Fields {
+    let mut seen = Fields::default();
     for line in text.lines() {
         match line.trim().strip_prefix("lavfi.idet.") {
             Some("multiple.current_frame=tff") => seen.top += 1,
@@ -263,7 +278,7 @@ mod tests {
 
     #[test]
     fn samples_are_judged_by_their_majority() {
-        let seen = |top, bottom, progressive, repeated| Seen { top, bottom, progressive, repeated };
+        let seen = |top, bottom, progressive, repeated| Fields { top, bottom, progressive, repeated };
         assert!(seen(0, 550, 40, 3).is_interlaced());
         assert_eq!(seen(0, 550, 40, 3).order(), Order::Bottom);
         assert!(!seen(10, 0, 500, 0).is_interlaced());
@@ -280,7 +295,7 @@ mod tests {
             lavfi.idet.single.current_frame=tff\nlavfi.idet.multiple.current_frame=tff\n\
             frame:1    pts:1\nlavfi.idet.repeated.current_frame=top\nlavfi.idet.multiple.current_frame=progressive\n\
             lavfi.idet.multiple.tff=12.00";
-        assert_eq!(count(text), Seen { top: 1, bottom: 0, progressive: 1, repeated: 1 });
-        assert_eq!(count("\u{1b}[0m garbage=\n=\n"), Seen::default());
+        assert_eq!(count(text), Fields { top: 1, bottom: 0, progressive: 1, repeated: 1 });
+        assert_eq!(count("\u{1b}[0m garbage=\n=\n"), Fields::default());
     }
 }

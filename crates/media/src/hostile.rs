@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_testkit::hostile::{Counting, attack};
 
-use crate::nut::{Next, NutReader, NutWriter, RawStream, TimeBase};
+use crate::nut::{Next, NutReader, NutWriter, TimeBase, VideoStream};
 use crate::probe::{MAX_FRAMES, MAX_LETTERS, describe, parse};
 
 #[global_allocator]
@@ -14,33 +14,28 @@ const ALLOWED: usize = 64 << 20;
 
 /// As ffmpeg writes it, and as we do.
 fn streams() -> Vec<Vec<u8>> {
-    let stream = RawStream {
+    let stream = VideoStream {
         width: 8,
         height: 4,
         fourcc: *b"I420",
         time_base: TimeBase { num: 1, den: 90_000 },
         aspect: [1, 1],
+        delay: 0,
+        specific: Vec::new(),
+        rate: None,
     };
     let mut writer = NutWriter::new(Vec::new(), &stream).unwrap();
     for i in 0..4u8 {
-        writer.frame(u64::from(i) * 3600, &[i; 48]).unwrap();
+        writer.packet(u64::from(i) * 3600, i % 2 == 0, &[i; 48]).unwrap();
     }
     let mut all = vec![writer.into_inner()];
-    let args = [
-        "-v",
-        "error",
-        "-f",
-        "lavfi",
-        "-i",
-        "testsrc2=s=16x8:r=10:d=0.4",
-        "-c:v",
-        "rawvideo",
-        "-f",
-        "nut",
-        "-",
-    ];
-    let made = std::process::Command::new("ffmpeg").args(args).output();
-    all.extend(made.ok().map(|out| out.stdout).filter(|bytes| !bytes.is_empty()));
+    // A segment has headers of its codec, frames in another order, and frames that start alike.
+    for codec in ["rawvideo", "libx264", "mpeg4"] {
+        let args =
+            ["-v", "error", "-f", "lavfi", "-i", "testsrc2=s=16x8:r=10:d=0.4", "-c:v", codec, "-bf", "2"];
+        let made = std::process::Command::new("ffmpeg").args(args).args(["-f", "nut", "-"]).output();
+        all.extend(made.ok().map(|out| out.stdout).filter(|bytes| !bytes.is_empty()));
+    }
     all
 }
 

@@ -81,12 +81,12 @@ impl Launch {
     }
 }
 
-/// Where to start for a part of a file: the first choice is the last of the list.
-pub(crate) fn places(probe: &Probe) -> Vec<Option<f64>> {
+/// Where to start for frames that are shown `start` seconds after the first of a file: the first choice is the last of the
+/// list.
+pub(crate) fn places(probe: &Probe, start: f64) -> Vec<Option<f64>> {
     let mut places = vec![None];
     let container = probe.format.split(',').next().unwrap_or_default();
     if probe.video.start.is_some() && SEEKABLE.contains(&container) {
-        let start = probe.span().start_seconds();
         let run_ups = RUN_UPS.iter().rev().filter(|seconds| start > **seconds + SETTLED);
         places.extend(run_ups.map(|seconds| Some(probe.origin() + start - seconds)));
     }

@@ -17,7 +17,7 @@ use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
 use crate::door::{closed, opened, url};
 use crate::error::MediaError;
-use crate::fields::Order;
+use crate::fields::{self, Deinterlace, Fields, Order};
 use crate::hdr::{Hdr, MasterDisplay, POINTS};
 use crate::nut::TimeBase;
 use crate::span::Span;
@@ -56,6 +56,9 @@ pub struct Probe {
     /// The part of it that is used.
     #[serde(skip)]
     pub(crate) span: Span,
+    /// What was seen of its fields.
+    #[serde(skip)]
+    pub(crate) fields: Option<Fields>,
 }
 
 impl Probe {
@@ -69,6 +72,12 @@ impl Probe {
     /// The part of it that is used.
     pub fn span(&self) -> Span {
         self.span
+    }
+
+    /// Looks at its fields now, once for all decoders that are opened for it, where `wish` needs that.
+    pub fn looked_at(mut self, tools: &Tools, wish: Deinterlace) -> Result<Self, MediaError> {
+        self.fields = Some(fields::look(tools, &self, wish)?);
+        Ok(self)
     }
 
     /// When the first frame is shown by the clock of the file, in seconds.
@@ -205,6 +214,7 @@ pub(crate) fn describe(path: &Path, raw: RawProbe, frames: &RawFrames) -> Result
         others: others.collect(),
         video,
         span: Span::default(),
+        fields: None,
     })
 }
 
@@ -423,7 +433,7 @@ fn hdr<'a>(data: impl Iterator<Item = &'a SideData> + Clone) -> Hdr {
 }
 
 /// Frames of a file of ours, counted by a decoder that goes through all of it. Complaints are an error.
-pub(crate) fn count_frames(tools: &Tools, path: &Path) -> Result<usize, MediaError> {
+pub fn count_frames(tools: &Tools, path: &Path) -> Result<usize, MediaError> {
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-v", "error", "-nostats"].map(Into::into).into();
     args.extend(opened(path));

@@ -10,6 +10,7 @@ use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
 use crate::decode::ReadOptions;
 use crate::error::MediaError;
+use crate::excerpt::Excerpt;
 use crate::kind::{OutputKind, written_as};
 use crate::natural::natural;
 use crate::nut::TimeBase;
@@ -206,6 +207,24 @@ impl Pictures {
         }
         self.paths.truncate(end);
         (self.next, self.shift) = (first, ticks.shift);
+        self.format.frames = Some(end - first);
+        Ok(self)
+    }
+
+    /// Only some of them, with the times that they have among all. Others are not read, but for the first of all.
+    pub fn excerpt(mut self, excerpt: Excerpt) -> Result<Self, MediaError> {
+        let (from, to) = (self.next, self.paths.len());
+        let at = |pts: i64| usize::try_from(pts.saturating_add(self.shift)).ok();
+        let first = match excerpt.first {
+            None => from,
+            Some(pts) => at(pts).filter(|i| (from..to).contains(i)).ok_or_else(|| excerpt.missing())?,
+        };
+        let end = excerpt.end.map_or(to, |pts| at(pts).unwrap_or(0).clamp(first, to));
+        if first > from {
+            self.first = None;
+        }
+        self.paths.truncate(end);
+        self.next = first;
         self.format.frames = Some(end - first);
         Ok(self)
     }

@@ -27,6 +27,8 @@ pub struct WriteOptions {
     pub overwrite: bool,
     /// Threads of the encoder, which its memory depends on; `None` for as many as it likes.
     pub threads: Option<usize>,
+    /// Text of the tag `REMASTER`, which Matroska and WebM can hold.
+    pub tag: Option<String>,
 }
 
 /// An output that was decided on.
@@ -41,12 +43,16 @@ pub(crate) struct Target {
     pub(crate) coding: Coding,
     /// Arguments that say what the samples mean.
     pub(crate) tags: Vec<&'static str>,
-    /// Arguments of the encoder.
+    /// The encoder and its arguments.
     pub(crate) encoder: Vec<String>,
+    /// Arguments about how the container holds the video.
+    pub(crate) file: Vec<String>,
     /// Arguments for the streams that go along.
     pub(crate) streams: Vec<String>,
-    /// Words for people.
+    /// Words for people about the video.
     pub(crate) notes: Vec<String>,
+    /// Words for people about the streams that go along.
+    pub(crate) stream_notes: Vec<String>,
 }
 
 /// Codecs that lose nothing: what comes in like that goes out like that.
@@ -124,18 +130,55 @@ pub(crate) fn settle(
     if matches!(name.as_str(), "prores_ks" | "prores" | "prores_aw" | "dnxhd") && colour.range.value == "pc" {
         colour.range.value = "tv".into();
     }
-    extra_options(&mut encoder, container, format, options);
+    extra_options(&mut encoder, format, options);
     if let Some(threads) = options.threads.filter(|_| !encoder.iter().any(|w| w.starts_with("-threads"))) {
         encoder.extend(["-threads:v:0".to_owned(), threads.to_string()]);
     }
-    let mut streams = Vec::new();
+    // Players of Apple take no other name.
+    let is_hevc = name == "libx265" && matches!(container, Container::Mp4 | Container::Mov);
+    let file = if is_hevc { words(&["-tag:v:0", "hvc1"]) } else { Vec::new() };
+    let (mut streams, mut stream_notes) = (Vec::new(), Vec::new());
     if let Some(probe) = from {
-        streams = copied(path, container, probe, options, &mut notes)?;
+        streams = copied(path, container, probe, options, &mut stream_notes)?;
     }
     let unknown = |what| MediaError::Samples { path: path.to_owned(), what };
     let coding = colour.coding().map_err(unknown)?;
     let tags = colour.options().map_err(unknown)?.iter().flat_map(|(flag, word)| [*flag, *word]).collect();
-    Ok(Target { muxer: container.muxer(), layout, pixel_format, coding, tags, encoder, streams, notes })
+    let muxer = container.muxer();
+    Ok(Target { muxer, layout, pixel_format, coding, tags, encoder, file, streams, notes, stream_notes })
+}
+
+/// FFV1 in the samples that the encoder of `target` takes, so that encoding later loses nothing more.
+pub(crate) fn lossless(
+    tools: &Tools,
+    path: &Path,
+    format: &Format,
+    target: Target,
+) -> Result<Target, MediaError> {
+    let supported = pixel_formats(tools, "ffv1")?;
+    let Some(pixel_format) = same_samples(&target, &supported) else {
+        return Err(MediaError::Container {
+            path: path.to_owned(),
+            what: format!("{} without loss, since FFV1 does not know it", target.pixel_format),
+            hint: "choose another --pixel-format".into(),
+        });
+    };
+    let mut encoder = words(&["ffv1"]);
+    encoder.extend(ffv1_options(format));
+    Ok(Target { encoder, pixel_format, ..target })
+}
+
+/// The name among `supported` for the samples of `target`, if a repacking is all that they need.
+fn same_samples(target: &Target, supported: &[(Layout, String)]) -> Option<String> {
+    let Layout { kind, depth, alpha } = target.layout;
+    let packed = match (kind, depth, alpha) {
+        (Kind::Gbr | Kind::Packed, 8, false) => Some("bgr0"),
+        (Kind::Gbr | Kind::Packed, 8, true) => Some("bgra"),
+        _ => None,
+    };
+    let own = target.layout.name();
+    let named = [target.pixel_format.as_str(), own.as_str()].into_iter().chain(packed);
+    named.into_iter().find(|name| supported.iter().any(|(_, s)| s == name)).map(str::to_owned)
 }
 
 /// The encoder that a file of this name gets.
@@ -185,7 +228,7 @@ fn prores_profile(from: Option<&Probe>) -> &'static str {
 }
 
 /// What an encoder needs beyond what was asked for, to keep what the clip has.
-fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Format, options: &WriteOptions) {
+fn extra_options(encoder: &mut Vec<String>, format: &Format, options: &WriteOptions) {
     let name = encoder.first().cloned().unwrap_or_default();
     match name.as_str() {
         "libx265" => {
@@ -196,24 +239,37 @@ fn extra_options(encoder: &mut Vec<String>, container: Container, format: &Forma
                 params.extend(hdr.master_display.iter().map(|d| format!("master-display={d}")));
                 params.extend(hdr.light_level.iter().map(|[max, avg]| format!("max-cll={max},{avg}")));
             }
-            match encoder.iter().position(|w| w == "-x265-params") {
-                Some(i) if i + 1 < encoder.len() => {
-                    encoder[i + 1] = format!("{}:{}", params.join(":"), encoder[i + 1]);
-                }
-                _ => encoder.extend(["-x265-params".into(), params.join(":")]),
-            }
-            if matches!(container, Container::Mp4 | Container::Mov) {
-                encoder.extend(words(&["-tag:v:0", "hvc1"]));
-            }
+            let said = parameters(encoder, "-x265-params");
+            *said = format!("{}:{said}", params.join(":")).trim_end_matches(':').into();
         }
-        "ffv1" if options.video.is_none() => {
-            // Version 3 has checksums per slice; 16 slices decode on several cores. Small frames cannot have so many.
-            let slices = if format.width.min(format.height) < 256 { "4" } else { "16" };
-            encoder.extend(words(&["-level", "3", "-g", "1", "-slices", slices, "-slicecrc", "1"]));
-        }
+        "ffv1" if options.video.is_none() => encoder.extend(ffv1_options(format)),
         "libvpx-vp9" if format.layout.alpha => encoder.extend(words(&["-auto-alt-ref", "0"])),
         _ => {}
     }
+}
+
+/// The value of an option with parameters for a library, which is added if it is not there. Names may end in the stream
+/// that is meant.
+pub(crate) fn parameters<'a>(encoder: &'a mut Vec<String>, name: &str) -> &'a mut String {
+    let found = encoder.iter().position(|word| is_option(word, name)).filter(|i| i + 1 < encoder.len());
+    let at = found.unwrap_or_else(|| {
+        encoder.retain(|word| !is_option(word, name));
+        encoder.extend([name.to_owned(), String::new()]);
+        encoder.len() - 2
+    });
+    &mut encoder[at + 1]
+}
+
+/// Whether a word is the option `name`, whatever stream it is for.
+pub(crate) fn is_option(word: &str, name: &str) -> bool {
+    word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+/// How FFV1 is used where nobody says otherwise: version 3 has checksums per slice; 16 slices decode on several cores.
+/// Small frames cannot have so many.
+fn ffv1_options(format: &Format) -> Vec<String> {
+    let slices = if format.width.min(format.height) < 256 { "4" } else { "16" };
+    words(&["-level", "3", "-g", "1", "-slices", slices, "-slicecrc", "1"])
 }
 
 /// The samples that a person wants, if they exist and the encoder takes them: ffmpeg would choose others.

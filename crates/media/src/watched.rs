@@ -421,8 +421,10 @@ fn listen(stderr: impl Read, shared: &Shared) {
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(&line).trim().to_owned();
+        // It comes later than what it repeats, which may be forgiven by then, and says nothing of its own.
+        let again = text.starts_with("Last message repeated");
         let mut lines = lock(&shared.lines);
-        if !text.is_empty() && lines.len() < LINES {
+        if !text.is_empty() && !again && lines.len() < LINES {
             lines.push(text);
         }
     }

@@ -1,7 +1,8 @@
-//! Raw video with timestamps over a pipe: the NUT container, as much of it as one raw video stream needs.
+//! Video with timestamps over a pipe or in a file: the NUT container, as much of it as one video stream needs.
 //!
 //! Raw frames alone carry no time: a variable frame rate would be lost, and ffmpeg would repeat or drop
-//! frames to make it constant. <https://ffmpeg.org/~michael/nut.txt>
+//! frames to make it constant. Segments of a film are NUT files of compressed frames.
+//! <https://ffmpeg.org/~michael/nut.txt>
 
 mod read;
 #[cfg(test)]
@@ -56,17 +57,23 @@ mod flag {
 
 /// The one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RawStream {
+pub(crate) struct VideoStream {
     /// Columns.
     pub width: usize,
     /// Rows.
     pub height: usize,
-    /// Name of the pixel format, four bytes.
+    /// Name of the pixel format or of the codec, four bytes.
     pub fourcc: [u8; 4],
     /// Unit of timestamps.
     pub time_base: TimeBase,
     /// Shape of a pixel, width by height; 0 by 0 if unknown.
     pub aspect: [u64; 2],
+    /// Frames that a decoder holds back to bring them into the order in which they are shown.
+    pub delay: u64,
+    /// What a decoder has to know before the first frame: headers of the codec.
+    pub specific: Vec<u8>,
+    /// Frames per second, which nobody has to guess from the first frames then. It is written but not read.
+    pub rate: Option<TimeBase>,
 }
 
 /// The name that NUT has for samples; `None` if there is none.

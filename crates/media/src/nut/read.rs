@@ -1,11 +1,14 @@
-//! Reading one raw video stream.
+//! Reading one video stream.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use super::{
-    ID, INDEX, INFO, MAIN, MAX_PACKET, RawStream, STREAM, SYNCPOINT, TimeBase, broken, checksum, flag, pipe,
+    ID, INDEX, INFO, MAIN, MAX_PACKET, STREAM, SYNCPOINT, TimeBase, VideoStream, broken, checksum, flag, pipe,
 };
 use crate::error::MediaError;
+
+/// Frames that a decoder may hold back; H.264 and HEVC allow 16.
+const MAX_DELAY: u64 = 1000;
 
 #[derive(Clone, Copy, Default)]
 struct Code {
@@ -29,17 +32,19 @@ pub(crate) enum Next {
     End,
 }
 
-/// Reads one raw video stream.
+/// Reads one video stream.
 pub(crate) struct NutReader<R> {
     input: R,
     codes: Vec<Code>,
     headers: Vec<Vec<u8>>,
     bases: Vec<TimeBase>,
-    stream: RawStream,
+    stream: VideoStream,
     base: usize,
     shift: u64,
     version: u64,
     last: i64,
+    /// The last frame needs no other.
+    is_key: bool,
     /// Largest frame that is believed.
     limit: usize,
 }
@@ -88,12 +93,15 @@ impl<R: Read> NutReader<R> {
         if id != ID {
             return Err(broken());
         }
-        let stream = RawStream {
+        let stream = VideoStream {
             width: 0,
             height: 0,
             fourcc: [0; 4],
             time_base: TimeBase { num: 1, den: 1 },
             aspect: [0; 2],
+            delay: 0,
+            specific: Vec::new(),
+            rate: None,
         };
         let mut reader = NutReader {
             input,
@@ -105,6 +113,7 @@ impl<R: Read> NutReader<R> {
             shift: 0,
             version: 3,
             last: 0,
+            is_key: false,
             limit,
         };
         // Main header first, then the stream's; anything else is skipped.
@@ -128,8 +137,13 @@ impl<R: Read> NutReader<R> {
     }
 
     /// What the stream is.
-    pub(crate) fn stream(&self) -> &RawStream {
+    pub(crate) fn stream(&self) -> &VideoStream {
         &self.stream
+    }
+
+    /// Whether the last frame needs no other.
+    pub(crate) fn is_key(&self) -> bool {
+        self.is_key
     }
 
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], MediaError> {
@@ -172,6 +186,17 @@ impl<R: Read> NutReader<R> {
             return Err(broken());
         }
         Ok(payload)
+    }
+
+    /// An index is as long as the file asks for, and nobody needs it.
+    fn skip_index(&mut self) -> Result<(), MediaError> {
+        let length = self.v(&mut Vec::new())?;
+        let length = if length > 4096 { length.saturating_add(4) } else { length };
+        let skipped = std::io::copy(&mut self.input.by_ref().take(length), &mut std::io::sink());
+        if skipped.map_err(pipe)? < length {
+            return Err(pipe(ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(())
     }
 
     fn main_header(&mut self, payload: &[u8]) -> Result<(), MediaError> {
@@ -241,7 +266,7 @@ impl<R: Read> NutReader<R> {
         let fourcc = p.vb()?;
         let base = p.v()? as usize;
         self.shift = p.v()?;
-        let (_distance, _delay, _flags, _specific) = (p.v()?, p.v()?, p.v()?, p.vb()?);
+        let (_distance, delay, _flags, specific) = (p.v()?, p.v()?, p.v()?, p.vb()?);
         let (width, height) = (p.v()?, p.v()?);
         let aspect = [p.v()?, p.v()?];
         let base_ok = self.bases.get(base).copied();
@@ -250,11 +275,13 @@ impl<R: Read> NutReader<R> {
         else {
             return Err(broken());
         };
-        if !(1..=65536).contains(&width) || !(1..=65536).contains(&height) {
+        let sides = 1..=65536;
+        if !sides.contains(&width) || !sides.contains(&height) || delay > MAX_DELAY {
             return Err(broken());
         }
         self.base = base;
-        self.stream = RawStream { width: width as usize, height: height as usize, fourcc, time_base, aspect };
+        let (width, height) = (width as usize, height as usize);
+        self.stream = VideoStream { width, height, fourcc, time_base, aspect, delay, specific, rate: None };
         Ok(())
     }
 
@@ -268,10 +295,17 @@ impl<R: Read> NutReader<R> {
             if first[0] == b'N' {
                 let rest: [u8; 7] = self.bytes()?;
                 let startcode = rest.iter().fold(u64::from(b'N'), |n, b| n << 8 | u64::from(*b));
+                if startcode == INDEX {
+                    self.skip_index()?;
+                    continue;
+                }
                 let payload = self.packet(startcode)?;
                 if startcode == SYNCPOINT {
                     let value = Payload(&payload).v()?;
-                    let (pts, id) = (value / self.bases.len() as u64, value % self.bases.len() as u64);
+                    let bases = self.bases.len() as u64;
+                    // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
+                    let (pts, id) =
+                        if bases == 1 { (value as i64, 0) } else { ((value / bases) as i64, value % bases) };
                     self.last = rescale(pts, self.bases[id as usize], self.bases[self.base]);
                 }
                 continue;
@@ -315,6 +349,8 @@ impl<R: Read> NutReader<R> {
             return Err(broken());
         }
         let size = msb.checked_mul(code.mul).and_then(|n| n.checked_add(code.lsb));
+        // Long frames have no common start.
+        let header = if size.is_some_and(|n| n > 4096) { 0 } else { header };
         let head = usize::try_from(header).ok().and_then(|i| self.headers.get(i));
         let (Some(size), Some(head), Some(pts), 0) = (size, head, pts, stream) else {
             return Err(broken());
@@ -328,9 +364,13 @@ impl<R: Read> NutReader<R> {
         data.clear();
         data.extend_from_slice(head);
         let rest = size.checked_sub(head.len()).ok_or_else(broken)?;
-        data.resize(head.len() + rest, 0);
-        self.input.read_exact(&mut data[head.len()..]).map_err(pipe)?;
+        // Grown as it comes: a length that is a lie costs nothing.
+        let read = self.input.by_ref().take(rest as u64).read_to_end(data).map_err(pipe)?;
+        if read < rest {
+            return Err(pipe(ErrorKind::UnexpectedEof.into()));
+        }
         self.last = pts;
+        self.is_key = flags & flag::KEY != 0;
         Ok(Next::Frame(pts))
     }
 
@@ -347,8 +387,8 @@ impl<R: Read> NutReader<R> {
 }
 
 /// A timestamp in another unit, rounded down.
-fn rescale(pts: u64, from: TimeBase, to: TimeBase) -> i64 {
-    let n = u128::from(pts) * u128::from(from.num) * u128::from(to.den);
-    let d = u128::from(from.den) * u128::from(to.num);
-    i64::try_from(n / d.max(1)).unwrap_or(i64::MAX)
+fn rescale(pts: i64, from: TimeBase, to: TimeBase) -> i64 {
+    let n = i128::from(pts).saturating_mul(i128::from(from.num)).saturating_mul(i128::from(to.den));
+    let d = i128::from(from.den).saturating_mul(i128::from(to.num)).max(1);
+    n.div_euclid(d).clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }

@@ -2,13 +2,16 @@
 
 use super::*;
 
-fn stream() -> RawStream {
-    RawStream {
+fn stream() -> VideoStream {
+    VideoStream {
         width: 4,
         height: 2,
         fourcc: *b"RGB0",
         time_base: TimeBase { num: 1, den: 90_000 },
         aspect: [1, 1],
+        delay: 0,
+        specific: Vec::new(),
+        rate: None,
     }
 }
 
@@ -29,7 +32,7 @@ fn frames_and_times_come_back() {
     let frames: Vec<(u64, Vec<u8>)> =
         [0, 3003, 3004, 1 << 40].iter().enumerate().map(|(i, t)| (*t, vec![i as u8; 70_000 * i])).collect();
     for (pts, data) in &frames {
-        writer.frame(*pts, data).unwrap();
+        writer.packet(*pts, true, data).unwrap();
     }
     let bytes = writer.into_inner();
     let mut reader = NutReader::new(&bytes[..], 1 << 20).unwrap();
@@ -53,7 +56,7 @@ fn two_frames() -> (Vec<u8>, [usize; 3]) {
     let mut writer = NutWriter::new(Vec::new(), &stream()).unwrap();
     for i in 0..2u8 {
         ends[usize::from(i)] = writer.out.len();
-        writer.frame(u64::from(i) + 1, &[7 + i; DATA]).unwrap();
+        writer.packet(u64::from(i) + 1, true, &[7 + i; DATA]).unwrap();
     }
     ends[2] = writer.out.len();
     (writer.into_inner(), ends)
@@ -113,10 +116,59 @@ fn a_flipped_bit_ends_in_an_error_or_stays_one_bit_of_a_picture() {
 fn times_at_the_end_of_the_range_are_no_panic() {
     for pts in [0, 1, i64::MAX as u64 - 1, i64::MAX as u64, u64::MAX - 2] {
         let mut writer = NutWriter::new(Vec::new(), &stream()).unwrap();
-        writer.frame(pts, &[1; 24]).unwrap();
+        writer.packet(pts, true, &[1; 24]).unwrap();
         let read = read(&writer.into_inner());
         assert_eq!(read.is_ok(), pts <= i64::MAX as u64, "{pts}");
     }
     let reduced = TimeBase { num: 1000, den: 25000 }.times(1, 2);
     assert_eq!(reduced, TimeBase { num: 1, den: 50 });
+}
+
+#[test]
+fn compressed_frames_come_back_with_their_order_and_headers() {
+    let stream = VideoStream {
+        fourcc: *b"H264",
+        delay: 2,
+        specific: (0..=255).cycle().take(5000).collect(),
+        ..stream()
+    };
+    let mut writer = NutWriter::new(Vec::new(), &stream).unwrap();
+    let frames = [(0, true), (9, false), (3, false), (6, false), (12, true)];
+    for (pts, is_key) in frames {
+        writer.packet(pts, is_key, &[pts as u8; 40]).unwrap();
+    }
+    let bytes = writer.into_inner();
+    let mut reader = NutReader::new(&bytes[..], 100).unwrap();
+    assert_eq!(*reader.stream(), stream);
+    let mut data = Vec::new();
+    for (pts, is_key) in frames {
+        assert_eq!(reader.frame(&mut data).unwrap(), Next::Frame(pts as i64));
+        assert_eq!((reader.is_key(), &data[..]), (is_key, &[pts as u8; 40][..]));
+    }
+    assert_eq!(reader.frame(&mut data).unwrap(), Next::End);
+}
+
+/// Frames of a file of ffmpeg, as its own tool lists them.
+#[test]
+fn files_of_ffmpeg_are_read_as_ffmpeg_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.nut");
+    for codec in ["libx264", "mpeg4", "ffv1", "mpeg2video"] {
+        let args = ["-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=s=128x96:r=25:d=2", "-c:v", codec];
+        let mut command = std::process::Command::new("ffmpeg");
+        command.args(args).args(["-pix_fmt", "yuv420p", "-g", "20", "-bf", "2"]).arg(&path);
+        assert!(command.status().unwrap().success(), "{codec}");
+        let mut command = std::process::Command::new("ffprobe");
+        command.args(["-v", "error", "-show_entries", "packet=pts,size,flags", "-of", "csv=p=0"]);
+        let listed = String::from_utf8(command.arg(&path).output().unwrap().stdout).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let mut reader = NutReader::new(&bytes[..], 1 << 20).unwrap();
+        let (mut data, mut found) = (Vec::new(), Vec::new());
+        while let Next::Frame(pts) = reader.frame(&mut data).unwrap() {
+            found.push(format!("{pts},{},{}_", data.len(), if reader.is_key() { 'K' } else { '_' }));
+        }
+        let listed: Vec<&str> =
+            listed.lines().map(|l| l.trim_end_matches(',')).filter(|l| !l.is_empty()).collect();
+        assert_eq!(found, listed, "{codec}");
+    }
 }

@@ -1,8 +1,8 @@
-//! Writing one raw video stream.
+//! Writing one video stream.
 
 use std::io::Write;
 
-use super::{ID, MAIN, MAX_DISTANCE, RawStream, STREAM, SYNCPOINT, checksum, flag, pipe};
+use super::{ID, INFO, MAIN, MAX_DISTANCE, STREAM, SYNCPOINT, VideoStream, checksum, flag, pipe};
 use crate::error::MediaError;
 
 fn put_v(out: &mut Vec<u8>, value: u64) {
@@ -26,24 +26,40 @@ fn put_packet(out: &mut Vec<u8>, startcode: u64, payload: &[u8]) {
     out.extend(checksum(payload).to_be_bytes());
 }
 
-/// Writes one raw video stream.
+/// A text about the stream.
+fn info(name: &str, value: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Of the first stream, of all of its time, and one text; -1 is a text in UTF-8, in the signed numbers of NUT.
+    for number in [1, 0, 0, 0, 1] {
+        put_v(&mut out, number);
+    }
+    put_v(&mut out, name.len() as u64);
+    out.extend(name.as_bytes());
+    put_v(&mut out, 2);
+    put_v(&mut out, value.len() as u64);
+    out.extend(value.as_bytes());
+    out
+}
+
+/// Writes one video stream.
 pub(crate) struct NutWriter<W> {
     pub(super) out: W,
     written: u64,
     last_sync: Option<u64>,
+    last_key: u64,
 }
 
 impl<W: Write> NutWriter<W> {
     /// Writes the headers.
-    pub(crate) fn new(mut out: W, stream: &RawStream) -> Result<Self, MediaError> {
+    pub(crate) fn new(mut out: W, stream: &VideoStream) -> Result<Self, MediaError> {
         let mut bytes = ID.to_vec();
         let mut main = Vec::new();
         for value in [3, 1, MAX_DISTANCE, 1, stream.time_base.num, stream.time_base.den] {
             put_v(&mut main, value);
         }
-        // One kind of frame for all codes: everything is said in the frame's own header.
-        let flags = flag::KEY | flag::CODED_PTS | flag::SIZE_MSB | flag::CHECKSUM;
-        for value in [flags, 6, 0, 1, 0, 0, 0, 255] {
+        // Code 0 is a key frame, all others are not; everything else is said in the frame's own header.
+        let flags = flag::CODED_PTS | flag::SIZE_MSB | flag::CHECKSUM;
+        for value in [flags | flag::KEY, 6, 0, 1, 0, 0, 0, 1, flags, 6, 0, 1, 0, 0, 0, 254] {
             put_v(&mut main, value);
         }
         put_v(&mut main, 0);
@@ -53,28 +69,36 @@ impl<W: Write> NutWriter<W> {
         put_v(&mut head, 0);
         put_v(&mut head, 4);
         head.extend(stream.fourcc);
-        // Time base 0, whole timestamps, any distance, no reordering, no flags, no data of the codec.
-        for value in [0, 0, 1 << 30, 0, 0, 0] {
+        // Time base 0, whole timestamps, any distance, then no flags.
+        for value in [0, 0, 1 << 30, stream.delay, 0, stream.specific.len() as u64] {
             put_v(&mut head, value);
         }
+        head.extend(&stream.specific);
         for value in [stream.width as u64, stream.height as u64, stream.aspect[0], stream.aspect[1], 0] {
             put_v(&mut head, value);
         }
         put_packet(&mut bytes, STREAM, &head);
+        if let Some(rate) = stream.rate {
+            put_packet(&mut bytes, INFO, &info("r_frame_rate", &format!("{}/{}", rate.num, rate.den)));
+        }
         out.write_all(&bytes).map_err(pipe)?;
-        Ok(NutWriter { out, written: bytes.len() as u64, last_sync: None })
+        Ok(NutWriter { out, written: bytes.len() as u64, last_sync: None, last_key: 0 })
     }
 
-    /// Writes a frame.
-    pub(crate) fn frame(&mut self, pts: u64, data: &[u8]) -> Result<(), MediaError> {
+    /// Writes a frame, in the order in which they are decoded. A key frame needs no other one.
+    pub(crate) fn packet(&mut self, pts: u64, is_key: bool, data: &[u8]) -> Result<(), MediaError> {
+        // The clock of syncpoints does not run back, as that of frames does.
+        if is_key {
+            self.last_key = self.last_key.max(pts);
+        }
         let mut bytes = Vec::new();
         let mut sync = Vec::new();
-        put_v(&mut sync, pts);
+        put_v(&mut sync, self.last_key);
         put_v(&mut sync, self.last_sync.map_or(0, |last| (self.written - last) / 16));
         self.last_sync = Some(self.written);
         put_packet(&mut bytes, SYNCPOINT, &sync);
         let start = bytes.len();
-        bytes.push(0);
+        bytes.push(u8::from(!is_key));
         // Behind the 2^0 timestamps that would be relative: absolute ones.
         put_v(&mut bytes, pts + 1);
         put_v(&mut bytes, data.len() as u64);
