@@ -2,6 +2,7 @@
 
 mod device;
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -13,6 +14,7 @@ use remaster_model::vae::Direction;
 use device::DeviceName;
 pub(crate) use device::{BestDevice, Device};
 
+use crate::batch::BatchArgs;
 use crate::compare::CompareArgs;
 use crate::config::ConfigArgs;
 use crate::generate::{CompletionsArgs, ManArgs};
@@ -24,6 +26,7 @@ use crate::probe::ProbeArgs;
 use crate::progress::ProgressArgs;
 use crate::restore::{PreviewArgs, RecipeArgs, RedecodeArgs, RestoreArgs};
 use crate::scenes::ScenesArgs;
+use crate::units::{AssembleArgs, FarmArgs, UnitRunArgs, VerifyFilmArgs};
 
 /// Restore and upscale video with SeedVR2 on your own machine
 #[derive(Debug, Parser)]
@@ -73,6 +76,21 @@ pub(crate) enum Command {
     ///
     /// Takes the latents that `remaster restore --keep-latents` kept, so that nothing is restored twice.
     Redecode(Box<RedecodeArgs>),
+    /// Restore many films
+    ///
+    /// Goes on when one fails, skips those that are done, and ends with one report.
+    Batch(Box<BatchArgs>),
+    /// Do units of a planned film, on any machine
+    Unit {
+        #[command(subcommand)]
+        command: UnitCommand,
+    },
+    /// Join the units of a planned film
+    ///
+    /// Checks every unit, copies audio, subtitles, chapters and tags from the input, and writes OUTPUT.manifest.json.
+    Assemble(AssembleArgs),
+    /// Check a restored film against its manifest
+    Verify(VerifyFilmArgs),
     /// Encode video to latents, decode latents, or both
     Vae {
         #[command(subcommand)]
@@ -132,11 +150,21 @@ impl Command {
             Command::Redecode(args) => reads(&[&args.input]),
             Command::Compare(args) => reads(&[&args.a, &args.b]),
             Command::Scenes(args) => reads(&[&args.input]),
-            Command::Probe(_) | Command::Doctor(_) => None,
+            Command::Probe(_) | Command::Doctor(_) | Command::Batch(_) => None,
+            Command::Unit { .. } | Command::Assemble(_) | Command::Verify(_) => None,
             Command::Models { command: ModelsCommand::Verify(_) | ModelsCommand::Pull(_) } => None,
             _ => Some("this command"),
         }
     }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UnitCommand {
+    /// Restore units of a plan
+    ///
+    /// Any number of machines may do so at the same time, and any unit any number of times: the first result counts.
+    /// Units that are done are skipped. Run it again to resume.
+    Run(Box<UnitRunArgs>),
 }
 
 #[cfg(feature = "gpu")]
@@ -335,6 +363,11 @@ pub(crate) struct PlanArgs {
     pub(crate) weights: Option<String>,
     #[command(flatten)]
     pub(crate) how: RecipeArgs,
+    #[command(flatten)]
+    pub(crate) farm: FarmArgs,
+    /// What was typed of it that decides the result.
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -427,4 +460,12 @@ pub(crate) struct VaeArgs {
     pub(crate) device: Device,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
+}
+
+/// `--name=value`, for another process. The value may be any path.
+pub(crate) fn word(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
 }

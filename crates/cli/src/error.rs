@@ -12,6 +12,8 @@ use remaster_pipeline::PipelineError;
 use remaster_plan::PlanError;
 use remaster_restore::RestoreError;
 use remaster_scenes::ScenesError;
+use remaster_store::{JournalError, StoreError};
+use remaster_units::UnitsError;
 use remaster_weights::{CheckpointError, EmbeddingError, LoadError, TensorFileError};
 use thiserror::Error;
 
@@ -87,6 +89,43 @@ pub(crate) enum CliError {
     },
     #[error("cannot determine how much memory is available; set {what} to a size like 8G")]
     UnknownMemory { what: &'static str },
+    #[error("the settings of the plan cannot be used: {reason}; make a new plan")]
+    PlanWords { reason: String },
+    #[error("{path} cannot be made of units; name a video file")]
+    NoUnits { path: PathBuf },
+    #[error(
+        "{encoder} may give other bytes each time, so units would not fit together exactly; add --mix-devices to allow it"
+    )]
+    Repeats { encoder: String },
+    #[error(
+        "{folder} holds an unfinished run with other settings: {what}; use the same settings to resume it, or --restart to discard it"
+    )]
+    OtherRun { folder: PathBuf, what: String },
+    #[error("another run is at work in {folder}; wait for it, or choose another output")]
+    Busy { folder: PathBuf },
+    #[error("{source}; nothing is lost: make room and run the same command again")]
+    Full {
+        #[source]
+        source: UnitsError,
+    },
+    #[error("stopped at the time given with --until; run the same command again to resume")]
+    Until,
+    #[error(
+        "unit {unit} failed {tries} times: {reason}; run the same command again to resume, or add --keep-going"
+    )]
+    UnitFailed { unit: u32, tries: u32, reason: String },
+    #[error("{path} is for another container than {planned}; use the same ending")]
+    OtherContainer { path: PathBuf, planned: PathBuf },
+    #[error("{path} is not what it should be: {reason}; restore it again")]
+    Verify { path: PathBuf, reason: String },
+    #[error("no films found in {what}; name files, folders, patterns like '*.mkv', or a list with --list")]
+    NoFilms { what: String },
+    #[error("{failed} of {films} films failed; the report says why, and the same command does them again")]
+    Batch { failed: usize, films: usize },
+    #[error("{path}, line {line}: {reason}")]
+    List { path: PathBuf, line: usize, reason: String },
+    #[error(transparent)]
+    Units(UnitsError),
     #[error(
         "--ram {} exceeds the {} available on this machine or within its limits; use less, or 80%",
         as_flag(*given),
@@ -208,6 +247,23 @@ pub(crate) enum CliError {
     Interrupted,
 }
 
+impl CliError {
+    /// What went wrong, with all causes.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut message = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            // Transparent wrappers repeat their cause.
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = inner.source();
+        }
+        message
+    }
+}
+
 fn cannot_be_used(files: usize) -> String {
     match files {
         0 => String::new(),
@@ -222,6 +278,28 @@ impl From<PipelineError> for CliError {
             PipelineError::Engine(error) => CliError::Engine(error),
             error => CliError::Pipeline(error),
         }
+    }
+}
+
+impl From<UnitsError> for CliError {
+    fn from(error: UnitsError) -> Self {
+        match error {
+            UnitsError::Media(error) => CliError::Media(error),
+            UnitsError::Restore(error) => error.into(),
+            error => CliError::Units(error),
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        CliError::Units(error.into())
+    }
+}
+
+impl From<JournalError> for CliError {
+    fn from(error: JournalError) -> Self {
+        CliError::Units(error.into())
     }
 }
 
@@ -281,6 +359,13 @@ impl CliError {
             | CliError::UnknownModel { .. }
             | CliError::NoSuchQuant { .. }
             | CliError::NoCache
+            | CliError::PlanWords { .. }
+            | CliError::NoUnits { .. }
+            | CliError::Repeats { .. }
+            | CliError::OtherRun { .. }
+            | CliError::OtherContainer { .. }
+            | CliError::NoFilms { .. }
+            | CliError::List { .. }
             | CliError::Hub(
                 HubError::Endpoint { .. }
                 | HubError::Token
@@ -309,6 +394,7 @@ impl CliError {
             }
             CliError::Budget { .. }
             | CliError::Room { .. }
+            | CliError::Full { .. }
             | CliError::Restore(RestoreError::Long { .. } | RestoreError::Pool { .. })
             | CliError::Media(MediaError::TeeFull { .. }) => 4,
             CliError::Floor { .. }
@@ -317,15 +403,18 @@ impl CliError {
             | CliError::Unhealthy { .. }
             | CliError::Unusable { .. }
             | CliError::NotVerified { .. }
+            | CliError::Verify { .. }
             | CliError::Hub(
                 HubError::Mismatch { .. } | HubError::Damaged { .. } | HubError::Changed { .. },
             ) => 6,
             CliError::Hub(HubError::Cancelled) => INTERRUPTED,
+            // Another machine may do.
+            CliError::Units(UnitsError::Numerics { .. } | UnitsError::Weights { .. }) => 5,
             CliError::Handler { .. } => 5,
             CliError::Media(MediaError::Verify { .. }) => 6,
             CliError::Media(error) if error.is_over_budget() => 4,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
-            CliError::Interrupted => INTERRUPTED,
+            CliError::Interrupted | CliError::Until => INTERRUPTED,
             _ => 3,
         }
     }

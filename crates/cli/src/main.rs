@@ -1,6 +1,7 @@
 //! The binary `remaster`: arguments in, results on stdout, words for people on stderr.
 
 mod args;
+mod batch;
 mod bench;
 mod cache;
 mod compare;
@@ -9,8 +10,10 @@ mod destination;
 mod devices;
 mod dit;
 mod doctor;
+mod emit;
 mod error;
 mod generate;
+mod hashes;
 mod help;
 mod hush;
 mod interrupt;
@@ -33,6 +36,7 @@ mod spill;
 mod tensors;
 #[cfg(feature = "gpu")]
 mod tune;
+mod units;
 mod vae;
 mod video;
 
@@ -42,7 +46,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{BenchCommand, Cli, Command, ModelsCommand};
+use args::{BenchCommand, Cli, Command, ModelsCommand, UnitCommand};
 use config::Refusal;
 use error::CliError;
 use interrupt::Interrupt;
@@ -65,8 +69,11 @@ fn main() -> ExitCode {
 fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
     let command = Cli::command();
     let typed = restore::as_typed(&command, typed);
-    let parsed = config::parse(command, typed, config::home())
-        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Refusal::Usage));
+    let parsed = config::parse(command.clone(), typed, config::home()).and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches).map_err(Refusal::Usage)?;
+        units::remember(&mut cli.command, &command, &matches);
+        Ok(cli)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(Refusal::Usage(error)) => return output::usage(&error),
@@ -103,6 +110,10 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Models { command: ModelsCommand::Verify(args) } => models::verify(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
         Command::Restore(args) => restore::run(&args, out, interrupt),
+        Command::Batch(args) => batch::run(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Run(args) } => units::run(&args, out, interrupt),
+        Command::Assemble(args) => units::assemble(&args, out, interrupt),
+        Command::Verify(args) => units::verify(&args, out, interrupt),
         Command::Redecode(args) => restore::redecode(&args, out, interrupt),
         Command::Preview(args) => restore::preview(&args, out, interrupt),
         Command::Doctor(args) => doctor::run(&args, out, interrupt),

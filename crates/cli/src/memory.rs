@@ -212,6 +212,24 @@ impl MemoryArgs {
         Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
     }
 
+    /// Whether frames are cut so that results change.
+    pub(crate) fn changes_frames(&self) -> bool {
+        matches!(self.mode, ModeWord::SharedStats | ModeWord::Blend)
+    }
+
+    /// The same, cut as the other one says.
+    pub(crate) fn with_tiling_of(self, other: &MemoryArgs) -> Self {
+        match other.changes_frames() {
+            true => MemoryArgs { mode: other.mode, tile: other.tile, overlap: other.overlap, ..self },
+            false => self,
+        }
+    }
+
+    /// The folder for temporary data that was asked for.
+    pub(crate) fn spill_folder(&self) -> Option<&Path> {
+        self.spill.as_deref()
+    }
+
     /// The same with this much disk.
     pub(crate) fn with_disk(&self, bytes: u64) -> Self {
         MemoryArgs { disk: Amount::Bytes(bytes), ..self.clone() }

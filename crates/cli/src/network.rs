@@ -1,7 +1,6 @@
 //! The network a person named, and where it is to run.
 
 use std::cell::RefCell;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use remaster_compute::{Backend, CancelToken};
@@ -9,12 +8,13 @@ use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Build, Network as _, NullVae, Params};
 use remaster_pipeline::NetworkId;
-use remaster_plan::Clip;
-use remaster_weights::{FormulaParams, open_vae, sha256_in_pieces, sha256_of_bytes, vae_from_bytes};
+use remaster_plan::{Clip, LookBack};
+use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes};
 
 use crate::args::VaeArgs;
 use crate::devices;
 use crate::error::CliError;
+use crate::hashes;
 use crate::output::Output;
 use crate::rates::Key;
 use crate::spill::Spill;
@@ -90,22 +90,14 @@ impl Network {
         matches!(self.weights, Weights::Identity)
     }
 
-    /// What latents of this network are marked with. The whole file is hashed: 500 MB take a second or two, and a sample
-    /// could be the same for two networks.
+    /// What latents of this network are marked with. The whole file is hashed: a sample could be the same for two networks.
     pub(crate) fn identity(&self) -> Result<NetworkId, CliError> {
         let word = &self.word;
         let path = Path::new(word);
         let is_nano = word == remaster_nano::NAME;
         let is_file = !self.is_identity() && !is_nano && !word.starts_with("formula:");
         let sha256 = match is_file {
-            true => {
-                let mut go_on = |_| match self.cancel.is_cancelled() {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                };
-                let failed = |source| CliError::Read { path: path.to_owned(), source };
-                Some(sha256_in_pieces(path, &mut go_on).map_err(failed)?.ok_or(CliError::Interrupted)?)
-            }
+            true => Some(hashes::sha256(path, &self.cancel)?),
             false => is_nano.then(|| sha256_of_bytes(remaster_nano::VAE)),
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
@@ -117,6 +109,18 @@ impl Network {
         match &self.weights {
             Weights::Identity => None,
             Weights::Of(config, _) => Some(Key::of(&self.backend, self.build.dtype, config)),
+        }
+    }
+
+    /// How far back encoder and decoder see.
+    pub(crate) fn look_back(&self) -> LookBack {
+        match &self.weights {
+            // A latent is four frames, but the first of a clip is one.
+            Weights::Identity => LookBack { encode: 4, decode: 1 },
+            Weights::Of(config, _) => LookBack {
+                encode: Direction::Encode.look_back(config),
+                decode: Direction::Decode.look_back(config),
+            },
         }
     }
 

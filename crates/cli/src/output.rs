@@ -2,7 +2,6 @@
 //! full disk is. `println!` would panic at both.
 
 use std::borrow::Cow;
-use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -40,6 +39,20 @@ impl Output {
             lost: Mutex::default(),
             screen: Screen::new(io::stderr()),
             panic: Arc::default(),
+        }
+    }
+
+    /// The same for one of several runs: lines for people, and no document of its own.
+    pub(crate) fn of_one(&self) -> Self {
+        Output {
+            json: AtomicBool::default(),
+            verbose: self.is_verbose().into(),
+            // Stdout is for the document of all runs.
+            quiet: (self.is_quiet() || self.json()).into(),
+            answered: Arc::default(),
+            lost: Mutex::default(),
+            screen: self.screen.clone(),
+            panic: Arc::clone(&self.panic),
         }
     }
 
@@ -158,19 +171,16 @@ impl Output {
         self.screen.line("message", line);
     }
 
+    /// Says a line from another thread when the process has to end at once. Waits for nobody.
+    pub(crate) fn parting(&self, line: String) -> impl Fn() + Send + 'static {
+        let screen = self.screen.clone();
+        move || screen.line_at_once("message", &line)
+    }
+
     /// An error with all its causes. A command that found something wrong has given its result already;
     /// the exit code and the result itself then say so.
     pub(crate) fn failed(&self, error: &CliError) {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            // Transparent wrappers repeat their cause.
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = inner.source();
-        }
+        let message = error.with_causes();
         self.screen.line("error", &message);
         if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
             let _ = stdout(failure(&message, error.exit_code()));

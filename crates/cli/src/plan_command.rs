@@ -27,6 +27,7 @@ use crate::progress::clock;
 use crate::rates::{self, Key};
 use crate::report::{Source, is_detail};
 use crate::restore;
+use crate::units;
 use crate::video;
 
 /// A plan for one network.
@@ -69,6 +70,9 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
         None => None,
     };
     let config = args.weights.as_deref().map_or(Ok(VaeConfig::full()), network::config)?;
+    if let (Some(input), Some(store)) = (&args.input, &args.farm.store) {
+        return units::plan(args, input, store, out, interrupt);
+    }
     match (&args.input, direction, args.height.zip(args.width)) {
         (Some(input), ..) if args.weights.is_none() => restore::plan(&args.how, input, out, interrupt),
         (Some(input), ..) => of_file(args, input, &config, out, interrupt),

@@ -203,7 +203,8 @@ impl<'a> Place<'a> {
         command.arg("-o").arg(self.output()).arg("--spill").arg(self.path("spill"));
         command.args(["--json", "--progress", "none", "-y"]);
         command.env("TMPDIR", self.path("tmp")).env("REMASTER_STALL_SECONDS", STALL);
-        command.env("XDG_CONFIG_HOME", self.path("tmp")).env("XDG_CACHE_HOME", self.path("tmp"));
+        // A run of ten seconds keeps its rates in the cache: that is not something left behind.
+        command.env("XDG_CONFIG_HOME", self.path("tmp")).env("XDG_CACHE_HOME", self.path("cache"));
         command.env(MARK, &self.mark).env("RUST_BACKTRACE", "0");
         command.env_remove("REMASTER_FFMPEG");
         command.stdin(Stdio::null());

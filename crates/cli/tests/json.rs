@@ -254,6 +254,9 @@ const UNSEEN: &[(&str, &str)] = &[
     ("remaster-models-inspect: fit.wrong_shape", "needs a file with another shape"),
     ("remaster-models-inspect: fit.wrong_dtype", "needs a file in another format"),
     ("remaster-models-verify: files.published", "needs a published file"),
+    ("manifest: settings.numerics.tiling", "needs tiles"),
+    ("remaster-batch: films.error", "needs a film that fails"),
+    ("remaster-batch: films.hook_error", "needs a hook that fails"),
     ("remaster-plan-for-a-file: seconds", "needs a run of more than a second before it"),
 ];
 
@@ -315,6 +318,14 @@ fn every_field_of_every_command_is_documented_with_its_type() {
             restore,
             "restore in.mkv -o out.mkv -y --model nano --resolution 1x --keep-latents kept.safetensors",
         ),
+        (
+            "remaster-plan-for-a-store",
+            "plan in.mkv -o farm.mkv --store store --model identity --resolution 1x",
+        ),
+        ("remaster-unit-run", "unit run --plan store --index 0"),
+        ("remaster-assemble", "assemble --plan store"),
+        ("remaster-verify", "verify farm.mkv"),
+        ("remaster-batch", "batch in.mkv -d . --model identity --resolution 1x"),
         ("remaster-redecode", "redecode in.mkv kept.safetensors -o out.mkv -y --color wavelet"),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO"),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO --mode exact --stripes 2 --slice 4"),

@@ -108,7 +108,7 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     assert!(summary["peak_bytes"].as_u64() <= summary["planned_bytes"].as_u64(), "{summary}");
     let phases: Vec<&str> =
         summary["phases"].as_array().unwrap().iter().map(|p| p["phase"].as_str().unwrap()).collect();
-    assert_eq!(phases, ["encode", "restore", "decode", "finish"]);
+    assert_eq!(phases, ["scan", "encode", "restore", "decode", "finish"]);
     // Once more, without asking.
     refused(here, "film.mkv --model nano --resolution 80", 2, &["film_upscaled.mkv", "-y"]);
 }

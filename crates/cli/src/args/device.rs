@@ -91,6 +91,23 @@ impl BestDevice {
         Device { name, dtype: dtype.unwrap_or(DType::F32), kernels }
     }
 
+    /// The same with the format of a plan.
+    pub(crate) fn with_dtype(self, name: &str) -> Result<Self, CliError> {
+        let dtype =
+            name.parse().map_err(|_| CliError::PlanWords { reason: format!("no format {name:?}") })?;
+        Ok(BestDevice { dtype: Some(dtype), ..self })
+    }
+
+    /// Options of it for another process, but for the device and the format.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let Kernels { threads, cpu_path, no_tune, no_collapse } = &self.kernels;
+        let threads = threads.map(|n| format!("--threads={n}"));
+        let path = (*cpu_path != CpuPath::detect()).then(|| format!("--cpu-path={cpu_path}"));
+        let flags = [("--no-tune", *no_tune), ("--no-collapse", *no_collapse)];
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
+        threads.into_iter().chain(path).chain(flags).collect()
+    }
+
     /// The device, and the format that is fast on it.
     pub(crate) fn settle(&self) -> Result<Device, CliError> {
         let device = self.or("auto");

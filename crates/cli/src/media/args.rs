@@ -1,5 +1,6 @@
 //! Options for reading and writing video, and which of them apply where.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use remaster_pipeline::{Geometry, Resize};
 
 use super::tools::stop;
 use super::words::{self, Rate};
+use crate::args::word;
 use crate::error::CliError;
 
 /// How input is read.
@@ -58,7 +60,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, hide_short_help = true)]
     pub(super) exr: bool,
     #[command(flatten)]
-    pub(super) programs: Programs,
+    pub(crate) programs: Programs,
 }
 
 /// The size the network works at.
@@ -132,6 +134,14 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Its options for another process.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let path = |name, path: &Option<PathBuf>| path.as_ref().map(|path| word(name, path));
+        let stall = self.stall_seconds.map(|n| word("--stall-seconds", n.to_string()));
+        let programs = [path("--ffmpeg", &self.ffmpeg), path("--ffprobe", &self.ffprobe), stall];
+        programs.into_iter().flatten().collect()
+    }
+
     pub(crate) fn find(&self, cancel: &CancelToken) -> Result<Tools, CliError> {
         let stop = stop(cancel);
         let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
@@ -208,6 +218,11 @@ impl SourceArgs {
         ];
         let words = options.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?)));
         words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether only a part of the input is used.
+    pub(crate) fn is_cut(&self) -> bool {
+        !self.span().is_whole()
     }
 
     /// The part of the input that is used.

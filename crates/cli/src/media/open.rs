@@ -4,8 +4,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use remaster_media::{
-    Decoder, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions, Stop, Tee, TimeBase,
-    Y4mReader, is_still, probe,
+    Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions,
+    Stop, Tee, TimeBase, Y4mReader, is_still, probe,
 };
 use remaster_picture::{StillFormat, still};
 
@@ -55,27 +55,52 @@ impl SourceArgs {
         opened.info.is_none() || self.fps.is_some()
     }
 
-    /// Opens whatever `path` names for two readers at a time. What comes through a pipe is kept for the second one.
+    /// Opens whatever `path` names for more than one reader. What comes through a pipe is kept for the second one; anything
+    /// else can be opened again.
     pub(crate) fn open_twice(
         &self,
         path: &Path,
         ram: u64,
         tools: &mut Lazy<'_>,
         spool: &Spool<'_>,
-    ) -> Result<(Opened, Box<dyn FrameSource>), CliError> {
+    ) -> Result<(Opened, Option<Box<dyn FrameSource>>), CliError> {
         if !is_pipe(path) {
             // What is not there is reported when it is opened.
             if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
                 return Err(CliError::NamedPipe { path: path.to_owned() });
             }
-            let first = self.open(path, ram, tools)?;
-            // It fitted the first time; what is free now says nothing.
-            return Ok((first, self.open(path, u64::MAX, tools)?.source));
+            return Ok((self.open(path, ram, tools)?, None));
         }
         self.refuse_filters("y4m, which is read without ffmpeg")?;
         let (first, second) = Tee::new(std::io::stdin(), spool.folder, spool.most, stop(tools.cancel))?;
         let first = self.raw(Box::new(first), path, ram / 4, stop(tools.cancel))?;
-        Ok((first, self.raw(Box::new(second), path, ram / 4, stop(tools.cancel))?.source))
+        Ok((first, Some(self.raw(Box::new(second), path, ram / 4, stop(tools.cancel))?.source)))
+    }
+
+    /// Opens a film that was opened before at the frame that is shown at `pts` of its clock.
+    pub(crate) fn open_at(
+        &self,
+        path: &Path,
+        probe: Option<&Probe>,
+        (clock, pts): (TimeBase, i64),
+        tools: &mut Lazy<'_>,
+    ) -> Result<Box<dyn FrameSource>, CliError> {
+        let excerpt = Excerpt { first: Some(pts), end: None };
+        if let Some(probe) = probe {
+            let options = ReadOptions { threads: tools.threads, ..self.read_options() };
+            return Ok(Box::new(Decoder::excerpt(tools.get()?, probe, options, clock, excerpt)?));
+        }
+        if path.is_dir() {
+            // It fitted when it was opened first; what is free now says nothing.
+            return Ok(Box::new(self.pictures(path, u64::MAX, stop(tools.cancel))?.excerpt(excerpt)?));
+        }
+        Ok(Box::new(Excerpted::new(self.open(path, u64::MAX, tools)?.source, excerpt)))
+    }
+
+    /// A picture, or those of a folder.
+    fn pictures(&self, path: &Path, most: u64, stop: Stop) -> Result<Pictures, CliError> {
+        let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
+        Ok(Pictures::open(path, rate, self.read_options(), most, stop)?.within(self.span())?)
     }
 
     /// Raw frames.
@@ -101,7 +126,6 @@ impl SourceArgs {
 
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
     pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
-        let options = self.read_options();
         let stop = stop(tools.cancel);
         let most = ram / 4;
         let raw = is_pipe(path) || has_ending(path, "y4m");
@@ -130,12 +154,11 @@ impl SourceArgs {
             if !path.is_dir() {
                 self.refuse_part("a single image")?;
             }
-            let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
             let mut notes = Vec::new();
             if path.is_dir() && self.fps.is_none() {
                 notes.push("images have no frame rate: assuming 25 fps (change with --fps)".into());
             }
-            let pictures = Pictures::open(path, rate, options, most, stop)?.within(self.span())?;
+            let pictures = self.pictures(path, most, stop)?;
             notes.extend_from_slice(pictures.notes());
             let info = Some(pictures.info().clone());
             return Ok(Opened {
@@ -148,9 +171,9 @@ impl SourceArgs {
             });
         }
         tools.remember(path);
-        let options = ReadOptions { threads: tools.threads, ..options };
+        let options = ReadOptions { threads: tools.threads, ..self.read_options() };
         let tools = tools.get()?;
-        let probe = probe(tools, path)?.within(self.span())?;
+        let probe = probe(tools, path)?.within(self.span())?.looked_at(tools, options.deinterlace)?;
         let source = Decoder::open(tools, &probe, options)?;
         let mut notes = probe.video.notes.clone();
         notes.extend_from_slice(source.notes());

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use remaster_media::{
-    Encoder, Format, FrameSink, MediaError, OutputKind, PictureInfo, PictureWriter, Probe, WriteOptions,
-    Y4mWriter, encoder_name,
+    Encoder, Film, Format, FrameSink, MediaError, OutputKind, PictureInfo, PictureWriter, Probe, SegmentKind,
+    Tools, WriteOptions, Y4mWriter, encoder_name, trial,
 };
 use remaster_picture::Frame;
 
@@ -12,6 +12,9 @@ use super::args::{AudioMode, TargetArgs};
 use super::tools::{Lazy, size};
 use crate::destination::{self, Size};
 use crate::error::CliError;
+
+/// The size of frames that show the version of an encoder.
+const TRIAL: [usize; 2] = [192, 128];
 
 impl TargetArgs {
     /// Tries what `create` will do, as far as a second or two can tell: mistakes show before the work and not
@@ -79,9 +82,41 @@ impl TargetArgs {
                 let options = self.write_options(overwrite, tools.threads);
                 let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
                 let notes = encoder.notes().to_vec();
-                Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs.clone() }), notes))
+                Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs() }), notes))
             }
         }
+    }
+
+    /// Starts a piece of a film: its path, its format, and what its other streams come from.
+    pub(crate) fn segment(
+        &self,
+        tools: &Tools,
+        path: &Path,
+        (film, format, from): (&Path, &Format, Option<&Probe>),
+        kind: SegmentKind,
+        threads: u32,
+    ) -> Result<Box<dyn FrameSink>, MediaError> {
+        let options = self.joined(false, threads);
+        let film = Film { path: film, format, from, options: &options, kind };
+        Ok(Box::new(Encoder::segment(tools, path, &film)?))
+    }
+
+    /// What the encoder makes of a few frames that are always the same.
+    pub(crate) fn trial(
+        &self,
+        tools: &Tools,
+        encoder: &str,
+        (film, format, from): (&Path, &Format, Option<&Probe>),
+    ) -> Result<Vec<u8>, MediaError> {
+        // Small, unless only some sizes are allowed, and with one thread: it takes a tenth of a second.
+        let [width, height] = if encoder == "dnxhd" { [format.width, format.height] } else { TRIAL };
+        let (format, options) = (Format { width, height, ..format.clone() }, self.joined(false, 1));
+        trial(tools, &Film { path: film, format: &format, from, options: &options, kind: SegmentKind::Final })
+    }
+
+    /// How a film of pieces is written.
+    pub(crate) fn joined(&self, overwrite: bool, threads: u32) -> WriteOptions {
+        self.write_options(overwrite, Some(threads as usize))
     }
 
     fn write_options(&self, overwrite: bool, threads: Option<usize>) -> WriteOptions {
@@ -92,6 +127,7 @@ impl TargetArgs {
             no_audio: self.audio == AudioMode::None,
             overwrite,
             threads,
+            tag: None,
         }
     }
 
@@ -129,12 +165,25 @@ fn dropped(from: Option<&Probe>, what: &str) -> Vec<String> {
     }
 }
 
-/// Audio and subtitles are copied from the input while frames are encoded. If the input shrinks meanwhile, they end early,
-/// and ffmpeg reports no error.
+/// Files that were read, with their sizes before.
+pub(crate) struct Inputs(pub(super) Vec<(PathBuf, u64)>);
+
+impl Inputs {
+    /// Audio and subtitles are copied from the input while frames are encoded. If the input shrinks meanwhile, they end
+    /// early, and ffmpeg reports no error. A file that is gone was open all the time and had its bytes.
+    pub(crate) fn check(&self) -> Result<(), MediaError> {
+        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
+        match self.0.iter().find(shorter) {
+            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A file whose inputs are checked at the end.
 struct Complete {
     sink: Box<dyn FrameSink>,
-    /// Files that were read, with their sizes before.
-    inputs: Vec<(PathBuf, u64)>,
+    inputs: Inputs,
 }
 
 impl FrameSink for Complete {
@@ -143,11 +192,7 @@ impl FrameSink for Complete {
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        // A file that is gone was open all the time and had its bytes.
-        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
-        match self.inputs.iter().find(shorter) {
-            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
-            None => self.sink.finish(),
-        }
+        self.inputs.check()?;
+        self.sink.finish()
     }
 }

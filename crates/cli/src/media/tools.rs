@@ -6,6 +6,7 @@ use remaster_compute::CancelToken;
 use remaster_media::{Stop, Tools};
 
 use super::args::{Programs, SourceArgs};
+use super::target::Inputs;
 use crate::error::CliError;
 use crate::interrupt::{Interrupt, Pending};
 
@@ -30,6 +31,11 @@ impl<'a> Lazy<'a> {
 
     pub(super) fn remember(&mut self, path: &Path) {
         self.inputs.extend(size(path).map(|bytes| (path.to_owned(), bytes)));
+    }
+
+    /// Files that were opened.
+    pub(crate) fn inputs(&self) -> Inputs {
+        Inputs(self.inputs.clone())
     }
 
     /// With so many threads for each child.

@@ -16,6 +16,7 @@ use crate::memory::{Amount, MemoryArgs};
 use crate::models::ModelDirArgs;
 use crate::progress::ProgressArgs;
 use crate::spill::Spill;
+use crate::units::LocalArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
@@ -39,11 +40,19 @@ pub(crate) struct RestoreArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    #[command(flatten)]
     pub(crate) progress: ProgressArgs,
+    /// What was typed of it that decides the result.
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
+    /// An output that is there already is left alone if it is of the same input and settings.
+    #[arg(skip)]
+    pub(crate) skip_done: bool,
 }
 
 /// Everything that decides the result and the memory, but not where it goes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RecipeArgs {
     #[command(flatten)]
     pub(crate) models: RestoreModels,
@@ -170,15 +179,20 @@ impl FinishArgs {
         Ok(())
     }
 
+    /// Which frames share a correction.
+    pub(crate) fn pool(&self) -> Pool {
+        match self.color_pool {
+            PoolWord::Frame => Pool::Frame,
+            PoolWord::Window => Pool::Window,
+            PoolWord::Shot => Pool::Shot,
+        }
+    }
+
     /// The same for the library; dithering waits for the depth of the output, and a pool for room on the disk.
     pub(crate) fn finish(&self, spill: &Spill) -> Finish {
         Finish {
             colour: self.color,
-            pool: match self.color_pool {
-                PoolWord::Frame => Pool::Frame,
-                PoolWord::Window => Pool::Window,
-                PoolWord::Shot => Pool::Shot,
-            },
+            pool: self.pool(),
             strength: self.strength,
             dither: None,
             border: Border::Inside,

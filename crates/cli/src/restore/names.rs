@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::media::is_pipe;
 
 /// What is added to the name of the input.
-const SUFFIX: &str = "_upscaled";
+pub(crate) const SUFFIX: &str = "_upscaled";
 
 /// What was typed, with `restore` in front of a film that was named without a command, and with ffmpeg's one-dash names
 /// as long options.
@@ -68,7 +68,7 @@ fn is_named(arg: &Arg, text: &str) -> bool {
 }
 
 /// The output of an input that was named alone.
-pub(super) fn beside(input: &Path) -> Result<PathBuf, CliError> {
+pub(crate) fn beside(input: &Path) -> Result<PathBuf, CliError> {
     let Some(stem) = input.file_stem().filter(|_| !is_pipe(input)) else {
         return Err(CliError::NoOutput);
     };

@@ -28,6 +28,8 @@ pub(crate) struct Networks {
     pub(crate) scale: f32,
     /// Files, or words, for people.
     pub(crate) names: [String; 2],
+    /// The file of the text embedding, if that is not inside the transformer's.
+    pub(crate) text: Option<PathBuf>,
     /// What people should know of them.
     pub(crate) notes: Vec<String>,
 }
@@ -48,6 +50,13 @@ pub(crate) struct Place<'a> {
     pub(crate) spill: Spill,
     pub(crate) memory: MemoryArgs,
     pub(crate) cancel: &'a CancelToken,
+}
+
+impl Place<'_> {
+    /// Kernels and format of numbers, for people.
+    pub(crate) fn worker(&self) -> String {
+        format!("{}, {}", self.backend.numerics(), self.build.dtype.name())
+    }
 }
 
 impl Networks {
@@ -91,7 +100,7 @@ impl Networks {
                     .into(),
             );
         }
-        let (transformer, scale) = restorer(args, &model, &mut notes)?;
+        let (transformer, scale, text) = restorer(args, &model, &mut notes)?;
         let vae = match (&args.vae, model.as_str()) {
             (Some(vae), _) => vae.clone(),
             (None, "identity" | "nano") => model.clone(),
@@ -107,7 +116,7 @@ impl Networks {
             }
         }
         let names = [model, vae];
-        Ok(Networks { vae: network, transformer, scale, names, notes })
+        Ok(Networks { vae: network, transformer, scale, names, text, notes })
     }
 
     /// What the speed of the VAE and of the transformer depends on.
@@ -135,24 +144,34 @@ impl Networks {
     }
 }
 
-fn restorer(args: &RestoreModels, model: &str, notes: &mut Vec<String>) -> Result<(Restorer, f32), CliError> {
+/// The transformer, what latents are scaled by, and the file of its text.
+fn restorer(
+    args: &RestoreModels,
+    model: &str,
+    notes: &mut Vec<String>,
+) -> Result<(Restorer, f32, Option<PathBuf>), CliError> {
     if model == "identity" {
-        return Ok((Restorer::Null, 1.0));
+        return Ok((Restorer::Null, 1.0, None));
     }
     let transformer = Transformer::open(model)?;
     notes.extend(transformer.warnings.iter().cloned());
     let width = transformer.config.text;
     if model.starts_with("formula:") && args.text.is_none() {
         let text = (FORMULA_ROWS, computed(|i| uniform("input/text", i as u64)));
-        return Ok((Restorer::Of(transformer, text), LATENT_SCALE));
+        return Ok((Restorer::Of(transformer, text), LATENT_SCALE, None));
     }
     let scale = transformer.scale;
-    let text = match (&args.text, &transformer.text) {
-        (Some(path), _) => TextEmbedding::open(path, width)?,
-        (None, Some(text)) => text.clone(),
-        (None, None) => TextEmbedding::open(&models::installed_text(&args.dirs, Path::new(model))?, width)?,
+    let (text, file) = match (&args.text, &transformer.text) {
+        (None, Some(text)) => (text.clone(), None),
+        (given, _) => {
+            let file = match given {
+                Some(path) => path.clone(),
+                None => models::installed_text(&args.dirs, Path::new(model))?,
+            };
+            (TextEmbedding::open(&file, width)?, Some(file))
+        }
     };
     let (rows, values) = (text.rows, Arc::new(text.values));
     let values = computed(move |i| values.get(i).copied().unwrap_or_default());
-    Ok((Restorer::Of(transformer, (rows, values)), scale))
+    Ok((Restorer::Of(transformer, (rows, values)), scale, file))
 }

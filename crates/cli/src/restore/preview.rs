@@ -12,8 +12,9 @@ use remaster_restore::{Cuts, Film as Whole};
 use remaster_scenes::Shots;
 
 use super::args::RecipeArgs;
+use super::film::{Film, label};
 use super::networks::{Networks, Place};
-use super::{Film, check_input, label, report};
+use super::{check_input, report};
 use crate::destination::{self, check_file};
 use crate::devices;
 use crate::error::CliError;
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let frames = Arc::new(frames);
     let stills = || Box::new(Stills { frames: Arc::clone(&frames), next: 0, format: format.clone() });
     let opened = Opened { source: stills(), counted: true, ..opened };
-    let mut film = Film::new(how, &opened, &device, &place, networks, threads, Some(&path))?;
+    let mut film = Film::new(how, &opened, &place, networks, threads, Some(&path), false)?;
     // Each frame is a shot of its own.
     film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
         Ok(shots) => Cuts::At(shots),

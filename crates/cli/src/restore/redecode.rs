@@ -12,9 +12,9 @@ use remaster_restore::{Cuts, Done, Recipe, Sampling, Start, held_bytes, redecode
 use serde::Serialize;
 
 use super::args::FinishArgs;
+use super::film::{children, encoder_bytes};
 use super::names::beside;
 use super::networks::Place;
-use super::{children, encoder_bytes};
 use crate::args::BestDevice;
 use crate::destination;
 use crate::devices;

@@ -8,8 +8,8 @@ use remaster_plan::{Plan, bytes};
 use remaster_restore::Done;
 use serde::Serialize;
 
-use super::Film;
 use super::args::RestoreArgs;
+use super::film::Film;
 use crate::error::CliError;
 use crate::media::{Lazy, is_pipe};
 use crate::output::Output;
@@ -19,7 +19,7 @@ use crate::rates;
 use crate::report::{Source, conclude, is_detail, say_notes, warn_of_children};
 
 /// The phases, in the order of the networks.
-pub(super) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
+pub(crate) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
 /// Multiply-adds for a frame of the picture.
 fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
@@ -69,7 +69,7 @@ impl Film<'_> {
     /// Bytes of all latents, as far as the length of the film is known.
     pub(crate) fn kept_bytes(&self) -> Option<u64> {
         let frames = self.format.frames? as u64;
-        let latent = super::latent_bytes(&self.recipe.geometry, self.networks.vae.latent());
+        let latent = self.latent();
         Some((frames.div_ceil(4) + 1).saturating_mul(latent))
     }
 
@@ -85,7 +85,7 @@ impl Film<'_> {
 }
 
 /// One line about what will be done, and the models; the plan with `-v`.
-pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Output, progress: &mut Progress) {
+pub(crate) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Output, progress: &mut Progress) {
     say_notes(&film.notes, out);
     let [model, vae] = &film.networks.names;
     out.say(format_args!("model {model}, VAE {vae}"));
@@ -102,7 +102,7 @@ pub(super) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Outpu
         film.format.width,
         film.format.height,
         film.place.backend.numerics(),
-        film.device.dtype.name(),
+        film.place.build.dtype.name(),
         bytes(film.total.ram()),
         film.seconds().map_or(String::new(), |seconds| format!(", about {}", clock(seconds.ceil()))),
     ));
@@ -177,7 +177,7 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
         model,
         vae,
         backend: film.place.backend.name(),
-        dtype: film.device.dtype.name(),
+        dtype: film.place.build.dtype.name(),
         geometry: film.recipe.geometry,
         source: Source { format: film.format, frames_estimated: film.estimated },
         notes: film.notes,
@@ -226,7 +226,7 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
 }
 
 /// What the networks say.
-pub(super) fn event(progress: &mut Progress, event: &Event<'_>) {
+pub(crate) fn event(progress: &mut Progress, event: &Event<'_>) {
     let phase = |network: &str| match network {
         "encode" => PHASES[0],
         "decode" => PHASES[2],
@@ -275,7 +275,7 @@ struct Report {
 }
 
 /// Says what came out: one line, a block with `-v`, or the document.
-pub(super) fn finish(
+pub(crate) fn finish(
     film: Film<'_>,
     args: &RestoreArgs,
     output: &Path,
@@ -297,7 +297,7 @@ pub(super) fn finish(
         vae,
         seed: args.how.look.seed,
         backend: film.place.backend.name(),
-        dtype: film.device.dtype.name(),
+        dtype: film.place.build.dtype.name(),
         frames: done.frames,
         height,
         width,

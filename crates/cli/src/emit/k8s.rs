@@ -1,0 +1,177 @@
+//! Two Jobs of Kubernetes: an Indexed one over chunks of units, and a suspended one that assembles.
+//!
+//! Kubernetes has no dependencies between Jobs. A pod that waits for others would hold its place without a limit, so
+//! the second Job is suspended until somebody who waited for the first resumes it.
+
+use super::quote::{label, yaml};
+use super::{FINAL, Job};
+
+/// Beyond it the API wants further limits.
+const MOST_TASKS: u32 = 10_000;
+/// Pods at the same time, if nobody says: a cluster that grows by itself would buy a node for each.
+const WORKERS: u32 = 8;
+/// An image that no registry has, so that a forgotten one is noticed.
+const NO_IMAGE: &str = "set-the-image.invalid/remaster";
+/// The Secret with the credentials of the store.
+const SECRET: &str = "remaster-store";
+
+pub(super) fn job(job: &Job) -> String {
+    let tasks = job.tasks(MOST_TASKS);
+    let name = name(job);
+    let workers = job.workers.unwrap_or(WORKERS).clamp(1, tasks.count);
+    let final_codes = FINAL.map(|code| code.to_string()).join(", ");
+    let unit = pod(job, &unit_command(job), &resources(job));
+    let assemble = pod(job, &job.assemble_command(), "");
+    let completions = tasks.count;
+    format!(
+        r#"# Start: kubectl create -f FILE && kubectl wait --for=condition=complete --timeout=168h job/{name} && kubectl patch job/{name}-assemble --type=merge -p '{{"spec":{{"suspend":false}}}}'
+# Again, with the units that are not done: kubectl delete -f FILE first.
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+spec:
+  completionMode: Indexed
+  completions: {completions}
+  parallelism: {workers}
+  backoffLimitPerIndex: 3
+  podFailurePolicy:
+    rules:
+      # A drained or preempted node is not the fault of the unit.
+      - action: Ignore
+        onPodConditions: [{{type: DisruptionTarget, status: "True"}}]
+      # These codes are the same on every node.
+      - action: FailIndex
+        onExitCodes: {{containerName: remaster, operator: In, values: [{final_codes}]}}
+{unit}---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}-assemble
+spec:
+  # Resumed when all units are done. Too early it fails and says which units are missing.
+  suspend: true
+  backoffLimit: 3
+  podFailurePolicy:
+    rules:
+      - action: Ignore
+        onPodConditions: [{{type: DisruptionTarget, status: "True"}}]
+{assemble}"#
+    )
+}
+
+/// The template of a pod.
+fn pod(job: &Job, command: &[String], resources: &str) -> String {
+    let image = yaml(job.image.as_deref().unwrap_or(NO_IMAGE));
+    let command: String =
+        command.iter().map(|word| format!("            - {}\n", yaml(&escaped(word)))).collect();
+    let mut pod = format!(
+        "  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: 120\n      \
+         containers:\n        - name: remaster\n          image: {image}\n          command:\n{command}"
+    );
+    let is_bucket = job.plan.contains("://") && !job.plan.starts_with("file://");
+    if is_bucket || job.secret.is_some() {
+        let secret = yaml(job.secret.as_deref().unwrap_or(SECRET));
+        pod += &format!(
+            "          # AWS_ACCESS_KEY_ID and the like. Optional: the node or its role may have access already.\n          \
+             envFrom:\n            - secretRef: {{name: {secret}, optional: true}}\n"
+        );
+    }
+    pod += resources;
+    let folders = folders(job);
+    if !folders.is_empty() {
+        pod += "          volumeMounts:\n";
+        for (n, folder) in folders.iter().enumerate() {
+            pod += &format!("            - {{name: folder{n}, mountPath: {}}}\n", yaml(folder));
+        }
+        pod += "      # Every node must have these folders, on a share. A persistentVolumeClaim does as well.\n      \
+                volumes:\n";
+        for (n, folder) in folders.iter().enumerate() {
+            pod += &format!("        - {{name: folder{n}, hostPath: {{path: {}}}}}\n", yaml(folder));
+        }
+    }
+    pod
+}
+
+/// Requests and limits of a pod that restores.
+fn resources(job: &Job) -> String {
+    let memory = job.mebibytes().map(|mebibytes| format!("memory: {mebibytes}Mi"));
+    let cores = job.cores.map(|cores| format!("cpu: {}", cores.max(1)));
+    let gpu = job.gpu.then(|| "nvidia.com/gpu: 1".to_owned());
+    let requests: Vec<String> = memory.iter().chain(&cores).cloned().collect();
+    let limits: Vec<String> = memory.iter().chain(&gpu).cloned().collect();
+    let line = |name: &str, amounts: &[String]| match amounts {
+        [] => String::new(),
+        _ => format!("            {name}: {{{}}}\n", amounts.join(", ")),
+    };
+    let lines = line("requests", &requests) + &line("limits", &limits);
+    if lines.is_empty() { lines } else { format!("          resources:\n{lines}") }
+}
+
+/// A task: the index of the pod becomes a range of units. The words come behind, so sh never reads them as code.
+fn unit_command(job: &Job) -> Vec<String> {
+    let (chunk, last) = (job.tasks(MOST_TASKS).chunk, job.last());
+    let script = format!(
+        "first=$((JOB_COMPLETION_INDEX * {chunk})); last=$((first + {chunk} - 1)); \
+         if [ \"$last\" -gt {last} ]; then last={last}; fi; \
+         exec remaster unit run \"--index=$first-$last\" \"$@\""
+    );
+    let mut words: Vec<String> = ["/bin/sh", "-c", &script, "remaster"].map(str::to_owned).into();
+    words.extend(job.unit_options());
+    words
+}
+
+/// Kubernetes replaces `$(NAME)` in words, and `$$` by one dollar.
+fn escaped(word: &str) -> String {
+    word.replace('$', "$$")
+}
+
+/// Folders that the pods must see under the same names: of the plan, the source and the film.
+fn folders(job: &Job) -> Vec<String> {
+    let parent = |path: &String| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
+    let plan = match job.plan.strip_prefix("file://") {
+        Some(path) => decoded(path),
+        None => Some(job.plan.clone()),
+    };
+    let mut folders: Vec<String> = Vec::new();
+    for folder in [plan, job.input.as_ref().and_then(parent), job.output.as_ref().and_then(parent)]
+        .into_iter()
+        .flatten()
+    {
+        let folder = folder.trim_end_matches('/');
+        if folder.starts_with('/') && !folders.iter().any(|known| known == folder) {
+            folders.push(folder.to_owned());
+        }
+    }
+    folders
+}
+
+/// The path in a file URL.
+fn decoded(path: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = rest.get(2..)?;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A name of lower-case letters, digits and dashes, different for every plan. Pods add their index to it, and all of it
+/// must fit into 63 characters.
+fn name(job: &Job) -> String {
+    let lower = label(&job.name).to_ascii_lowercase().replace(['.', '_'], "-");
+    let short: String = lower.chars().take(24).collect();
+    let short = short.trim_matches('-');
+    let short = if short.is_empty() { "film" } else { short };
+    // FNV-1a: it only has to tell the plans of a namespace apart.
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = job.plan.bytes().fold(0x811c_9dc5, mix);
+    format!("remaster-{short}-{hash:08x}")
+}

@@ -1,0 +1,480 @@
+//! The jobs are run, with programs that only write down how they were called.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::quote;
+use super::{Job, Kind, job};
+
+/// Names that break careless quoting.
+const HOSTILE: [&str; 17] = [
+    "/films/plain",
+    "/films/a b  c",
+    "/films/it's \"quoted\"",
+    "/films/$HOME/$(touch pwned)/`touch pwned`/${x}/$$",
+    "-y --help",
+    "--",
+    "/films/back\\slash\\n\\'end\\",
+    "/films/new\nline\nEOF\n#SBATCH --wrap=x\n---\n",
+    "/films/\ttab\r\ncarriage \u{1}\u{7f}\u{85}\u{2028}\u{feff}",
+    "/films/Amélie 映画 🎬 \u{301}",
+    "/films/*?[a-z]{1,2}~!# : - & ; | < > %s %20",
+    "~/film",
+    "{{Param.Plan}} {{ }} {x} }}",
+    "/films/'; exit 0; '",
+    "[1, 2]",
+    "null",
+    " leading and trailing ",
+];
+
+/// A folder with programs that record their words, and the words.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Bench { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(bench.path("bin")).unwrap();
+        fs::create_dir(bench.path("calls")).unwrap();
+        // Named by the time and the process, so that the calls can be read in order.
+        bench.program(
+            "remaster",
+            "#!/bin/bash\ncall=$CALLS/$(date +%s%N)-$$\nprintf '%s\\0' \"$@\" >\"$call.part\"\nmv \"$call.part\" \"$call\"\n\
+             if [ \"$1\" = unit ] && [ -n \"${FAILS:-}\" ] && [ \"$(ls \"$CALLS\" | wc -l)\" -le \"$FAILS\" ]; then exit \"${CODE:-5}\"; fi\n",
+        );
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.path("bin").join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A command that finds our programs first.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).env("PATH", path).env("CALLS", self.path("calls"));
+        for name in ["HOSTS", "WORKERS", "FAILS", "CODE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn bash(&self, script: &Path) -> Command {
+        let mut command = self.command("bash");
+        command.arg(script);
+        command
+    }
+
+    /// What `remaster` was called with, in order.
+    fn calls(&self) -> Vec<Vec<String>> {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(self.path("calls")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let words = |file: PathBuf| {
+            let text = String::from_utf8(fs::read(&file).unwrap()).unwrap();
+            fs::remove_file(file).unwrap();
+            text.split_terminator('\0').map(str::to_owned).collect()
+        };
+        let calls = files.into_iter().map(words).collect();
+        assert!(!self.path("pwned").exists(), "a name was run");
+        calls
+    }
+}
+
+fn ran(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn film(name: &str) -> Job {
+    Job {
+        name: name.into(),
+        plan: name.into(),
+        units: 10,
+        chunk: 4,
+        input: Some(name.into()),
+        output: Some(name.into()),
+        unit_words: vec!["--ram".into(), "8G".into(), format!("--temp={name}"), name.into()],
+        ..Job::default()
+    }
+}
+
+/// Every unit was in exactly one task with the right words, and the assembly came last.
+fn check(calls: &[Vec<String>], job: &Job) {
+    let (assemble, units) = calls.split_last().unwrap();
+    let plan = format!("--plan={}", job.plan);
+    let output = job.output.as_ref().map(|output| format!("--output={output}"));
+    let mut expected = vec!["assemble".to_owned(), plan.clone()];
+    expected.extend(output);
+    expected.push("-y".into());
+    expected.extend(job.assemble_words.iter().cloned());
+    assert_eq!(*assemble, expected);
+
+    let mut done = Vec::new();
+    for call in units {
+        let is_index = |word: &&String| word.starts_with("--index=");
+        let index = call.iter().find(is_index).unwrap();
+        let rest: Vec<&String> = call.iter().filter(|word| !is_index(word)).collect();
+        let input = job.input.as_ref().map(|input| format!("--input={input}"));
+        let mut expected = vec!["unit".to_owned(), "run".into(), plan.clone()];
+        expected.extend(input);
+        expected.extend(job.unit_words.iter().cloned());
+        assert_eq!(rest, expected.iter().collect::<Vec<_>>());
+        let (first, last) = index["--index=".len()..].split_once('-').unwrap();
+        done.extend(first.parse::<u32>().unwrap()..=last.parse().unwrap());
+    }
+    done.sort_unstable();
+    assert_eq!(done, (0..job.units).collect::<Vec<_>>());
+}
+
+/// An `sbatch` that runs the job at once, and writes down its own words.
+const SBATCH: &str = r#"#!/bin/bash
+printf '%s\n' "$*" >>"$CALLS/../sbatch"
+first=0 last=0
+while [ "${1:0:1}" = - ]; do
+  case $1 in --array=*) array=${1#--array=}; array=${array%%%*}; first=${array%-*} last=${array#*-} ;; esac
+  shift
+done
+for ((n = first; n <= last; n++)); do
+  for ((restarts = 0; ; restarts++)); do
+    rm -f "$CALLS/../again"
+    SLURM_ARRAY_TASK_ID=$n SLURM_ARRAY_JOB_ID=77 SLURM_RESTART_COUNT=$restarts bash "$@" >&2
+    code=$?
+    [ -f "$CALLS/../again" ] || break
+  done
+  [ $code = 0 ] || echo $code >>"$CALLS/../failed"
+done
+echo "77;cluster"
+"#;
+
+/// An `scontrol requeue` that ends the script, as Slurm does.
+const SCONTROL: &str = "#!/bin/bash\n[ \"$*\" = \"requeue 77_$SLURM_ARRAY_TASK_ID\" ] || exit 9\ntouch \"$CALLS/../again\"\nkill -KILL $PPID\n";
+
+fn slurm() -> Bench {
+    let bench = Bench::new();
+    bench.program("sbatch", SBATCH);
+    bench.program("scontrol", SCONTROL);
+    bench
+}
+
+#[test]
+fn every_script_is_correct_bash_and_starts_with_how_to_start_it() {
+    let bench = Bench::new();
+    for name in HOSTILE {
+        for (kind, word) in [(Kind::Shell, "bash FILE"), (Kind::Slurm, "bash FILE")] {
+            let text = job(kind, &film(name));
+            let script = bench.write("job.sh", &text);
+            ran(Command::new("bash").arg("-n").arg(script));
+            assert!(text.lines().nth(1).unwrap().contains(word), "{text}");
+        }
+        assert!(job(Kind::Openjd, &film(name)).starts_with("# Start: openjd run"));
+        assert!(job(Kind::K8s, &film(name)).starts_with("# Start: kubectl create"));
+    }
+}
+
+#[test]
+fn a_shell_runs_every_unit_then_assembles_whatever_the_names_are() {
+    let bench = Bench::new();
+    for name in HOSTILE {
+        let film = film(name);
+        let script = bench.write("job.sh", &job(Kind::Shell, &film));
+        ran(bench.bash(&script).env("WORKERS", "3"));
+        check(&bench.calls(), &film);
+    }
+}
+
+#[test]
+fn a_shell_sends_the_same_words_over_ssh_to_all_hosts() {
+    let bench = Bench::new();
+    // What sshd does with the words: a shell reads them once more.
+    bench.program(
+        "ssh",
+        "#!/bin/bash\nwhile [ \"$1\" != -- ]; do shift; done\necho \"$2\" >>\"$CALLS/../hosts\"\nsleep 0.05\nexec sh -c \"${*:3}\"\n",
+    );
+    for name in HOSTILE {
+        let film = Job { chunk: 1, ..film(name) };
+        let script = bench.write("job.sh", &job(Kind::Shell, &film));
+        ran(bench.bash(&script).env("HOSTS", "one two three"));
+        check(&bench.calls(), &film);
+    }
+    let hosts = fs::read_to_string(bench.path("hosts")).unwrap();
+    assert_eq!(hosts.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["one", "two", "three"]));
+}
+
+#[test]
+fn a_shell_tries_failed_units_again_and_gives_up_on_wrong_words() {
+    let bench = Bench::new();
+    let script = bench.write("job.sh", &job(Kind::Shell, &film("/plan")));
+    ran(bench.bash(&script).env("FAILS", "2"));
+    let calls = bench.calls();
+    assert_eq!(calls.len(), 3 + 3 + 1, "{calls:?}");
+    let output = bench.bash(&script).env("FAILS", "99").output().unwrap();
+    assert_eq!((output.status.code(), bench.calls().len()), (Some(1), 9));
+    let output = bench.bash(&script).env("FAILS", "99").env("CODE", "2").output().unwrap();
+    assert_eq!((output.status.code(), bench.calls().len()), (Some(2), 1));
+}
+
+#[test]
+fn a_shell_goes_on_without_hosts_that_are_gone() {
+    let bench = Bench::new();
+    bench.program(
+        "ssh",
+        "#!/bin/bash\nwhile [ \"$1\" != -- ]; do shift; done\n[ \"$2\" = here ] || exit 255\nsleep 0.05\nexec sh -c \"${*:3}\"\n",
+    );
+    let film = Job { chunk: 1, ..film("/plan") };
+    let script = bench.write("job.sh", &job(Kind::Shell, &film));
+    let said = ran(bench.bash(&script).env("HOSTS", "gone here lost").env("SSH_PAUSE", "0"));
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("gone is out of reach") && said.contains("lost is out of reach"), "{said}");
+    let calls = bench.calls();
+    let indices: BTreeSet<&String> =
+        calls.iter().flatten().filter(|word| word.starts_with("--index=")).collect();
+    assert_eq!((indices.len(), calls.last().unwrap()[0].as_str()), (10, "assemble"));
+    let output = bench.bash(&script).env("HOSTS", "gone lost").env("SSH_PAUSE", "0").output().unwrap();
+    assert_eq!((output.status.code(), bench.calls().len()), (Some(1), 0));
+}
+
+#[test]
+fn slurm_gets_an_array_and_an_assembly_behind_it() {
+    let bench = slurm();
+    for name in HOSTILE {
+        let film =
+            Job { gpu: true, memory: Some((8 << 30) + 1), cores: Some(4), workers: Some(20), ..film(name) };
+        let script = bench.write("job.sh", &job(Kind::Slurm, &film));
+        let said = ran(bench.bash(&script).args(["--partition=gpu", "--comment=two words"]));
+        assert_eq!(said.stdout, b"submitted: units in job 77, assembly in job 77\n");
+        check(&bench.calls(), &film);
+        let submitted = fs::read_to_string(bench.path("sbatch")).unwrap();
+        fs::remove_file(bench.path("sbatch")).unwrap();
+        let [array, assembly] = submitted.lines().collect::<Vec<_>>()[..] else { panic!("{submitted}") };
+        for word in ["--array=0-2%20", "--requeue", "--gres=gpu:1", "--mem=8193M", "--cpus-per-task=4", "gpu"]
+        {
+            assert!(array.contains(word), "{word} in {array}");
+        }
+        for word in ["--dependency=afterok:77 ", "--kill-on-invalid-dep=yes", "--partition=gpu"] {
+            assert!(assembly.contains(word), "{word} in {assembly}");
+        }
+        assert!(!assembly.contains("gres"), "{assembly}");
+    }
+    assert!(!bench.path("failed").exists());
+}
+
+#[test]
+fn slurm_queues_failed_tasks_again_but_not_those_that_fail_everywhere() {
+    let bench = slurm();
+    let script = bench.write("job.sh", &job(Kind::Slurm, &film("/plan")));
+    ran(bench.bash(&script).env("FAILS", "3"));
+    assert_eq!(bench.calls().len(), 3 + 3 + 1);
+    assert!(!bench.path("failed").exists());
+    ran(bench.bash(&script).env("FAILS", "1").env("CODE", "2"));
+    assert_eq!(bench.calls().len(), 3 + 1);
+    assert_eq!(fs::read_to_string(bench.path("failed")).unwrap(), "2\n");
+    // Somebody cancelled it: it must not come back.
+    ran(bench.bash(&script).env("FAILS", "1").env("CODE", "130"));
+    assert_eq!(bench.calls().len(), 3 + 1);
+}
+
+#[test]
+fn slurm_tells_the_program_before_the_time_limit_and_queues_the_task_again() {
+    let bench = slurm();
+    // It ends with 130 when told to, as ours does.
+    bench.program(
+        "remaster",
+        "#!/bin/bash\ntrap 'touch \"$CALLS/../told\"; exit 130' TERM\ntouch \"$CALLS/../runs\"\nfor n in {1..200}; do sleep 0.05; done\n",
+    );
+    let script = bench.write("job.sh", &job(Kind::Slurm, &film("/plan")));
+    let mut task = bench
+        .bash(&script)
+        .arg("remaster-restore")
+        .envs([("SLURM_ARRAY_TASK_ID", "0"), ("SLURM_ARRAY_JOB_ID", "77")])
+        .spawn()
+        .unwrap();
+    while !bench.path("runs").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    ran(Command::new("kill").args(["-USR1", &task.id().to_string()]));
+    assert!(!task.wait().unwrap().success());
+    assert!(bench.path("told").exists() && bench.path("again").exists());
+}
+
+#[test]
+fn arrays_stay_below_the_usual_limits() {
+    for (units, chunk, most) in
+        [(1, 1, 1000), (1000, 1, 1000), (1001, 1, 1000), (2800, 1, 1000), (10, 50, 1000)]
+    {
+        let job = Job { units, chunk, ..Job::default() };
+        let tasks = job.tasks(most);
+        assert!(tasks.count <= most && tasks.chunk >= 1 && tasks.chunk <= units);
+        assert!(
+            tasks.count * tasks.chunk >= units && (tasks.count - 1) * tasks.chunk < units,
+            "no empty task"
+        );
+    }
+    let long = Job { units: 2800, chunk: 1, ..film("/plan") };
+    assert!(job(Kind::Slurm, &long).contains("--array=0-933 "));
+    assert!(job(Kind::Slurm, &Job { units: 0, chunk: 0, ..film("/plan") }).contains("--array=0-0 "));
+}
+
+#[test]
+fn requirements_are_named_only_when_there_are_some() {
+    for kind in [Kind::Openjd, Kind::Slurm, Kind::K8s, Kind::Shell] {
+        let none = job(kind, &film("/plan"));
+        assert!(!none.contains("gpu:") && !none.contains("worker.") && !none.contains("resources"), "{none}");
+    }
+    let needs = Job { gpu: true, memory: Some(1), cores: Some(2), ..film("/plan") };
+    let text = job(Kind::Openjd, &needs);
+    for word in ["amount.worker.gpu, min: 1", "amount.worker.memory, min: 1}", "amount.worker.vcpu, min: 2"] {
+        assert!(text.contains(word), "{text}");
+    }
+    let text = job(Kind::K8s, &needs);
+    assert!(text.contains("limits: {memory: 1Mi, nvidia.com/gpu: 1}"), "{text}");
+    assert_eq!(text.matches("nvidia").count(), 1, "the assembly needs no GPU");
+}
+
+#[test]
+fn a_bucket_gets_its_credentials_and_a_folder_is_mounted() {
+    let bucket = job(Kind::K8s, &Job { plan: "s3://films/a".into(), input: None, output: None, ..film("a") });
+    assert!(
+        bucket.contains("\"remaster-store\", optional: true") && !bucket.contains("hostPath"),
+        "{bucket}"
+    );
+    let named =
+        job(Kind::K8s, &Job { secret: Some("mine".into()), image: Some("hub/r:1".into()), ..film("/a/b") });
+    assert!(named.contains("name: \"mine\"") && named.contains("image: \"hub/r:1\""), "{named}");
+    let folder = job(Kind::K8s, &Job { plan: "file:///films/a%20b/".into(), ..film("/films/in.mkv") });
+    assert!(!folder.contains("secretRef"), "{folder}");
+    for path in ["{path: \"/films/a b\"}", "{path: \"/films\"}"] {
+        assert_eq!(folder.matches(path).count(), 2, "{folder}");
+    }
+}
+
+#[test]
+fn names_of_kubernetes_are_legal_and_differ_by_plan() {
+    for name in HOSTILE {
+        let film = Job { plan: "/other".into(), ..film(name) };
+        let first = |text: String| {
+            let line = text.lines().find(|line| line.starts_with("  name: ")).unwrap().to_owned();
+            line["  name: ".len()..].to_owned()
+        };
+        let name = first(job(Kind::K8s, &film));
+        assert!(name.len() <= 48 && !name.ends_with('-'), "{name}");
+        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{name}");
+        assert_ne!(name, first(job(Kind::K8s, &Job { plan: "/another".into(), ..film })));
+    }
+}
+
+#[test]
+fn quoted_words_are_read_back_by_shells() {
+    let words = HOSTILE.map(str::to_owned);
+    for (shell, line) in [("bash", quote::bash_line(&words)), ("sh", quote::posix_line(&words))] {
+        let output = ran(Command::new(shell).arg("-c").arg(format!("printf '%s\\0' {line} ''")));
+        let expected: String = words.iter().map(|word| format!("{word}\0")).collect::<String>() + "\0";
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{shell}");
+    }
+    assert!(HOSTILE.iter().all(|word| !quote::bash(word).contains(char::is_control)));
+    assert!(HOSTILE.iter().all(|word| !quote::yaml(word).contains(char::is_control)));
+}
+
+/// The folder `bin` with openjd, kubernetes-validate and a python that knows YAML.
+fn tools() -> PathBuf {
+    PathBuf::from(
+        std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")),
+    )
+}
+
+#[test]
+#[ignore = "needs openjd"]
+fn openjd_runs_the_job_whatever_the_names_are() {
+    let bench = Bench::new();
+    // The runner of openjd-cli writes its own script and turns CR LF into LF there.
+    let hostile = HOSTILE.map(|name| name.replace('\r', ""));
+    // A run takes seconds, so three names share one.
+    for names in hostile.chunks(3) {
+        let film = Job {
+            input: names.get(1).cloned(),
+            output: names.get(2).cloned(),
+            unit_words: hostile.to_vec(),
+            assemble_words: hostile.to_vec(),
+            ..film(&names[0])
+        };
+        let template = bench.write("job.yaml", &job(Kind::Openjd, &film));
+        let mut run = bench.command(tools().join("openjd"));
+        ran(run.arg("run").arg(&template).args(["--step", "Assemble", "--run-dependencies"]));
+        check(&bench.calls(), &film);
+    }
+    // A real worker of a farm would look at these.
+    let needs = Job { gpu: true, memory: Some(8 << 30), cores: Some(4), units: 1, ..film("/plan") };
+    let template = bench.write("job.yaml", &job(Kind::Openjd, &needs));
+    ran(bench.command(tools().join("openjd")).arg("check").arg(&template));
+    let mut run = bench.command(tools().join("openjd"));
+    ran(run.arg("run").arg(&template).args(["--step", "Restore"]));
+    assert!(bench.calls()[0].contains(&"--index=0-0".to_owned()));
+}
+
+#[test]
+#[ignore = "needs kubernetes-validate"]
+fn kubernetes_takes_the_job_and_its_words_arrive() {
+    let bench = Bench::new();
+    for (n, name) in HOSTILE.into_iter().enumerate() {
+        let film = Job {
+            gpu: n % 2 == 0,
+            memory: (n % 3 == 0).then_some(8 << 30),
+            cores: (n % 4 == 0).then_some(4),
+            secret: (n % 5 == 0).then(|| "mine".into()),
+            ..film(name)
+        };
+        let file = bench.write("job.yaml", &job(Kind::K8s, &film));
+        ran(bench.command(tools().join("kubernetes-validate")).arg("--strict").arg(&file));
+        let read = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+        let output = ran(bench.command(tools().join("python")).args(["-c", read]).arg(&file));
+        let documents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        for document in documents.as_array().unwrap() {
+            let words = &document["spec"]["template"]["spec"]["containers"][0]["command"];
+            // What kubelet does: our words contain no $(NAME) that is not escaped.
+            let words: Vec<String> =
+                words.as_array().unwrap().iter().map(|w| expanded(w.as_str().unwrap())).collect();
+            for index in 0..document["spec"]["completions"].as_u64().unwrap_or(1) {
+                let mut command = bench.command(&words[0]);
+                ran(command.args(&words[1..]).env("JOB_COMPLETION_INDEX", index.to_string()));
+            }
+        }
+        check(&bench.calls(), &film);
+    }
+}
+
+/// The words of a container as kubelet passes them on, if no variable is set.
+fn expanded(word: &str) -> String {
+    let mut out = String::new();
+    let mut chars = word.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '$' {
+            assert_eq!(chars.next(), Some('$'), "a dollar that is not escaped: {word}");
+        }
+        out.push(c);
+    }
+    out
+}

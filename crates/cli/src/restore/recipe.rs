@@ -1,0 +1,129 @@
+//! What the options say about the result: sizes, shots, windows, colour.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use remaster_colour::alpha::Border;
+use remaster_media::Format;
+use remaster_picture::{Edges, Kind};
+use remaster_pipeline::{Geometry, Resize};
+use remaster_plan::Windows;
+use remaster_restore::{Cuts, Pool, Recipe, Sampling, Start};
+use remaster_scenes::Shots;
+
+use super::args::RecipeArgs;
+use super::networks::Networks;
+use crate::error::CliError;
+use crate::spill::Spill;
+
+/// The short side that is made unless somebody asks for another.
+const SHORT_SIDE: usize = 1080;
+
+impl RecipeArgs {
+    /// Sizes of the frames on their way.
+    pub(super) fn geometry(&self, format: &Format) -> Geometry {
+        let source = [format.width, format.height];
+        let square = match (self.keep_sar, format.sample_aspect) {
+            (false, [num, den]) if num > 0 && den > 0 && num != den => {
+                let width = (format.width as u64 * u64::from(num)).div_ceil(u64::from(den));
+                [usize::try_from(width).unwrap_or(format.width).max(1), format.height]
+            }
+            _ => source,
+        };
+        let short = square[0].min(square[1]);
+        let resize = self.size.resolution().unwrap_or(match short > SHORT_SIDE {
+            true => Resize::Keep,
+            false => Resize::Short(SHORT_SIDE),
+        });
+        let edges = if self.numz.compat.is_some() { Edges::Black } else { self.size.edges() };
+        let mut to = Geometry::new(square, resize, Edges::Black).shown;
+        // Players want halved chroma, which odd sizes cannot have. Frames that keep their size keep it as it is.
+        let steps = match format.layout.kind {
+            Kind::Yuv { across, down } if to != source => [across, down].map(|n| 1usize << n.min(4)),
+            _ => [1, 1],
+        };
+        if !matches!(resize, Resize::Exactly(_)) {
+            to = [0, 1].map(|i| (to[i] / steps[i] * steps[i]).max(steps[i]));
+        }
+        // The other tool pads what it resized and cuts behind the networks.
+        let to = if self.numz.compat.is_some() { resize } else { Resize::Exactly(to) };
+        let geometry = Geometry::new(square, to, edges);
+        Geometry { source, ..geometry }.with_alpha(format.layout.alpha)
+    }
+
+    /// What frames of `format` are written as.
+    pub(crate) fn shown(&self, format: &Format) -> Format {
+        self.shown_at(format, self.geometry(format).shown)
+    }
+
+    pub(super) fn shown_at(&self, format: &Format, [width, height]: [usize; 2]) -> Format {
+        let sample_aspect = if self.keep_sar { format.sample_aspect } else { [1, 1] };
+        Format { width, height, sample_aspect, ..format.clone() }
+    }
+
+    /// Windows, and which frames share a correction of colour.
+    pub(crate) fn pools(&self) -> Result<(Windows, Pool), CliError> {
+        let windows = Windows::new(self.look.window).map_err(|source| CliError::Sizes { source })?;
+        Ok((windows, self.look.finish.pool()))
+    }
+
+    /// Everything that decides the result.
+    pub(super) fn recipe(
+        &self,
+        geometry: Geometry,
+        networks: &Networks,
+        spill: &Spill,
+        frames: Option<usize>,
+    ) -> Result<Recipe, CliError> {
+        let look = &self.look;
+        let sizes = |source| CliError::Sizes { source };
+        let windows = Windows::new(look.window).map_err(sizes)?;
+        let mut recipe = Recipe {
+            geometry,
+            shown: geometry.shown,
+            cuts: self.cuts(frames)?,
+            softness: look.softness,
+            input_noise: look.input_noise,
+            sampling: Sampling {
+                start: Start::Seed(look.seed),
+                windows,
+                scale: networks.scale,
+                latent_noise: look.latent_noise,
+            },
+            finish: look.finish.finish(spill),
+        };
+        if self.numz.compat.is_some() {
+            let overlap = usize::from(self.numz.temporal_overlap.unwrap_or(0));
+            let size = windows.frames();
+            recipe.cuts = Cuts::Batches { size, overlap: if overlap < size { overlap } else { 0 } };
+            recipe.shown = geometry.shown.map(|n| (n / 2 * 2).max(1));
+            recipe.finish.pool = Pool::Window;
+            recipe.finish.border = Border::Zeros;
+        }
+        Ok(recipe)
+    }
+
+    /// Where the film is cut.
+    pub(super) fn cuts(&self, frames: Option<usize>) -> Result<Cuts, CliError> {
+        match self.look.scenes.as_str() {
+            // A still has no shots.
+            _ if frames == Some(1) => Ok(Cuts::None),
+            "auto" => Ok(Cuts::Auto),
+            "none" => Ok(Cuts::None),
+            file => {
+                let path = PathBuf::from(file);
+                let shots = Shots::from_json(&read_list(&path)?);
+                Ok(Cuts::At(shots.map_err(|source| CliError::Scenes { path, source })?))
+            }
+        }
+    }
+}
+
+/// A list of shots, no longer than one can be.
+fn read_list(path: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}

@@ -1,0 +1,116 @@
+//! Units on this machine, one after the other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use remaster_engine::Event;
+use remaster_restore::Done;
+use remaster_store::Journal;
+use remaster_units::{FilmPlan, Outcome, Restoring, Work, leave, work};
+
+use super::disks::Disks;
+use super::keys::Paused;
+use super::reel::Reel;
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::restore::{Staged, event};
+
+/// What becomes of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It is restored.
+    Restore,
+    /// It gets the frames of the input, resized.
+    Leave,
+}
+
+/// When a worker keeps, waits and stops.
+pub(super) struct Control {
+    /// How often latents are kept.
+    pub(super) checkpoint: Duration,
+    /// How long a full disk is waited for.
+    pub(super) wait_disk: Duration,
+    /// Whether to stop behind the next piece.
+    pub(super) stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Where the piece at work is.
+    pub(super) folder: PathBuf,
+    /// A person can make it wait.
+    pub(super) paused: Paused,
+}
+
+/// Does units of a plan.
+pub(super) struct Worker<'a, 's> {
+    pub(super) stage: &'a mut Staged<'s>,
+    pub(super) journal: &'a Journal,
+    pub(super) plan: &'a FilmPlan,
+    pub(super) control: Control,
+    /// What all units took.
+    pub(super) total: Done,
+}
+
+impl Worker<'_, '_> {
+    /// Does a unit; waits while a disk is full.
+    pub(super) fn unit(
+        &mut self,
+        index: u32,
+        way: Way,
+        progress: &mut Progress,
+    ) -> Result<Outcome, CliError> {
+        let spill = self.stage.film.spill().folder.as_path();
+        let folders = [Some(self.control.folder.as_path()), self.journal.store().folder(), Some(spill)];
+        let disks = Disks {
+            folders: folders.into_iter().flatten().map(ToOwned::to_owned).collect(),
+            wait: self.control.wait_disk,
+            cancel: self.stage.cancel,
+        };
+        disks.waited_for(progress, |progress| self.attempt(index, way, progress))
+    }
+
+    fn attempt(&mut self, index: u32, way: Way, progress: &mut Progress) -> Result<Outcome, CliError> {
+        let Worker { stage, journal, plan, control, total } = self;
+        let planned = plan.unit(index)?;
+        let windows = stage.film.recipe.sampling.windows;
+        let new = stage.new_piece(plan.settings.segments, plan.settings.numerics.threads)?;
+        let name = stage.film.place.worker();
+        let setup = Work {
+            journal,
+            plan,
+            windows,
+            pool: stage.film.recipe.finish.pool,
+            folder: &control.folder,
+            every: control.checkpoint,
+            most_kept: stage.most_kept(),
+            stop: Arc::clone(&control.stop),
+            // A driver names its device.
+            worker: name.chars().filter(|c| !c.is_control()).take(100).collect(),
+            left: way == Way::Leave,
+        };
+        let Staged { args, film, tools, shown, probe, .. } = &mut **stage;
+        let reel = Reel {
+            source: &args.how.source,
+            path: &args.input,
+            probe: probe.as_ref(),
+            clock: plan.time_base,
+            first: planned.unit.read(&windows, film.look_back()).start,
+            anchor: planned.anchor,
+        };
+        let end = planned.unit.frames().end;
+        let restore = &mut |restoring: Restoring<'_>| {
+            let mut open = |frames| reel.open(frames, tools);
+            if way == Way::Leave {
+                let source = open(restoring.from..end)?;
+                return leave(source, restoring.sink, [shown.width, shown.height]);
+            }
+            let mut events = |told: Event<'_>| {
+                control.paused.wait();
+                event(progress, &told);
+            };
+            let done = film.restore_unit(restoring, &mut open, &mut events)?;
+            total.loading += done.loading;
+            total.latent_bytes = total.latent_bytes.max(done.latent_bytes);
+            Ok(())
+        };
+        Ok(work(&setup, index, new, restore)?)
+    }
+}

@@ -1,0 +1,91 @@
+//! What decides the bytes of a unit beside its settings: kernels and programs.
+
+use remaster_store::Hash;
+use serde::{Deserialize, Serialize};
+
+use crate::error::UnitsError;
+
+/// What computes, encodes and decodes. Units of one class are the same to the byte wherever they are done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numerics {
+    /// The version of this program.
+    pub program: String,
+    /// Backend, kernel path and chosen variants.
+    pub backend: String,
+    /// In which format networks compute.
+    pub dtype: String,
+    /// How frames are tiled, where that changes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiling: Option<String>,
+    /// ffmpeg and its libraries.
+    pub ffmpeg: String,
+    /// The encoder.
+    pub encoder: String,
+    /// Hash of what it makes of a few frames, if it repeats itself: ffmpeg does not tell the versions of its encoders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Hash>,
+    /// Its threads.
+    pub threads: u32,
+}
+
+impl Numerics {
+    /// Refuses a machine that cannot provide this class. With `mix` only what would not fit together is refused.
+    pub fn check(&self, here: &Numerics, mix: bool) -> Result<(), UnitsError> {
+        let pairs = [
+            ("this program", &self.program, &here.program, false),
+            ("the encoder", &self.encoder, &here.encoder, false),
+            ("the device", &self.backend, &here.backend, true),
+            ("the number format", &self.dtype, &here.dtype, true),
+            ("ffmpeg", &self.ffmpeg, &here.ffmpeg, true),
+        ];
+        for (what, wanted, found, mixes) in pairs {
+            if wanted != found && !(mix && mixes) {
+                return Err(UnitsError::Numerics { what, wanted: wanted.clone(), found: found.clone() });
+            }
+        }
+        let tiling = |of: &Numerics| of.tiling.clone().unwrap_or_else(|| "exact".into());
+        let sample = |of: &Numerics| of.sample.map_or_else(|| "none".into(), |hash| hash.to_string());
+        let pairs = [
+            ("the tiling", tiling(self), tiling(here)),
+            ("an encoder with the sample", sample(self), sample(here)),
+        ];
+        for (what, wanted, found) in pairs {
+            if wanted != found && !mix {
+                return Err(UnitsError::Numerics { what, wanted, found });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_class_is_refused_by_name_and_mixing_allows_what_fits_together() {
+        let plan = Numerics {
+            program: "0.1.0".into(),
+            backend: "cpu avx512".into(),
+            dtype: "f32".into(),
+            tiling: None,
+            ffmpeg: "5.1".into(),
+            encoder: "libx264".into(),
+            sample: Some(Hash::of(b"sample")),
+            threads: 2,
+        };
+        plan.check(&plan, false).unwrap();
+        let device = Numerics { backend: "gpu 12".into(), ..plan.clone() };
+        let error = plan.check(&device, false).unwrap_err().to_string();
+        assert!(error.contains("cpu avx512") && error.contains("gpu 12"), "{error}");
+        plan.check(&device, true).unwrap();
+        let program = Numerics { program: "0.2.0".into(), ..plan.clone() };
+        assert!(plan.check(&program, true).is_err());
+        let tiled = Numerics { tiling: Some("blend".into()), ..plan.clone() };
+        assert!(plan.check(&tiled, false).is_err());
+        let library = Numerics { sample: Some(Hash::of(b"other")), ..plan.clone() };
+        assert!(plan.check(&library, false).is_err());
+        plan.check(&library, true).unwrap();
+    }
+}

@@ -1,0 +1,136 @@
+//! Frames of a unit in pieces, each of which counts as soon as it is in the store.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use remaster_media::{FrameSink, MediaError};
+use remaster_picture::Frame;
+use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError};
+
+/// Starts a piece in the file that is named.
+pub type NewPiece = Box<dyn FnMut(&Path) -> Result<Box<dyn FrameSink>, MediaError> + Send>;
+
+/// Whether to stop behind the piece that was finished.
+pub(crate) type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Writes frames into one piece after the other.
+pub(crate) struct Pieces {
+    journal: Journal,
+    attempt: Arc<Mutex<Attempt>>,
+    unit: u32,
+    /// Those that are left, with their numbers; the next one first.
+    left: std::vec::IntoIter<(u32, Range<usize>)>,
+    /// The one at work.
+    open: Option<Open>,
+    new: NewPiece,
+    folder: PathBuf,
+    stop: Stop,
+    /// Times that frames must have: number and time.
+    expected: Vec<(usize, i64)>,
+    /// Number of the next frame.
+    next: usize,
+}
+
+struct Open {
+    number: u32,
+    frames: Range<usize>,
+    path: PathBuf,
+    sink: Box<dyn FrameSink>,
+}
+
+/// What a unit is written with.
+pub(crate) struct Writing {
+    pub(crate) attempt: Arc<Mutex<Attempt>>,
+    pub(crate) pieces: Vec<(u32, Range<usize>)>,
+    pub(crate) new: NewPiece,
+    pub(crate) folder: PathBuf,
+    pub(crate) stop: Stop,
+    pub(crate) expected: Vec<(usize, i64)>,
+}
+
+impl Pieces {
+    pub(crate) fn new(journal: Journal, unit: u32, writing: Writing) -> Self {
+        let Writing { attempt, pieces, new, folder, stop, expected } = writing;
+        let next = pieces.first().map_or(0, |(_, frames)| frames.start);
+        let left = pieces.into_iter();
+        Pieces { journal, attempt, unit, left, open: None, new, folder, stop, expected, next }
+    }
+
+    /// The piece is whole: it goes into the store and counts from then on.
+    fn close(&mut self, open: Open) -> Result<(), MediaError> {
+        let Open { number, frames, path, sink } = open;
+        sink.finish()?;
+        let kept = self.keep(number, &frames, &path);
+        // Whether or not it is in the store now, this copy is not needed any more.
+        let _ = std::fs::remove_file(&path);
+        kept.map_err(|error| failed(&self.folder, error))?;
+        match (self.stop)() {
+            true => Err(MediaError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    fn keep(&self, number: u32, frames: &Range<usize>, path: &Path) -> Result<(), JournalError> {
+        let mut own = self.journal.attempt(self.unit)?;
+        let name = format!("piece-{number:06}.nut");
+        own.put_file(&name, path)?;
+        let Some(file) = own.files().first().cloned() else { return Ok(()) };
+        let (plan, unit) = (self.journal.plan().hash(), self.unit);
+        let record = Piece { plan, unit, piece: number, file, frames: frames.len() as u64 };
+        let counts = self.journal.keep_piece(&record)?.record().file.clone();
+        let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        attempt.adopt(counts)
+    }
+}
+
+/// What a store fails with, as somebody who writes frames knows it.
+fn failed(folder: &Path, error: JournalError) -> MediaError {
+    match error {
+        JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
+        error => MediaError::Io {
+            doing: "keep a finished piece".into(),
+            source: std::io::Error::other(error.to_string()),
+        },
+    }
+}
+
+impl FrameSink for Pieces {
+    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
+        if let Some((number, wanted)) = self.expected.iter().find(|(number, _)| *number == self.next)
+            && *wanted != pts
+        {
+            let reason = format!("frame {number} is shown at {pts}, but was shown at {wanted} when planned");
+            return Err(MediaError::Broken { what: "the clock", reason });
+        }
+        if self.open.is_none() {
+            let Some((number, frames)) = self.left.next() else {
+                return Err(MediaError::Broken {
+                    what: "the unit",
+                    reason: "it has more frames than planned".into(),
+                });
+            };
+            let path = self.folder.join(format!("piece-{number:06}.nut"));
+            let sink = (self.new)(&path)?;
+            self.open = Some(Open { number, frames, path, sink });
+        }
+        if let Some(open) = &mut self.open {
+            open.sink.write(frame, pts)?;
+        }
+        self.next += 1;
+        match self.open.take_if(|open| open.frames.end <= self.next) {
+            Some(open) => self.close(open),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        match (&self.open, self.left.len()) {
+            (None, 0) => Ok(()),
+            _ => Err(MediaError::Broken {
+                what: "the unit",
+                reason: "it has fewer frames than planned".into(),
+            }),
+        }
+    }
+}

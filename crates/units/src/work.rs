@@ -1,0 +1,122 @@
+//! One unit, from where an earlier attempt was stopped to its commit.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use remaster_media::FrameSink;
+use remaster_plan::Windows;
+use remaster_restore::{Pool, Unit};
+use remaster_store::{Journal, Notes, Verdict};
+
+use crate::error::UnitsError;
+use crate::kept::Kept;
+use crate::pieces::{NewPiece, Pieces, Stop, Writing};
+use crate::plan::FilmPlan;
+
+/// What a worker has.
+pub struct Work<'a> {
+    /// The store.
+    pub journal: &'a Journal,
+    /// The plan in it.
+    pub plan: &'a FilmPlan,
+    /// How the transformer takes long shots.
+    pub windows: Windows,
+    /// Which frames share a correction of colour.
+    pub pool: Pool,
+    /// A local folder for the piece at work.
+    pub folder: &'a Path,
+    /// How often latents are kept.
+    pub every: Duration,
+    /// Bytes of latents that are kept together at most.
+    pub most_kept: u64,
+    /// Whether to stop behind the next piece.
+    pub stop: Stop,
+    /// Who does it, for people.
+    pub worker: String,
+    /// Frames are those of the input: nobody could restore them.
+    pub left: bool,
+}
+
+/// What is to be restored.
+pub struct Restoring<'a> {
+    /// The unit.
+    pub unit: &'a Unit,
+    /// The first frame that is made.
+    pub from: usize,
+    /// Where frames go.
+    pub sink: Box<dyn FrameSink>,
+    /// Latents of earlier attempts.
+    pub kept: &'a mut Kept,
+}
+
+/// How a unit ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, by this attempt.
+    Done {
+        /// Frames that this attempt made; the others were there.
+        frames: usize,
+    },
+    /// Somebody else did it.
+    Elsewhere,
+}
+
+/// Does a unit that is not done. `restore` makes its frames; `new` starts a piece.
+pub fn work(
+    setup: &Work<'_>,
+    index: u32,
+    new: NewPiece,
+    restore: &mut dyn FnMut(Restoring<'_>) -> Result<(), UnitsError>,
+) -> Result<Outcome, UnitsError> {
+    let Work { journal, plan, .. } = setup;
+    if journal.commit_of(index)?.is_some() {
+        return Ok(Outcome::Elsewhere);
+    }
+    let began = Instant::now();
+    let planned = plan.unit(index)?;
+    let unit = &planned.unit;
+    let range = unit.frames();
+    let pieces = unit.pieces(plan.piece_frames, &setup.windows, setup.pool);
+    let there = journal.pieces(index)?;
+    let mut attempt = journal.attempt(index)?;
+    let mut todo = Vec::new();
+    for (number, frames) in (0u32..).zip(pieces) {
+        // Pieces are made in order; one behind a missing one is made again, to the same bytes.
+        match there.get(&number).filter(|piece| todo.is_empty() && piece.frames == frames.len() as u64) {
+            Some(piece) => attempt.adopt(piece.file.clone())?,
+            None => todo.push((number, frames)),
+        }
+    }
+    let made = todo.iter().map(|(_, frames)| frames.len()).sum();
+    let attempt = Arc::new(Mutex::new(attempt));
+    if let Some(from) = todo.first().map(|(_, frames)| frames.start) {
+        let expected = planned.shown.map_or(Vec::new(), |[first, last]| {
+            vec![(range.start, first), (range.end.saturating_sub(1), last)]
+        });
+        let writing = Writing {
+            attempt: Arc::clone(&attempt),
+            pieces: todo,
+            new,
+            folder: setup.folder.to_owned(),
+            stop: Arc::clone(&setup.stop),
+            expected,
+        };
+        let sink = Box::new(Pieces::new((*journal).clone(), index, writing));
+        let mut kept =
+            Kept::new((*journal).clone(), index, setup.every, setup.most_kept, Arc::clone(&setup.stop));
+        restore(Restoring { unit, from, sink, kept: &mut kept })?;
+    }
+    let notes = Notes {
+        frames: range.len() as u64,
+        worker: setup.worker.clone(),
+        milliseconds: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        left: setup.left,
+    };
+    let verdict = attempt.lock().unwrap_or_else(PoisonError::into_inner).commit(notes)?;
+    journal.drop_kept(index)?;
+    Ok(match verdict {
+        Verdict::Won(_) => Outcome::Done { frames: made },
+        Verdict::Lost(_) => Outcome::Elsewhere,
+    })
+}
