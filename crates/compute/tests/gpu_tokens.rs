@@ -71,7 +71,7 @@ fn cutting_changes_no_bit() {
 #[test]
 fn limits_forced_very_low_change_no_bit() {
     let Some(device) = device("limits_forced_very_low_change_no_bit") else { return };
-    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31) };
+    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true };
     let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
     let mut high = open(device);
     for case in (400..416).map(TokenCase::random) {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::device::{GpuDevice, MatrixUnits};
-use super::kernels::{Blocks, Product, Tile, Winograd};
+use super::kernels::{Blocks, Product, Tile, UNIT, Winograd};
+use super::pack::Order;
 use crate::dtype::DType;
 use crate::error::ComputeError;
 use crate::weight::WeightSpec;
@@ -50,18 +51,20 @@ impl fmt::Display for Variant {
         let [m, n, k] = self.tile();
         match self.0 {
             Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn),
-            Product::Matrix(blocks) => write!(f, "matrix {m}x{n}x{k} of {}", blocks.size),
+            Product::Matrix(blocks) => {
+                write!(f, "matrix {m}x{n}x{k} of {} by {}", blocks.size, blocks.rows * blocks.columns)
+            }
             Product::Winograd(_) => write!(f, "winograd {m}x{n}x{k}"),
         }
     }
 }
 
-/// Output channels and format of a layer that is multiplied.
-fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
+/// Input and output channels and format of a layer that is multiplied.
+fn layer(spec: &WeightSpec) -> Option<(usize, usize, DType)> {
     match *spec {
-        WeightSpec::Conv { cout, dtype, .. }
-        | WeightSpec::Upsample { cout, dtype, .. }
-        | WeightSpec::Linear { cout, dtype, .. } => Some((cout, dtype)),
+        WeightSpec::Conv { cin, cout, dtype, .. }
+        | WeightSpec::Upsample { cin, cout, dtype, .. }
+        | WeightSpec::Linear { cin, cout, dtype } => Some((cin, cout, dtype)),
         WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
     }
 }
@@ -69,12 +72,13 @@ fn layer(spec: &WeightSpec) -> Option<(usize, DType)> {
 /// Every kernel that can run a layer on a device with these matrix units. The first runs everywhere and is the
 /// default.
 pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
-    let Some((cout, dtype)) = layer(spec) else { return Vec::new() };
+    let Some((cin, cout, dtype)) = layer(spec) else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
     // Single 16-bit values are stored with atomics, which kernels with matrices cannot use: the memory model of
     // those kernels requires a capability for atomics that naga does not declare.
-    let fits = dtype == DType::F16 && cout.is_multiple_of(4);
+    // They fetch eight input channels at a time.
+    let fits = dtype == DType::F16 && cout.is_multiple_of(4) && cin.is_multiple_of(UNIT);
     if let (true, Some(MatrixUnits { size, subgroup })) = (fits, units) {
         all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
     }
@@ -88,7 +92,7 @@ pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
 /// Every kernel that a device can run for some layer.
 pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
     let units = device.open()?.units;
-    let layer = |(cout, dtype)| WeightSpec::Conv { cin: 4, cout, kernel: [3; 3], stride: [1; 3], dtype };
+    let layer = |(cout, dtype)| WeightSpec::Conv { cin: UNIT, cout, kernel: [3; 3], stride: [1; 3], dtype };
     let layers = [(64, DType::F32), (4, DType::F32), (64, DType::F16)].map(layer);
     Ok(layers.iter().flat_map(|l| variants(l, units)).fold(Vec::new(), |mut all, v| {
         if !all.contains(&v) {
@@ -141,10 +145,13 @@ impl Choices {
         chosen.or(all.first()).copied()
     }
 
-    /// Whether a layer's weights are kept transformed.
-    pub(super) fn transforms(&self, spec: &WeightSpec) -> bool {
-        // The default kernel of a layer never transforms.
-        self.0.is_some() && matches!(self.find(spec, None), Some(Variant(Product::Winograd(_))))
+    /// How a layer's weights are kept on a device with these matrix units.
+    pub(super) fn order(&self, spec: &WeightSpec, units: Option<MatrixUnits>) -> Order {
+        // The default kernel of a layer takes rows.
+        match self.0.and_then(|_| self.find(spec, units)) {
+            Some(variant) => variant.0.order(),
+            None => Order::Rows,
+        }
     }
 
     /// Part of the class of results: a hash of the layers whose kernels add in another order than the direct

@@ -12,6 +12,7 @@ use super::bindings::Reach;
 use super::cache::PipelineFile;
 use super::choice::Choices;
 use super::driver::{self, GpuMemory};
+use super::half;
 use super::kernels::Kernel;
 use crate::error::ComputeError;
 
@@ -54,6 +55,8 @@ pub struct GpuLimits {
     pub binding: Option<u64>,
     /// Workgroups of a dispatch along one axis.
     pub groups: Option<u32>,
+    /// Check indices in kernels that do without.
+    pub checked: bool,
 }
 
 /// A GPU that is not open yet.
@@ -324,6 +327,10 @@ pub(super) struct Opened {
     pub(super) limits: wgpu::Limits,
     pub(super) faults: Faults,
     pub(super) units: Option<MatrixUnits>,
+    /// Whether it converts to and from f16 as the kernels would.
+    pub(super) native: bool,
+    /// Whether the indices of every kernel are checked.
+    pub(super) checked: bool,
     /// By the number of bound buffers.
     pub(super) layouts: Mutex<HashMap<usize, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
     pub(super) pipelines: Mutex<HashMap<(Kernel, Reach), wgpu::ComputePipeline>>,
@@ -428,6 +435,8 @@ impl GpuDevice {
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
         let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
-        Ok(Opened { device, queue, limits, faults, units, layouts, pipelines, kept })
+        let native = half::is_native(&device, &queue);
+        let checked = self.limits.checked;
+        Ok(Opened { device, queue, limits, faults, units, native, checked, layouts, pipelines, kept })
     }
 }

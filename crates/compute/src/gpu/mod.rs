@@ -10,7 +10,9 @@ mod cache;
 mod choice;
 mod device;
 mod driver;
+mod half;
 mod kernels;
+mod listing;
 mod ops;
 mod pack;
 mod params;
@@ -20,6 +22,7 @@ mod tune;
 pub use choice::{Choices, Variant, all_variants, layer_name, variants};
 pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, preferred};
 pub use driver::GpuMemory;
+pub use listing::{KernelText, LayerUse, other_texts, product_text};
 pub use stream::GpuCounts;
 pub use tune::{Tuned, tune, with_variant};
 
@@ -36,6 +39,7 @@ use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use kernels::Product;
+use pack::Order;
 use params::At;
 use stream::Stream;
 
@@ -70,7 +74,8 @@ pub struct GpuSizing {
 
 impl Sizing for GpuSizing {
     fn weight_bytes(&self, spec: &WeightSpec) -> u64 {
-        pack::bytes(spec, self.choices.transforms(spec))
+        // Rows and columns take the same bytes, and are chosen with the device at hand.
+        pack::bytes(spec, self.choices.order(spec, None))
     }
 
     fn scratch_bytes(&self, _work: &Work) -> u64 {
@@ -134,6 +139,11 @@ impl Gpu {
         };
         self.products.insert(*spec, variant.0);
         Ok(variant.0)
+    }
+
+    /// How a layer's weights are kept.
+    fn order(&self, spec: &WeightSpec) -> Order {
+        self.choices.order(spec, self.stream.units())
     }
 
     fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {
@@ -238,7 +248,7 @@ impl Ops for Gpu {
             Some((buffer, coming)) => (buffer, coming.wait()?),
             None => {
                 let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-                (buffer, pack::pack(weight, self.choices.transforms(&weight.spec()))?)
+                (buffer, pack::pack(weight, self.order(&weight.spec()))?)
             }
         };
         self.stream.write(buffer.offset(), &bytes)?;
@@ -252,8 +262,8 @@ impl Ops for Gpu {
             return Ok(());
         }
         let buffer = self.arena.alloc(self.weight_bytes(&weight.spec()))?;
-        let transformed = self.choices.transforms(&weight.spec());
-        let coming = self.loader.start(weight, move |weight, _| pack::pack(weight, transformed))?;
+        let order = self.order(&weight.spec());
+        let coming = self.loader.start(weight, move |weight, _| pack::pack(weight, order))?;
         self.ahead.push(weight, (buffer, coming));
         Ok(())
     }

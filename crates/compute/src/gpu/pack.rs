@@ -1,5 +1,5 @@
-//! Lays weights out for the kernels: a matrix `[input channels, output channels]` per tap, both padded to multiples
-//! of four, then the rows of the bias in f32, then the lists of taps.
+//! Lays weights out for the kernels: a matrix per tap, both sides padded to multiples of four, then the rows of the bias in
+//! f32, then the lists of taps.
 
 use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kernel};
 use crate::cpu::conv::program::{Kind, upsampled_phases};
@@ -7,9 +7,21 @@ use crate::dtype::{DType, encode};
 use crate::error::{ComputeError, ensure};
 use crate::weight::{Part, Weight, WeightSpec};
 
+/// How matrices of a weight lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// `[input channels, output channels]`.
+    Rows,
+    /// `[output channels, input channels]`, as matrix units take them.
+    Columns,
+    /// Rows of transformed kernels.
+    Transformed,
+}
+
 /// Where the parts of a weight lie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
+    order: Order,
     pub(super) dtype: DType,
     pub(super) cin: usize,
     pub(super) cout: usize,
@@ -26,10 +38,11 @@ pub(super) fn up4(n: usize) -> usize {
 }
 
 impl Layout {
-    /// The layout of a product's weight, plain or transformed; `None` for other weights.
-    pub(super) fn new(spec: &WeightSpec, transformed: bool) -> Option<Self> {
+    /// The layout of a product's weight; `None` for other weights.
+    pub(super) fn new(spec: &WeightSpec, order: Order) -> Option<Self> {
+        let transformed = order == Order::Transformed;
         let of = |dtype, cin, cout, matrices, biases, lists, list| {
-            Some(Layout { dtype, cin, cout, matrices, biases, lists, list })
+            Some(Layout { order, dtype, cin, cout, matrices, biases, lists, list })
         };
         match *spec {
             WeightSpec::Conv { cin, cout, kernel: [kt, ..], dtype, .. } if transformed => {
@@ -66,8 +79,8 @@ impl Layout {
 }
 
 /// Bytes of a weight.
-pub(super) fn bytes(spec: &WeightSpec, transformed: bool) -> u64 {
-    match (spec, Layout::new(spec, transformed)) {
+pub(super) fn bytes(spec: &WeightSpec, order: Order) -> u64 {
+    match (spec, Layout::new(spec, order)) {
         (_, Some(layout)) => layout.bytes() as u64,
         (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
         (WeightSpec::Vector { len }, _) => 4 * up4(*len) as u64,
@@ -81,9 +94,10 @@ fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
 }
 
 /// Reads a weight and lays it out.
-pub(super) fn pack(weight: &Weight, transformed: bool) -> Result<Vec<u8>, ComputeError> {
+pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>, ComputeError> {
     let spec = weight.spec();
-    let Some(layout) = Layout::new(&spec, transformed) else { return plain(weight) };
+    let transformed = order == Order::Transformed;
+    let Some(layout) = Layout::new(&spec, order) else { return plain(weight) };
     let mut packed = Packed { layout, bytes: vec![0; layout.bytes()] };
     match spec {
         WeightSpec::Conv { kernel: [kt, ..], .. } if transformed => winograd(weight, kt, &mut packed)?,
@@ -110,11 +124,19 @@ struct Packed {
 }
 
 impl Packed {
-    /// Sets one row of a matrix: the weights of one input channel.
-    fn row(&mut self, matrix: usize, i: usize, values: &[f32]) {
-        let Layout { dtype, cout, .. } = self.layout;
-        let start = (matrix * self.layout.matrix_len() + i * up4(cout)) * dtype.bytes();
-        encode(dtype, values, &mut self.bytes[start..start + values.len() * dtype.bytes()]);
+    /// Sets weights of input channel `i` for output channels from `first` on.
+    fn put(&mut self, matrix: usize, i: usize, first: usize, values: &[f32]) {
+        let Layout { order, dtype, cin, cout, .. } = self.layout;
+        let (matrix, size) = (matrix * self.layout.matrix_len(), dtype.bytes());
+        if order == Order::Columns {
+            for (o, value) in (first..).zip(values) {
+                let start = (matrix + o * up4(cin) + i) * size;
+                encode(dtype, std::slice::from_ref(value), &mut self.bytes[start..start + size]);
+            }
+            return;
+        }
+        let start = (matrix + i * up4(cout) + first) * size;
+        encode(dtype, values, &mut self.bytes[start..start + values.len() * size]);
     }
 
     fn bias(&mut self, row: usize, values: &[f32]) {
@@ -135,7 +157,7 @@ impl Packed {
 const CHUNK: usize = 64;
 
 fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<(), ComputeError> {
-    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let Layout { cin, cout, .. } = packed.layout;
     let taps = kt * kh * kw;
     let small = kt < 64 && kh < 64 && kw < 64 && taps < 1 << 14;
     ensure(small, "load", "kernel", format!("{:?}", [kt, kh, kw]), "less than 64 on each axis")?;
@@ -149,9 +171,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
             for (o, value) in line[..n].iter_mut().enumerate() {
                 *value = chunk[(o * cin + i) * taps + tap];
             }
-            let matrix = tap * packed.layout.matrix_len();
-            let start = (matrix + i * up4(cout) + first) * dtype.bytes();
-            encode(dtype, &line[..n], &mut packed.bytes[start..start + n * dtype.bytes()]);
+            packed.put(tap, i, first, &line[..n]);
         }
     }
     let mut bias = vec![0.0; cout];
@@ -164,7 +184,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
 
 /// Transforms the 3x3 kernel of every tap in time, as on the CPU.
 fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
-    let Layout { cin, cout, dtype, .. } = packed.layout;
+    let Layout { cin, cout, .. } = packed.layout;
     let taps = 9 * kt;
     let mut line = vec![0.0; cin * taps];
     for o in 0..cout {
@@ -172,9 +192,7 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
         for (i, k) in (0..cin).flat_map(|i| (0..kt).map(move |k| (i, k))) {
             let kernel = std::array::from_fn(|n| line[i * taps + 9 * k + n]);
             for (place, value) in transform_kernel(kernel).into_iter().enumerate() {
-                let matrix = (k * 16 + place) * packed.layout.matrix_len();
-                let start = (matrix + i * up4(cout) + o) * dtype.bytes();
-                encode(dtype, &[value], &mut packed.bytes[start..start + dtype.bytes()]);
+                packed.put(k * 16 + place, i, o, &[value]);
             }
         }
     }
@@ -200,7 +218,7 @@ fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), Comp
         fold(pairs, [cin, cout], &kernel, &matrix, &mut sums);
         for i in 0..cin {
             turned.iter_mut().enumerate().for_each(|(o, v)| *v = sums[o * cin + i]);
-            packed.row(job, i, &turned);
+            packed.put(job, i, 0, &turned);
         }
     }
     let mut bias = vec![0.0; packed.layout.biases * cout];

@@ -345,6 +345,15 @@ fields! {
     }
 }
 
+impl ProductParams {
+    /// Whether a tap can be beyond a border, or a cell have pixels that are not of the output.
+    pub(super) fn is_padded(&self) -> bool {
+        let alike = self.h_in == self.grid_h && self.source.w_in == self.grid_w;
+        let steps = self.stride_y * self.stride_x * self.factor * self.phases;
+        !(alike && steps == 1 && self.pad_top == 0 && self.pad_left == 0)
+    }
+}
+
 /// The words of one dispatch, and where its operands lie.
 #[derive(Clone)]
 pub(super) struct Params {

@@ -218,7 +218,7 @@ fn times(
     }
     let (dtype, _, output) = shapes(spec, 1, side)?;
     // Channels that do not divide into tiles, few enough for the reference.
-    let Some(small) = with_channels(spec, 20, if output.c > 16 { 40 } else { 7 }) else {
+    let Some(small) = with_channels(spec, 24, if output.c > 16 { 40 } else { 7 }) else {
         return Ok(Vec::new());
     };
     let (twin, _) = layer(&mut Reference::new(8 << 20)?, &small, 3, 6, 1)?;

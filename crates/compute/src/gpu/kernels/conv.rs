@@ -3,6 +3,9 @@
 
 use super::{each, product_source};
 
+/// Which part of a product a workgroup makes.
+pub(super) const JOB: &str = include_str!("../wgsl/job.wgsl");
+
 /// Sizes of a workgroup's part of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
@@ -15,8 +18,6 @@ pub(super) struct Part {
 /// How a kernel multiplies: pieces of text for the placeholders of `conv.wgsl`.
 pub(super) struct Body<'a> {
     pub(super) shared: &'a str,
-    /// More arguments of the kernel.
-    pub(super) builtins: &'a str,
     pub(super) begin: String,
     /// Puts `v`, four channels of pixel `row`, at channel quad `quad` of the step.
     pub(super) put_a: &'a str,
@@ -78,7 +79,7 @@ pub(super) fn text(part: Part, body: &Body<'_>) -> String {
     };
     product_source()
         .replace("@SHARED@", body.shared)
-        .replace("@BUILTINS@", body.builtins)
+        .replace("@JOB@", JOB)
         .replace("@BEGIN@", &body.begin)
         .replace("@PIXELS@", &pixels)
         .replace("@PLACES@", &places)

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::conv::{self, Body, Part};
-use super::{constants, each};
+use super::conv::JOB;
+use super::{constants, each, with_source};
 
 /// Sizes of a product on matrix units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,9 +25,18 @@ pub(in crate::gpu) struct Blocks {
 }
 
 impl Blocks {
-    /// Variants for a device: four subgroups with two by two matrices of sums each, and with four by four.
-    pub(in crate::gpu) fn variants(size: usize, subgroup: usize) -> [Blocks; 2] {
-        [2, 4].map(|n| Blocks { size, down: n, across: n, rows: 2, columns: 2, deep: 2, subgroup })
+    /// Variants for a device: four subgroups with two by two matrices of sums each, four with four by four, and eight with
+    /// two by four.
+    pub(in crate::gpu) fn variants(size: usize, subgroup: usize) -> [Blocks; 3] {
+        [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(|[down, across, rows]| Blocks {
+            size,
+            down,
+            across,
+            rows,
+            columns: 2,
+            deep: 2,
+            subgroup,
+        })
     }
 
     pub(in crate::gpu) fn threads(&self) -> usize {
@@ -40,20 +49,36 @@ impl Blocks {
         [rows * down * size, columns * across * size, deep * size]
     }
 
+    /// Quads of a row in workgroup memory: those of a step, and two more, so that rows start in different banks.
+    fn line(&self) -> usize {
+        self.deep * self.size / 4 + 2
+    }
+
     /// Bytes of workgroup memory.
     pub(in crate::gpu) fn shared_bytes(&self) -> usize {
-        let [bm, bn, bk] = self.tile();
-        2 * (bm * (bk + PAD) + bk * (bn + PAD)) + 4 * self.rows * self.columns * self.size * self.size
+        let [bm, bn, _] = self.tile();
+        8 * self.line() * (bm + bn) + 4 * self.rows * self.columns * self.size * self.size
     }
 }
 
-/// Values added to each row, so that rows start in different banks.
-const PAD: usize = 8;
+/// What a product on matrix units has to look out for; nothing in all other kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::gpu) struct Edges {
+    /// There are taps beyond the borders, which are zero.
+    pub(in crate::gpu) padded: bool,
+    /// Input channels are not whole steps.
+    pub(in crate::gpu) ragged: bool,
+    /// Groups of a normalisation are not whole quads.
+    pub(in crate::gpu) narrow: bool,
+}
 
-pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
-    let Blocks { size, down, across, rows, columns, deep, .. } = blocks;
+/// Values that are fetched at once: 16 bytes.
+pub(in crate::gpu) const UNIT: usize = 8;
+
+pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bool) -> String {
+    let Blocks { size, down, across, rows, columns, .. } = blocks;
     let [bm, bn, bk] = blocks.tile();
-    let threads = blocks.threads();
+    let (threads, units) = (blocks.threads(), bk / UNIT);
     // Matrices need control flow that is uniform within a subgroup, and it is. WGSL's analysis cannot prove that,
     // because the flow depends on values read from memory; this is the rule it reports.
     let rule = "diagnostic(off, derivative_uniformity);";
@@ -67,45 +92,18 @@ pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
             ("THREADS", threads),
             ("SIZE", size),
             ("SUBGROUPS", rows * columns),
-            ("LINE_A", bk + PAD),
-            ("LINE_B", bn + PAD),
+            ("COLUMNS", columns),
+            ("DOWN", down * size),
+            ("ACROSS", across * size),
+            ("LINE", blocks.line()),
+            ("UNITS", units),
         ],
     );
     let matrix = |kind: &str, role: &str| format!("coop_mat{size}x{size}<{kind}, {role}>");
     let (a, b, c) = (matrix("f16", "A"), matrix("f16", "B"), matrix("f32", "C"));
     let zero = each(down * across, |n| format!("    var acc{n} = coopLoadT<{c}>(&sc[0], SIZE);"));
-    let begin = format!(
-        "    let works = sub < SUBGROUPS;\n    let row0 = sub / {columns}u * {}u;\n    \
-         let column0 = sub % {columns}u * {}u;\n    let mine = min(sub, SUBGROUPS - 1u) * SIZE * SIZE;\n    \
-         for (var i = tid; i < SUBGROUPS * SIZE * SIZE; i += THREADS) {{ sc[i] = 0.0; }}\n    \
-         workgroupBarrier();\n{zero}",
-        down * size,
-        across * size
-    );
-    let mut multiply = String::from("            if (works) {");
-    for k in 0..deep {
-        for i in 0..down {
-            let _ = write!(
-                multiply,
-                "\n            let a{k}_{i} = coopLoadT<{a}>(&sa[(row0 + {}u) * LINE_A + {}u], LINE_A);",
-                i * size,
-                k * size
-            );
-        }
-        for j in 0..across {
-            let _ = write!(
-                multiply,
-                "\n            let b{k}_{j} = coopLoadT<{b}>(&sb[{}u * LINE_B + column0 + {}u], LINE_B);",
-                k * size,
-                j * size
-            );
-        }
-        for n in 0..down * across {
-            let (i, j) = (n / across, n % across);
-            let _ = write!(multiply, "\n            acc{n} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, acc{n});");
-        }
-    }
-    multiply += "\n            }";
+    let fetch =
+        Fetch { edges, prologue, each_a: loads(bm, threads, units), each_b: loads(bn, threads, units) };
     // Each subgroup passes one matrix at a time through workgroup memory.
     let store = each(down * across, |n| {
         let (i, j) = (n / across * size, n % across * size);
@@ -119,19 +117,206 @@ pub(super) fn text(head: &mut String, blocks: Blocks) -> String {
              }}\n    }}"
         )
     });
-    let body = Body {
-        shared: "var<workgroup> sa: array<f16, BM * LINE_A>;\n\
-                 var<workgroup> sb: array<f16, BK * LINE_B>;\n\
-                 var<workgroup> sc: array<f32, SUBGROUPS * SIZE * SIZE>;",
-        builtins: ", @builtin(subgroup_id) sub: u32, @builtin(subgroup_invocation_id) lane: u32, \
-                   @builtin(subgroup_size) wide: u32",
-        begin,
-        put_a: "let h = vec4<f16>(v); let o = row * LINE_A + quad * 4u; \
-                sa[o] = h.x; sa[o + 1u] = h.y; sa[o + 2u] = h.z; sa[o + 3u] = h.w;",
-        put_b: "let h = vec4<f16>(v); let o = row * LINE_B + quad * 4u; \
-                sb[o] = h.x; sb[o + 1u] = h.y; sb[o + 2u] = h.z; sb[o + 3u] = h.w;",
-        multiply,
-        store,
-    };
-    conv::text(Part { bm, bn, bk, threads }, &body)
+    (with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/matrix.wgsl"))
+        .replace("@JOB@", JOB)
+        .replace("@ZERO@", &zero)
+        .replace("@PIXELS@", &fetch.pixels())
+        .replace("@VARIABLES@", &fetch.variables())
+        .replace("@TAP1@", &fetch.tap("1u"))
+        .replace("@TAP@", &fetch.tap("(n + 1u)"))
+        .replace("@FETCH0@", &fetch.units("0u"))
+        .replace("@FETCH@", &fetch.units("c0"))
+        .replace("@PUT@", &fetch.put("c0 - BK"))
+        .replace("@PUT_LAST@", &fetch.put("(cin - 1u) / BK * BK"))
+        .replace("@SHORT_PLACES@", &fetch.short_places())
+        .replace("@SHORT_FETCH@", &fetch.short_units())
+        .replace("@SHORT_PUT@", &fetch.short_put())
+        .replace("@MULTIPLY@", &multiply(blocks, &a, &b))
+        .replace("@STORE@", &store)
+}
+
+/// Rows that a thread fetches a unit of: each `threads / units`-th, and whether the last of them may be beyond the tile.
+fn loads(rows: usize, threads: usize, units: usize) -> (usize, bool) {
+    let step = threads / units;
+    (rows.div_ceil(step), !rows.is_multiple_of(step))
+}
+
+/// One step: matrices come from workgroup memory, those of the weight turned.
+fn multiply(blocks: Blocks, a: &str, b: &str) -> String {
+    let Blocks { size, down, across, deep, .. } = blocks;
+    let mut text = String::from("            if (works) {");
+    for k in 0..deep {
+        let quad = k * size / 4;
+        for i in 0..down {
+            let row = i * size;
+            let _ = write!(
+                text,
+                "\n            let a{k}_{i} = coopLoadT<{a}>(&sa[(row0 + {row}u) * LINE + {quad}u], LINE);"
+            );
+        }
+        for j in 0..across {
+            let column = j * size;
+            let _ = write!(
+                text,
+                "\n            let b{k}_{j} = coopLoad<{b}>(&sb[(column0 + {column}u) * LINE + {quad}u], LINE);"
+            );
+        }
+        for n in 0..down * across {
+            let (i, j) = (n / across, n % across);
+            let _ = write!(text, "\n            acc{n} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, acc{n});");
+        }
+    }
+    text + "\n            }"
+}
+
+/// How a thread fetches its units and puts them into workgroup memory.
+struct Fetch {
+    edges: Edges,
+    prologue: bool,
+    /// Units of pixels and of output channels.
+    each_a: (usize, bool),
+    each_b: (usize, bool),
+}
+
+impl Fetch {
+    /// The pixels and output channels of this thread.
+    fn pixels(&self) -> String {
+        // Without a border, every cell is a pixel of the output.
+        let is_output = match self.edges.padded {
+            true => "oy@ >= op.output_row0 && oy@ < op.output_end",
+            false => "true",
+        };
+        let pixels = each(self.each_a.0, |l| {
+            format!(
+                "    let p{l} = min(first + own + {l}u * (THREADS / UNITS), op.cells - 1u);\n    \
+                 let cy{l} = op.cell_row0 + p{l} / op.grid_w;\n    let cx{l} = p{l} % op.grid_w;\n    \
+                 let oy{l} = cy{l} * factor + py;\n    let ok{l} = {};",
+                is_output.replace('@', &l.to_string())
+            )
+        });
+        let channels = each(self.each_b.0, |l| {
+            format!("    let col{l} = min(n0 + own + {l}u * (THREADS / UNITS), op.cout - 1u);")
+        });
+        format!("{pixels}\n{channels}")
+    }
+
+    fn variables(&self) -> String {
+        let a = each(self.each_a.0, |l| {
+            format!("    var a{l}: vec4<u32>;\n    var u{l} = 0u;\n    var in{l} = true;")
+        });
+        let b = each(self.each_b.0, |l| format!("    var b{l}: vec4<u32>;\n    var w{l} = 0u;"));
+        format!("{a}\n{b}")
+    }
+
+    /// Where the units of a tap are.
+    fn tap(&self, number: &str) -> String {
+        let a = each(self.each_a.0, |l| {
+            let inside = match self.edges.padded {
+                true => format!("in{l} = ok{l} && y < op.h_in && x < op.w_in;"),
+                false => String::new(),
+            };
+            format!(
+                "    {{ let y = cy{l} * op.stride_y + dy - op.pad_top; let x = cx{l} * op.stride_x + dx - op.pad_left;\n      \
+                 {inside}\n      \
+                 u{l} = (s.start + select(0u, ((y - s.row0) * op.w_in + x) * cin, in{l})) / 8u; }}"
+            )
+        });
+        let b = each(self.each_b.0, |l| format!("    w{l} = (matrix + col{l}) * (cin / 8u);"));
+        format!(
+            "    {{\n    let tap = word_weight((list + {number}) >> 2u, (list + {number}) & 3u);\n    \
+             let s = source(frame.newest - (tap & 63u)); tail = s.tail; stats = s.stats;\n    \
+             let dy = (tap >> 6u) & 63u; let dx = (tap >> 12u) & 63u; let matrix = (tap >> 18u) * op.cout;\n{a}\n{b}\n    }}"
+        )
+    }
+
+    /// Fetches the units of the step from channel `c0` on.
+    fn units(&self, c0: &str) -> String {
+        let part = self.part(c0);
+        let a = |from: &str| each(self.each_a.0, |l| format!("        a{l} = unit_{from}(u{l} + q);"));
+        let b = each(self.each_b.0, |l| format!("        b{l} = unit_weight(w{l} + q);"));
+        format!(
+            "        {{ let q = {part};\n        if (tail) {{\n{}\n        }} else {{\n{}\n        }}\n{b}\n        }}",
+            a("carried"),
+            a("input")
+        )
+    }
+
+    /// The unit of this thread in the step from `c0` on; the last one of the pixel if it would be behind that.
+    fn part(&self, c0: &str) -> String {
+        match self.edges.ragged {
+            false => format!("({c0} + c8) / 8u"),
+            true => format!("min({c0} + c8, cin - 8u) / 8u"),
+        }
+    }
+
+    /// Puts the units of the step from channel `c0` on into workgroup memory.
+    fn put(&self, c0: &str) -> String {
+        let Edges { padded, ragged, .. } = self.edges;
+        let mut text = format!("            {{ let c = {c0} + c8;\n");
+        if ragged {
+            text += "            let inside = c < cin;\n";
+        }
+        if self.prologue {
+            let c = if ragged { "min(c, cin - 8u)" } else { "c" };
+            let each = each(self.each_a.0, |l| format!("                a{l} = prepared(a{l}, low, high);"));
+            let _ = writeln!(
+                text,
+                "            if (!tail) {{\n                let low = norm_of({c}, stats); let high = norm_of({c} + 4u, stats);\n{each}\n            }}"
+            );
+        }
+        let a = |l: usize| match (padded, ragged) {
+            (true, false) => format!("select(vec4<u32>(), a{l}, in{l})"),
+            (true, true) => format!("select(vec4<u32>(), a{l}, in{l} && inside)"),
+            (false, false) => format!("a{l}"),
+            (false, true) => format!("select(vec4<u32>(), a{l}, inside)"),
+        };
+        let b = |l: usize| match ragged {
+            false => format!("b{l}"),
+            true => format!("select(vec4<u32>(), b{l}, inside)"),
+        };
+        text + &self.stores(a, b) + "\n            }"
+    }
+
+    fn stores(&self, a: impl Fn(usize) -> String, b: impl Fn(usize) -> String) -> String {
+        let store = |memory: &str,
+                     rows: &str,
+                     (n, beyond): (usize, bool),
+                     value: &dyn Fn(usize) -> String| {
+            each(n, |l| {
+                let row = format!("own + {l}u * (THREADS / UNITS)");
+                let guard = if beyond { format!("if ({row} < {rows}) ") } else { String::new() };
+                format!(
+                    "            {guard}{{ let u = {}; let o = ({row}) * LINE + 2u * part; {memory}[o] = halves(u.xy); \
+                     {memory}[o + 1u] = halves(u.zw); }}",
+                    value(l)
+                )
+            })
+        };
+        format!("{}\n{}", store("sa", "BM", self.each_a, &a), store("sb", "BN", self.each_b, &b))
+    }
+
+    /// Where the units of the shortcut are.
+    fn short_places(&self) -> String {
+        let a = each(self.each_a.0, |l| {
+            format!(
+                "        let v{l} = (op.shortcut_skip + t * op.shortcut_frame + select(0u, ((oy{l} - op.output_row0) * \
+                 op.grid_w + cx{l}) * deep, ok{l})) / 8u;"
+            )
+        });
+        let b = each(self.each_b.0, |l| format!("        let x{l} = col{l} * (deep / 8u);"));
+        format!("{a}\n{b}")
+    }
+
+    fn short_units(&self) -> String {
+        let a = each(self.each_a.0, |l| format!("            a{l} = unit_shortcut(v{l} + q);"));
+        let b = each(self.each_b.0, |l| format!("            b{l} = unit_shortcut_weight(x{l} + q);"));
+        // Its channels need not be whole steps where those of the input are.
+        format!("            {{ let q = min(c0 + c8, deep - 8u) / 8u;\n{a}\n{b}\n            }}")
+    }
+
+    fn short_put(&self) -> String {
+        let masked =
+            |name: &'static str| move |l: usize| format!("select(vec4<u32>(), {name}{l}, c0 + c8 < deep)");
+        self.stores(masked("a"), masked("b"))
+    }
 }

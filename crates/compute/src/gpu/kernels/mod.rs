@@ -8,12 +8,13 @@ mod winograd;
 
 use std::fmt::Write;
 
-pub(super) use matrix::Blocks;
+pub(super) use matrix::{Blocks, Edges, UNIT};
 pub(super) use threads::Tile;
 pub(super) use tokens::{WINDOW_QUERIES, norm_team, window_values};
 pub(super) use winograd::Winograd;
 
 use super::bindings::{Operand, Reach, declare};
+use super::pack::Order;
 use super::params::{
     ActivateParams, AddGatedParams, AfterParams, AttentionParams, CombineParams, CopyParams, Fields,
     NormalizeParams, ProductParams, ShuffleParams, TokenNormParams, WindowAttentionParams, WindowParams,
@@ -49,6 +50,26 @@ impl Product {
         }
     }
 
+    /// How it wants weights.
+    pub(super) fn order(&self) -> Order {
+        match self {
+            Product::Threads(_) => Order::Rows,
+            Product::Matrix(_) => Order::Columns,
+            Product::Winograd(_) => Order::Transformed,
+        }
+    }
+
+    /// What it has to look out for with so many input channels.
+    pub(super) fn edges(&self, cin: usize, padded: bool, narrow: bool) -> Edges {
+        match self {
+            Product::Matrix(blocks) => {
+                let [_, _, bk] = blocks.tile();
+                Edges { padded, ragged: !cin.is_multiple_of(bk), narrow }
+            }
+            Product::Threads(_) | Product::Winograd(_) => Edges::default(),
+        }
+    }
+
     /// Bytes of workgroup memory.
     pub(super) fn shared_bytes(&self) -> usize {
         match self {
@@ -71,7 +92,7 @@ impl Product {
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
-    Conv { product: Product, prologue: bool, shortcut: bool, vec_out: bool },
+    Conv { product: Product, prologue: bool, shortcut: bool, vec_out: bool, edges: Edges },
     After { prologue: bool },
     Combine,
     Normalize,
@@ -161,6 +182,11 @@ impl Kernel {
         format!("struct Params {{\n{members}}}\n@group(0) @binding(0) var<uniform> op: Params;\n")
     }
 
+    /// Whether it stays within its operands by itself, so that no index is checked.
+    pub(super) fn is_unchecked(&self) -> bool {
+        matches!(self.role, Role::Conv { product: Product::Matrix(_), .. })
+    }
+
     fn prologue(&self) -> bool {
         match self.role {
             Role::Conv { prologue, .. } | Role::After { prologue } => prologue,
@@ -179,9 +205,10 @@ impl Kernel {
         (self.dtype != DType::F32 && !whole).then_some(to)
     }
 
-    pub(super) fn source(&self, reach: Reach) -> String {
+    /// Its text. With `native` the device converts to and from f16, as the integer arithmetic of `formats.wgsl` does.
+    pub(super) fn source(&self, reach: Reach, native: bool) -> String {
         let operands = self.operands();
-        let mut text = self.parameters();
+        let mut text = format!("{INTERMEDIATE}{}", self.parameters());
         text += &declare(&operands, reach, self.merged());
         text += include_str!("../wgsl/formats.wgsl");
         for operand in operands {
@@ -193,22 +220,25 @@ impl Kernel {
                 }
                 _ => self.dtype,
             };
-            text += &values(dtype, operand);
+            text += &values(dtype, native, operand);
         }
-        let (shortcut, vec_out) = match self.role {
-            Role::Conv { shortcut, vec_out, .. } => (shortcut, vec_out),
-            _ => (false, false),
+        let (shortcut, vec_out, edges) = match self.role {
+            Role::Conv { shortcut, vec_out, edges, .. } => (shortcut, vec_out, edges),
+            _ => (false, false, Edges::default()),
         };
         let flags = [
             ("VECIN", self.vec_in),
             ("VECOUT", vec_out),
             ("PROLOGUE", self.prologue()),
             ("SHORTCUT", shortcut),
+            ("NARROW", edges.narrow),
             ("SCATTER", self.role == Role::Scatter),
         ];
         let body = match self.role {
             Role::Conv { product: Product::Threads(tile), .. } => threads::text(&mut text, tile),
-            Role::Conv { product: Product::Matrix(blocks), .. } => matrix::text(&mut text, blocks),
+            Role::Conv { product: Product::Matrix(blocks), edges, .. } => {
+                matrix::text(&mut text, blocks, edges, self.prologue())
+            }
             Role::Conv { product: Product::Winograd(w), .. } => winograd::text(&mut text, w),
             Role::After { .. } => with_source(TOTAL) + include_str!("../wgsl/after.wgsl"),
             Role::Combine => [TOTAL, include_str!("../wgsl/combine.wgsl")].concat(),
@@ -246,6 +276,10 @@ impl Kernel {
     }
 }
 
+/// wgpu translates texts with a constant that can be overridden when a pipeline is made, and only then listens to all that
+/// it was told about checks: without it every loop counts, and workgroup memory is zeroed.
+const INTERMEDIATE: &str = "override intermediate: u32 = 0u;\n";
+
 const TOTAL: &str = include_str!("../wgsl/total.wgsl");
 const NORMALISED: &str = include_str!("../wgsl/normalised.wgsl");
 
@@ -260,14 +294,33 @@ fn product_source() -> String {
 }
 
 /// Functions that read and write the values of an operand.
-fn values(dtype: DType, operand: Operand) -> String {
-    let (text, bits, value) = match dtype {
-        DType::F32 => (include_str!("../wgsl/f32.wgsl"), "", ""),
-        DType::F16 => (include_str!("../wgsl/half.wgsl"), "f16_bits", "f16_value(h)"),
-        DType::Bf16 => (include_str!("../wgsl/half.wgsl"), "bf16_bits", "bitcast<f32>(h << 16u)"),
+fn values(dtype: DType, native: bool, operand: Operand) -> String {
+    let text = match dtype {
+        DType::F32 => include_str!("../wgsl/f32.wgsl"),
+        DType::F16 | DType::Bf16 => include_str!("../wgsl/half.wgsl"),
     };
-    let text = [include_str!("../wgsl/values.wgsl"), text, include_str!("../wgsl/some.wgsl")].concat();
-    text.replace("@O@", operand.name()).replace("@BITS@", bits).replace("@VALUE@", value)
+    let (bits, value) = match dtype {
+        DType::F16 if native => ("pack2x16float(vec2<f32>(v, 0.0))", "unpack2x16float(h).x"),
+        DType::F16 | DType::F32 => ("f16_bits(v)", "f16_value(h)"),
+        DType::Bf16 => ("bf16_bits(v)", "bitcast<f32>(h << 16u)"),
+    };
+    let (four, words) = match dtype {
+        DType::F16 if native => (
+            "vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y))",
+            "vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw))",
+        ),
+        _ => (
+            "vec4<f32>(value_@O@(w.x & 0xffffu), value_@O@(w.x >> 16u), value_@O@(w.y & 0xffffu), value_@O@(w.y >> 16u))",
+            "vec2<u32>(bits_@O@(v.x) | (bits_@O@(v.y) << 16u), bits_@O@(v.z) | (bits_@O@(v.w) << 16u))",
+        ),
+    };
+    [include_str!("../wgsl/values.wgsl"), text, include_str!("../wgsl/some.wgsl")]
+        .concat()
+        .replace("@FOUR@", four)
+        .replace("@WORDS@", words)
+        .replace("@BITS@", bits)
+        .replace("@VALUE@", value)
+        .replace("@O@", operand.name())
 }
 
 /// Keeps the lines whose flags hold: `@IF NAME@`, `@IF !NAME@`, `@ELSE@`, `@END@`.
@@ -346,12 +399,13 @@ mod tests {
                 for product in &products {
                     let fits = match product {
                         Product::Threads(_) => true,
-                        Product::Matrix(_) => dtype == DType::F16 && flag,
+                        Product::Matrix(_) => dtype == DType::F16 && flag && vec_in,
                         Product::Winograd(_) => dtype == DType::F32,
                     };
                     if fits {
                         let (prologue, shortcut) = (flag, flag != vec_in);
-                        add(Role::Conv { product: *product, prologue, shortcut, vec_out: flag });
+                        let edges = Edges { padded: shortcut, ragged: n == 0, narrow: shortcut };
+                        add(Role::Conv { product: *product, prologue, shortcut, vec_out: flag, edges });
                     }
                 }
                 add(Role::After { prologue: flag });
@@ -425,7 +479,7 @@ mod tests {
         let found = version.is_ok_and(|o| o.status.success());
         let all = all();
         for (i, (kernel, reach)) in all.iter().enumerate() {
-            let words = without_strides(&spirv(&kernel.source(*reach)));
+            let words = without_strides(&spirv(&kernel.source(*reach, i % 2 == 0)));
             let matrix = matches!(kernel.role, Role::Conv { product: Product::Matrix(_), .. });
             if !found || !(matrix || i % 7 == 0) {
                 continue;

@@ -77,7 +77,6 @@ pub(super) fn text(head: &mut String, tile: Tile) -> String {
         shared: "const ROW: u32 = BK / 4u + 1u;\n\
                  var<workgroup> sa: array<vec4<f32>, BM * ROW>;\n\
                  var<workgroup> sb: array<vec4<f32>, BK * BN / 4u>;",
-        builtins: "",
         begin: format!("    let tx = tid % TX;\n    let ty = tid / TX;\n{acc}"),
         put_a: "sa[row * ROW + quad] = v;",
         put_b: "sb[row * (BN / 4u) + quad] = v;",

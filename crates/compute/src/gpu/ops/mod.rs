@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::Gpu;
 use super::bindings::{Operand, Ranges};
-use super::kernels::{Kernel, Product};
+use super::kernels::Kernel;
 use super::pack::Layout;
 use super::params::{Fields, Jobs, Norm, Params};
 use super::stream::DISPATCH_MACS;
@@ -30,8 +30,8 @@ impl Gpu {
     /// The bytes and the layout of the weight of a product.
     fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
         let at = self.address(op, "weight", &weight.buffer(&self.arena)?)?;
-        let transformed = matches!(self.product(op, &weight.spec())?, Product::Winograd(_));
-        let Some(layout) = Layout::new(&weight.spec(), transformed) else {
+        let order = self.product(op, &weight.spec())?.order();
+        let Some(layout) = Layout::new(&weight.spec(), order) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
         };
         Ok((at..at + layout.bytes() as u64, layout))

@@ -99,7 +99,8 @@ impl Gpu {
             Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
             None => Norm::default(),
         };
-        let transformed = matches!(self.product(OP, &d.weight.spec())?, Product::Winograd(_));
+        let by = self.product(OP, &d.weight.spec())?;
+        let transformed = matches!(by, Product::Winograd(_));
         // Transformed tiles are cells of two by two pixels.
         let factor = if transformed { 2 } else { 1 };
         let first = work.rows.start / factor;
@@ -128,7 +129,10 @@ impl Gpu {
             ..product(source, &output, work.rows.len(), work.w_out)
         };
         ranges.set(Operand::Output, output.range);
-        let fused = d.shortcut.as_ref().filter(|_| !transformed);
+        let fused = match &d.shortcut {
+            Some(s) if self.product(OP, &s.weight.spec())?.order() == by.order() => Some(s),
+            _ => None,
+        };
         if let Some(shortcut) = fused {
             let place = self.place(OP, "shortcut", &shortcut.input)?;
             let (range, layout) = self.weight(OP, shortcut.weight)?;
@@ -142,8 +146,8 @@ impl Gpu {
         let (frames, macs) = (work.t_out, work.macs());
         let multiply = Multiply { params, ranges, prologue, shortcut, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        // A shortcut cannot be transformed: it becomes a product of its own.
-        if let (Some(shortcut), true) = (&d.shortcut, transformed) {
+        // A shortcut cannot be transformed: it becomes a product of its own, as does one whose weights lie otherwise.
+        if let (Some(shortcut), None) = (&d.shortcut, fused) {
             let (input, output) = (shortcut.input.clone(), d.output.clone());
             let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
             self.conv(&ConvDesc { accumulate: true, ..alone })?;
@@ -235,7 +239,9 @@ impl Gpu {
         params.taps_row = layout.list;
         params.tiles = params.cells.div_ceil(bm);
         let Multiply { params, prologue, shortcut, frames, macs, .. } = multiply;
-        let role = Role::Conv { product, prologue, shortcut, vec_out: quad(cout) };
+        let narrow = prologue && !quad(params.norm.group_width);
+        let edges = product.edges(cin, params.is_padded(), narrow);
+        let role = Role::Conv { product, prologue, shortcut, vec_out: quad(cout), edges };
         let kernel = Kernel { role, dtype, vec_in: quad(cin) };
         let groups = [params.tiles * frames, cout.div_ceil(bn) * params.phases];
         self.in_parts(kernel, &multiply.ranges, groups, macs, |jobs| ProductParams { jobs, ..params })?;

@@ -113,15 +113,26 @@ impl Stream {
     fn compile(&self, kernel: Kernel, reach: Reach) -> wgpu::ComputePipeline {
         let layouts = lock(&self.opened.layouts);
         let layout = layouts.get(&self.bindings.len()).map(|l| &l.1);
-        let text = kernel.source(reach);
+        let text = kernel.source(reach, self.opened.native);
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some("remaster"),
             source: wgpu::ShaderSource::Wgsl(text.into()),
         };
-        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..Default::default() };
-        #[expect(unsafe_code, reason = "the loops of the kernels are bounded")]
-        // SAFETY: indices stay checked. Only the counter that wgpu adds to every loop, to stop endless ones, is
-        // left out: every loop of the kernels counts up to a parameter or to the length of its list of taps.
+        let checks = wgpu::ShaderRuntimeChecks {
+            bounds_checks: self.opened.checked || !kernel.is_unchecked(),
+            force_loop_bounding: false,
+            int_div_checks: false,
+            ..Default::default()
+        };
+        #[expect(
+            unsafe_code,
+            reason = "the loops of the kernels are bounded, and their divisors are not zero"
+        )]
+        // SAFETY: left out are the counter that wgpu adds to every loop, to stop endless ones, and the test of every
+        // divisor: every loop of the kernels counts up to a parameter or to the length of its list of taps, and divisors
+        // are sizes, which the checks of every op keep above zero. Products on matrix units do not check indices either:
+        // the ops refuse operands that are not of the sizes that the indices follow from, pixels and channels beyond the
+        // last are read as the last, and the tests run the same kernels with checks.
         let module = unsafe { self.opened.device.create_shader_module_trusted(descriptor, checks) };
         self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("remaster"),

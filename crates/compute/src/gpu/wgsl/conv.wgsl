@@ -5,18 +5,8 @@
 @SHARED@
 
 @compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32@BUILTINS@) {
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
-    let tiles = op.tiles;
-    let t = job / tiles;
-    let first = (job % tiles) * BM;
-    let phase = wid.z % op.phases;
-    let n0 = (wid.z / op.phases) * BN;
-    let factor = op.factor;
-    let py = phase >> 1u;
-    let px = phase & 1u;
-    let cin = op.cin;
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+@JOB@
     let cin4 = op.cin4;
     let cout4 = op.cout4;
 @BEGIN@

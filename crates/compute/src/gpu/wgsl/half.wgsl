@@ -1,5 +1,5 @@
 fn bits_@O@(v: f32) -> u32 {
-    return @BITS@(v);
+    return @BITS@;
 }
 
 fn value_@O@(h: u32) -> f32 {
@@ -11,10 +11,18 @@ fn ld_@O@(i: u32) -> f32 {
     return value_@O@((w >> ((i & 1u) * 16u)) & 0xffffu);
 }
 
+// The four values of two words, and back.
+fn four_@O@(w: vec2<u32>) -> vec4<f32> {
+    return @FOUR@;
+}
+
+fn words_@O@(v: vec4<f32>) -> vec2<u32> {
+    return @WORDS@;
+}
+
 fn ld4_@O@(i: u32) -> vec4<f32> {
     let u = unit_@O@(i >> 3u);
-    let w = select(u.xy, u.zw, (i & 4u) != 0u);
-    return vec4<f32>(value_@O@(w.x & 0xffffu), value_@O@(w.x >> 16u), value_@O@(w.y & 0xffffu), value_@O@(w.y >> 16u));
+    return four_@O@(select(u.xy, u.zw, (i & 4u) != 0u));
 }
 
 // Two values share a word, and another thread may own the other one.
@@ -26,10 +34,11 @@ fn st_@O@(i: u32, v: f32) {
 fn st4_@O@(i: u32, v: vec4<f32>) {
     let q = i >> 3u;
     let s = (i >> 1u) & 2u;
-    put_word_@O@(q, s, bits_@O@(v.x) | (bits_@O@(v.y) << 16u));
-    put_word_@O@(q, s + 1u, bits_@O@(v.z) | (bits_@O@(v.w) << 16u));
+    let w = words_@O@(v);
+    put_word_@O@(q, s, w.x);
+    put_word_@O@(q, s + 1u, w.y);
 }
 
 fn rounded_@O@(v: vec4<f32>) -> vec4<f32> {
-    return vec4<f32>(value_@O@(bits_@O@(v.x)), value_@O@(bits_@O@(v.y)), value_@O@(bits_@O@(v.z)), value_@O@(bits_@O@(v.w)));
+    return four_@O@(words_@O@(v));
 }

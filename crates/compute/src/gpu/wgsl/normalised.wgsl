@@ -1,3 +1,12 @@
+// Four normalised values before they are rounded.
+fn with_norm(v: vec4<f32>, mean: vec4<f32>, rstd: vec4<f32>, gamma: vec4<f32>, beta: vec4<f32>) -> vec4<f32> {
+    let y = fma((v - mean) * rstd, gamma, beta);
+    if (op.silu != 0u) {
+        return y / (vec4<f32>(1.0) + exp(-y));
+    }
+    return y;
+}
+
 // Four channels from `c` on, normalised; `stats` is the first statistic of their frame.
 fn normalised(v: vec4<f32>, c: u32, stats: u32) -> vec4<f32> {
     let gamma = lf4_affine(c);
@@ -15,9 +24,5 @@ fn normalised(v: vec4<f32>, c: u32, stats: u32) -> vec4<f32> {
         mean = vec4<f32>(lf_stats(g.x), lf_stats(g.y), lf_stats(g.z), lf_stats(g.w));
         rstd = vec4<f32>(lf_stats(g.x + 1u), lf_stats(g.y + 1u), lf_stats(g.z + 1u), lf_stats(g.w + 1u));
     }
-    var y = fma((v - mean) * rstd, gamma, beta);
-    if (op.silu != 0u) {
-        y = y / (vec4<f32>(1.0) + exp(-y));
-    }
-    return rounded_input(y);
+    return rounded_input(with_norm(v, mean, rstd, gamma, beta));
 }

@@ -1,0 +1,79 @@
+//! Texts of kernels for tools that compile them elsewhere.
+
+use super::bindings::{Operand, Reach};
+use super::choice::Variant;
+use super::kernels::{Kernel, Role, attention_values, norm_team, window_values};
+use crate::dtype::DType;
+use crate::weight::WeightSpec;
+
+/// The text of a kernel as a device gets it whose bindings hold whole operands and whose conversions to f16 are right.
+#[derive(Clone, Debug)]
+pub struct KernelText {
+    /// What it does.
+    pub name: String,
+    /// Its text. The entry point is `main`.
+    pub wgsl: String,
+    /// Buffers that are bound behind the parameters.
+    pub buffers: usize,
+    /// Whether indices are checked.
+    pub checked: bool,
+}
+
+/// How a layer is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerUse {
+    /// Its input is normalised on the way.
+    pub prologue: bool,
+    /// The product of a shortcut is added.
+    pub shortcut: bool,
+}
+
+fn text(name: String, kernel: Kernel) -> KernelText {
+    let operands = kernel.operands();
+    let mut bindings = [0; Operand::COUNT];
+    operands.iter().for_each(|o| bindings[*o as usize] = 1);
+    KernelText {
+        name,
+        wgsl: kernel.source(Reach { bindings, shift: 0 }, true),
+        buffers: operands.len() + usize::from(kernel.merged().is_some()),
+        checked: !kernel.is_unchecked(),
+    }
+}
+
+/// The kernel of a layer; `None` for one that is not multiplied.
+pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Option<KernelText> {
+    let (cin, cout, dtype, padded) = match *spec {
+        WeightSpec::Conv { cin, cout, kernel, dtype, .. } => (cin, cout, dtype, kernel != [1; 3]),
+        WeightSpec::Upsample { cin, cout, dtype, .. } => (cin, cout, dtype, true),
+        WeightSpec::Linear { cin, cout, dtype } => (cin, cout, dtype, false),
+        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => return None,
+    };
+    let product = variant.0;
+    let edges = product.edges(cin, padded, false);
+    let LayerUse { prologue, shortcut } = used;
+    let vec_out = cout.is_multiple_of(4);
+    let role = Role::Conv { product, prologue, shortcut, vec_out, edges };
+    let kernel = Kernel { role, dtype, vec_in: cin.is_multiple_of(4) };
+    let on = |flag, word: &'static str| if flag { word } else { "" };
+    let (norm, short) = (on(prologue, ", norm"), on(shortcut, ", shortcut"));
+    Some(text(format!("{}{norm}{short}: {variant}", super::layer_name(spec)), kernel))
+}
+
+/// The kernels that do not multiply weights, at the widths of the networks.
+pub fn other_texts(dtype: DType) -> Vec<KernelText> {
+    let roles = [
+        ("attention 512", Role::Attention { values: attention_values(512) }),
+        ("window attention 128", Role::WindowAttention { values: window_values(128) }),
+        ("row sums and tail", Role::After { prologue: true }),
+        ("norm", Role::Normalize),
+        ("token norm 2560", Role::TokenNorm { from: dtype, team: norm_team(2560) }),
+        ("token norm 128", Role::TokenNorm { from: dtype, team: norm_team(128) }),
+        ("activate", Role::Activate),
+        ("add gated", Role::AddGated { from: dtype }),
+        ("shuffle", Role::Shuffle),
+        ("gather", Role::Gather),
+        ("scatter", Role::Scatter),
+    ];
+    let all = roles.into_iter().map(|(name, role)| (format!("{name} {dtype}"), role));
+    all.map(|(name, role)| text(name, Kernel { role, dtype, vec_in: true })).collect()
+}

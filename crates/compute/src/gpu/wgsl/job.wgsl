@@ -1,0 +1,11 @@
+    let job = op.first_job + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) { return; }
+    let tiles = op.tiles;
+    let t = job / tiles;
+    let first = (job % tiles) * BM;
+    let phase = wid.z % op.phases;
+    let n0 = (wid.z / op.phases) * BN;
+    let factor = op.factor;
+    let py = phase >> 1u;
+    let px = phase & 1u;
+    let cin = op.cin;
