@@ -60,3 +60,13 @@ impl Card {
         command
     }
 }
+
+/// The cards of these names; all if there are none.
+pub(crate) fn named(wanted: &[&str]) -> Result<Vec<&'static Card>, String> {
+    let find = |name: &&str| {
+        let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+        let found = CARDS.iter().find(|card| card.name == *name);
+        found.ok_or_else(|| format!("no card is named {name}; there are {}", names.join(", ")))
+    };
+    if wanted.is_empty() { Ok(CARDS.iter().collect()) } else { wanted.iter().map(find).collect() }
+}

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Compiled {
     /// The device, and its driver.
     pub(crate) device: String,
+    /// Threads of a subgroup.
+    pub(crate) subgroup: u32,
     /// Numbers by the names that the driver has for them.
     pub(crate) statistics: Vec<(String, f64)>,
     /// Texts of the kernel, from the first form to the last.
@@ -96,9 +98,12 @@ pub(crate) fn compile(words: &[u32], buffers: usize) -> Result<Compiled, String>
         let pipeline = *made.map_err(|(_, e)| format!("pipeline: {e}"))?.first().ok_or("no pipeline")?;
 
         let ask = khr::pipeline_executable_properties::Device::new(&instance, &device);
+        let about = vk::PipelineInfoKHR::default().pipeline(pipeline);
+        let about = ask.get_pipeline_executable_properties(&about).map_err(said("executables"))?;
+        let subgroup = about.first().map_or(0, |p| p.subgroup_size);
         let of = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
         let numbers = ask.get_pipeline_executable_statistics(&of).map_err(said("statistics"))?;
-        let mut compiled = Compiled { device: device_name, ..Compiled::default() };
+        let mut compiled = Compiled { device: device_name, subgroup, ..Compiled::default() };
         for s in &numbers {
             // The format says which member of the union is set.
             let value = match s.format {

@@ -1,35 +1,40 @@
 //! What real GPU compilers make of the kernels, for cards that are not there: Mesa's drivers compile for the card that a
 //! stand-in of its kernel driver names. Nothing runs, so these are counts and never speeds.
 
+mod assembly;
 mod cards;
+mod child;
+mod compiler;
 mod counts;
 mod driver;
 mod kernels;
+mod network;
 mod spirv;
 mod table;
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
 
-use cards::{CARDS, Card};
+use cards::Card;
+use compiler::compile_all;
 use counts::Counts;
-use driver::Compiled;
-use remaster_compute::gpu::KernelText;
 use table::Row;
 
-/// A compiler that takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(60);
-
-const USAGE: &str = "usage: remaster-isa MESA [CARD...]   MESA is the folder that .ci/mesa prints";
+const USAGE: &str = "usage: remaster-isa MESA [CARD...]        the document
+       remaster-isa MESA show CARD WORDS   the assembly of the kernels whose name contains WORDS
+MESA is the folder that .ci/mesa prints";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["compile", file, buffers] => compile(Path::new(file), buffers),
+        ["compile", file, buffers] => match buffers.parse() {
+            Ok(buffers) => compiler::compile_here(Path::new(file), buffers),
+            Err(_) => Err(USAGE.into()),
+        },
         ["--help" | "-h"] | [] => Err(USAGE.into()),
+        [mesa, "show", card, words @ ..] => show(Path::new(mesa), card, &words.join(" ")),
         [mesa, wanted @ ..] => report(Path::new(mesa), wanted),
     };
     let (text, code) = match done {
@@ -40,81 +45,36 @@ fn main() -> ExitCode {
     code
 }
 
-/// Compiles one kernel in this process.
-fn compile(file: &Path, buffers: &str) -> Result<String, String> {
-    let bytes = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let words =
-        bytes.chunks_exact(4).map(|b| b.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)));
-    let words: Vec<u32> = words.collect();
-    let buffers = buffers.parse().map_err(|_| USAGE.to_owned())?;
-    serde_json::to_string(&driver::compile(&words, buffers)?).map_err(|e| e.to_string())
+/// The assembly of some kernels.
+fn show(mesa: &Path, card: &str, words: &str) -> Result<String, String> {
+    let cards = cards::named(&[card])?;
+    let mut text = String::new();
+    for card in cards {
+        let mut kernels = kernels::all(card.units())?;
+        kernels.retain(|kernel| kernel.label().contains(words) || kernel.key().contains(words));
+        for (kernel, result) in kernels.iter().zip(compile_all(mesa, card, &kernels)) {
+            let found = result?;
+            let (_, assembly) = found.texts.last().ok_or("the driver shows no assembly")?;
+            text += &format!("# {}\n# {:?}\n{assembly}\n", kernel.label(), found.statistics);
+        }
+    }
+    if text.is_empty() { Err(format!("no kernel is named {words}")) } else { Ok(text) }
 }
 
-/// Compiles every kernel for every card that is wanted, each in a process of its own, and returns the document.
+/// Compiles every kernel for every card that is wanted and returns the document.
 fn report(mesa: &Path, wanted: &[&str]) -> Result<String, String> {
-    let known = |card: &&Card| wanted.is_empty() || wanted.contains(&card.name);
-    let cards: Vec<&Card> = CARDS.iter().filter(known).collect();
-    if cards.is_empty() {
-        let names: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
-        return Err(format!("no card is named {}; there are {}", wanted.join(", "), names.join(", ")));
-    }
+    let cards: Vec<&Card> = cards::named(wanted)?;
     let mut document = String::from(table::HEAD);
     for card in cards {
+        let kernels = kernels::all(card.units())?;
         let (mut device, mut rows) = (String::new(), Vec::new());
-        for kernel in kernels::all(card.units()) {
-            let result = compiled(mesa, card, &kernel);
+        for (kernel, result) in kernels.iter().zip(compile_all(mesa, card, &kernels)) {
             if let Ok(found) = &result {
                 device.clone_from(&found.device);
             }
-            rows.push(Row { name: kernel.name, counts: result.map(|found| Counts::of(&found)) });
+            rows.push(Row { name: kernel.label(), counts: result.map(|found| Counts::of(&found)) });
         }
         document += &table::section(card.name, &device, &rows);
     }
     Ok(document)
-}
-
-/// What the compiler of a card makes of a kernel.
-fn compiled(mesa: &Path, card: &Card, kernel: &KernelText) -> Result<Compiled, String> {
-    let words = spirv::words(kernel)?;
-    let file: PathBuf = std::env::temp_dir().join(format!("remaster-isa-{}.spv", std::process::id()));
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    std::fs::write(&file, bytes).map_err(|e| format!("{}: {e}", file.display()))?;
-    let told = asked(mesa, card, &file, kernel.buffers);
-    let _ = std::fs::remove_file(&file);
-    serde_json::from_str(&told?).map_err(|e| e.to_string())
-}
-
-/// Runs the compiler within the limit and returns what it prints.
-fn asked(mesa: &Path, card: &Card, file: &Path, buffers: usize) -> Result<String, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut child = card
-        .command(mesa, &program)
-        .arg("compile")
-        .arg(file)
-        .arg(buffers.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| format!("{}: {e}", mesa.display()))?;
-    // Its answer is larger than a pipe.
-    let mut stdout = child.stdout.take().ok_or("no pipe")?;
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        stdout.read_to_string(&mut text).map(|_| text)
-    });
-    let began = Instant::now();
-    let status = loop {
-        match child.try_wait().map_err(|e| e.to_string())? {
-            Some(status) => break status,
-            None if began.elapsed() > LIMIT => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("the compiler took longer than {} s", LIMIT.as_secs()));
-            }
-            None => std::thread::sleep(Duration::from_millis(10)),
-        }
-    };
-    let text = reader.join().map_err(|_| "the reader ended".to_owned())?.map_err(|e| e.to_string())?;
-    if status.success() { Ok(text) } else { Err(format!("{status}: {}", text.trim())) }
 }

@@ -27,22 +27,24 @@ pub(crate) struct Row {
 /// The table of a card.
 pub(crate) fn section(card: &str, device: &str, rows: &[Row]) -> String {
     let mut text = format!("\n## {card}\n\n{device}\n\n");
-    text +=
-        "| kernel | matrix | vector | ratio | shared loads | registers | subgroups | spills | estimate |\n";
-    text += "|---|---:|---:|---:|---|---:|---:|---:|---:|\n";
+    text += "| kernel | matrix | vector | ratio | tap | rest | shared loads | threads | registers | subgroups | spills | \
+             estimate |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|\n";
     for Row { name, counts } in rows {
         let line = match counts {
             Ok(c) => {
-                let ratio = c.ratio().map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
+                let ratio = c.inner.ratio().map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
                 let loads: Vec<String> =
-                    c.shared_loads.iter().map(|(name, n)| format!("{n} {name}")).collect();
-                let Counts { matrix, vector, registers, occupancy, spills, estimate, .. } = c;
+                    c.inner.shared_loads.iter().map(|(name, n)| format!("{n} {name}")).collect();
+                let (outer, rest) = (c.outer.vector + c.short.vector, c.rest.vector);
+                let Counts { inner, subgroup, registers, occupancy, spills, estimate, .. } = c;
                 format!(
-                    "{matrix} | {vector} | {ratio} | {} | {registers} | {occupancy} | {spills} | {estimate:.0}",
+                    "{} | {} | {ratio} | {outer} | {rest} | {} | {subgroup} | {registers} | {occupancy} | {spills} | {estimate:.0}",
+                    inner.matrix,
+                    inner.vector,
                     loads.join(", ")
                 )
             }
-            Err(reason) => format!("{} | | | | | | |", reason.lines().next().unwrap_or_default()),
+            Err(reason) => format!("{} | | | | | | | | | |", reason.lines().next().unwrap_or_default()),
         };
         let _ = writeln!(text, "| {name} | {line} |");
     }
