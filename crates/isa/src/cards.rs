@@ -10,51 +10,166 @@ use remaster_compute::gpu::MatrixUnits;
 pub(crate) struct Card {
     /// As people know it.
     pub(crate) name: &'static str,
-    /// The library that stands for its kernel driver, and how that is told which card it is.
-    shim: &'static str,
-    variable: &'static str,
+    pub(crate) maker: Maker,
+    /// How the library that stands for its kernel driver is told which card it is.
     id: &'static str,
-    /// The Vulkan driver.
-    driver: &'static str,
-    /// Most threads of a subgroup. Matrices have 16 rows on all of them.
-    pub(crate) subgroup: usize,
+    /// The card of its kind that ceilings are for.
+    pub(crate) rates: Rates,
 }
 
-const fn amd(name: &'static str, id: &'static str) -> Card {
-    let (shim, driver) = ("libamdgpu_noop_drm_shim.so", "radeon_icd.json");
-    Card { name, shim, variable: "AMDGPU_GPU_ID", id, driver, subgroup: 64 }
+/// Who makes it. That decides the driver and how instructions share the issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Amd,
+    Nvidia,
 }
 
-const fn nvidia(name: &'static str, id: &'static str) -> Card {
-    let (shim, driver) = ("libnouveau_noop_drm_shim.so", "nouveau_icd.json");
-    Card { name, shim, variable: "NOUVEAU_CHIPSET", id, driver, subgroup: 32 }
+/// What a maker says of a card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// As people know it, and as drivers report it.
+    pub(crate) card: &'static str,
+    /// Compute units of AMD, multiprocessors of NVIDIA.
+    pub(crate) units: u32,
+    /// Boost clock in GHz.
+    pub(crate) clock: f64,
+    /// Memory in GB/s.
+    pub(crate) bandwidth: f64,
+    /// f16 with f32 sums on matrix units, in 10^12 operations a second, a multiply-add being two.
+    pub(crate) tflops: f64,
+    /// Where this is said.
+    pub(crate) source: &'static str,
+}
+
+const fn card(name: &'static str, maker: Maker, id: &'static str, rates: Rates) -> Card {
+    Card { name, maker, id, rates }
 }
 
 /// All of them.
 pub(crate) const CARDS: [Card; 6] = [
-    amd("RX 7900 XTX", "navi31"),
-    amd("RX 9070 XT", "gfx1201"),
-    nvidia("Turing", "162"),
-    nvidia("Ampere", "172"),
-    nvidia("Ada", "192"),
-    nvidia("Blackwell", "1b2"),
+    card(
+        "RX 7900 XTX",
+        Maker::Amd,
+        "navi31",
+        Rates {
+            card: "RX 7900 XTX",
+            units: 96,
+            clock: 2.5,
+            bandwidth: 960.0,
+            tflops: 122.9,
+            source: "amd.com, specifications; RDNA 3 ISA: 512 operations a cycle and unit",
+        },
+    ),
+    card(
+        "RX 9070 XT",
+        Maker::Amd,
+        "gfx1201",
+        Rates {
+            card: "RX 9070 XT",
+            units: 64,
+            clock: 2.97,
+            bandwidth: 640.0,
+            tflops: 195.0,
+            source: "amd.com, specifications: 195 TFLOPS of dense f16 matrices",
+        },
+    ),
+    card(
+        "Turing",
+        Maker::Nvidia,
+        "162",
+        Rates {
+            card: "RTX 2080 Ti",
+            units: 68,
+            clock: 1.545,
+            bandwidth: 616.0,
+            tflops: 53.8,
+            source: "NVIDIA, Turing architecture whitepaper, appendix",
+        },
+    ),
+    card(
+        "Ampere",
+        Maker::Nvidia,
+        "172",
+        Rates {
+            card: "RTX 3090",
+            units: 82,
+            clock: 1.695,
+            bandwidth: 936.0,
+            tflops: 71.0,
+            source: "NVIDIA, Ampere GA102 whitepaper, appendix",
+        },
+    ),
+    card(
+        "Ada",
+        Maker::Nvidia,
+        "192",
+        Rates {
+            card: "RTX 4090",
+            units: 128,
+            clock: 2.52,
+            bandwidth: 1008.0,
+            tflops: 165.2,
+            source: "NVIDIA, Ada architecture whitepaper, appendix",
+        },
+    ),
+    card(
+        "Blackwell",
+        Maker::Nvidia,
+        "1b2",
+        Rates {
+            card: "RTX 5090",
+            units: 170,
+            clock: 2.407,
+            bandwidth: 1792.0,
+            tflops: 209.5,
+            source: "NVIDIA, RTX Blackwell architecture whitepaper, appendix",
+        },
+    ),
 ];
 
+impl Rates {
+    /// Parts of a unit that issue instructions on their own: two SIMDs of AMD, four partitions of NVIDIA.
+    pub(crate) fn issuers(maker: Maker) -> f64 {
+        match maker {
+            Maker::Amd => 2.0,
+            Maker::Nvidia => 4.0,
+        }
+    }
+
+    /// Cycles of all those parts in a second.
+    pub(crate) fn cycles(&self, maker: Maker) -> f64 {
+        f64::from(self.units) * Self::issuers(maker) * self.clock * 1e9
+    }
+
+    /// Multiply-adds of matrices in a cycle of such a part.
+    pub(crate) fn macs_a_cycle(&self, maker: Maker) -> f64 {
+        self.tflops * 1e12 / 2.0 / self.cycles(maker)
+    }
+}
+
 impl Card {
-    /// Its matrix units.
+    /// Its matrix units. Subgroups have up to 64 threads on AMD; matrices have 16 rows on all cards.
     pub(crate) fn units(&self) -> MatrixUnits {
-        MatrixUnits { size: 16, subgroup: self.subgroup }
+        let subgroup = match self.maker {
+            Maker::Amd => 64,
+            Maker::Nvidia => 32,
+        };
+        MatrixUnits { size: 16, subgroup }
     }
 
     /// A command that runs a program with the card's driver out of a Debian tree, and with the C library of that tree.
     pub(crate) fn command(&self, mesa: &Path, program: &Path) -> Command {
+        let (shim, variable, driver) = match self.maker {
+            Maker::Amd => ("libamdgpu_noop_drm_shim.so", "AMDGPU_GPU_ID", "radeon_icd.json"),
+            Maker::Nvidia => ("libnouveau_noop_drm_shim.so", "NOUVEAU_CHIPSET", "nouveau_icd.json"),
+        };
         let libraries = mesa.join("usr/lib/x86_64-linux-gnu");
         let mut command = Command::new(mesa.join("lib64/ld-linux-x86-64.so.2"));
         command.arg("--library-path").arg(&libraries).arg(program);
         command
-            .env("LD_PRELOAD", libraries.join(self.shim))
-            .env("VK_DRIVER_FILES", mesa.join("usr/share/vulkan/icd.d").join(self.driver))
-            .env(self.variable, self.id)
+            .env("LD_PRELOAD", libraries.join(shim))
+            .env("VK_DRIVER_FILES", mesa.join("usr/share/vulkan/icd.d").join(driver))
+            .env(variable, self.id)
             .env("MESA_SHADER_CACHE_DISABLE", "1")
             .env("NVK_I_WANT_A_BROKEN_VULKAN_DRIVER", "1");
         command
@@ -69,4 +184,24 @@ pub(crate) fn named(wanted: &[&str]) -> Result<Vec<&'static Card>, String> {
         found.ok_or_else(|| format!("no card is named {name}; there are {}", names.join(", ")))
     };
     if wanted.is_empty() { Ok(CARDS.iter().collect()) } else { wanted.iter().map(find).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrix_instructions_take_the_cycles_that_makers_say() {
+        // A product of 16x16x16 on AMD, of 16x8x16 on NVIDIA.
+        let cycles = |card: &Card, macs: f64| macs / card.rates.macs_a_cycle(card.maker);
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
+        for card in &CARDS {
+            let (macs, expected) = match card.name {
+                "RX 7900 XTX" => (4096.0, 32.0),
+                "RX 9070 XT" => (4096.0, 16.0),
+                _ => (2048.0, 32.0),
+            };
+            assert!(near(cycles(card, macs), expected), "{}: {}", card.name, cycles(card, macs));
+        }
+    }
 }

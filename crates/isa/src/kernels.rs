@@ -28,7 +28,8 @@ pub(crate) fn layer(spec: &WeightSpec, used: LayerUse) -> String {
     layer_name(spec) + on(used.prologue, ", norm") + on(used.shortcut, ", shortcut")
 }
 
-/// Every layer of the VAE and both transformers once, and how it is used.
+/// Every layer of the VAE and both transformers once, and how it is used; each also without anything around it, which is how
+/// benchmarks run it.
 pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String> {
     let works = [
         vae(Direction::Encode, dtype),
@@ -39,10 +40,11 @@ pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String
     let mut all = Vec::new();
     for work in works {
         for job in work.map_err(|e| e.to_string())?.jobs {
-            if let Task::Product { spec, used, .. } = job.task
-                && !all.contains(&(spec, used))
-            {
-                all.push((spec, used));
+            let Task::Product { spec, used, .. } = job.task else { continue };
+            for used in [LayerUse::default(), used] {
+                if !all.contains(&(spec, used)) {
+                    all.push((spec, used));
+                }
             }
         }
     }

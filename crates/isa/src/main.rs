@@ -2,13 +2,20 @@
 //! stand-in of its kernel driver names. Nothing runs, so these are counts and never speeds.
 
 mod assembly;
+mod budget;
 mod cards;
+mod ceiling;
+mod ceilings;
 mod child;
 mod compiler;
 mod counts;
+mod document;
 mod driver;
 mod kernels;
+mod llama;
+mod measured;
 mod network;
+mod record;
 mod spirv;
 mod table;
 
@@ -16,13 +23,19 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cards::Card;
+use budget::{Budget, budget};
+use ceilings::Budgeted;
 use compiler::compile_all;
-use counts::Counts;
-use table::Row;
+use measured::Measured;
+use record::Record;
+use remaster_compute::DType;
+use remaster_model::dit::DitConfig;
+use remaster_model::vae::Direction;
 
-const USAGE: &str = "usage: remaster-isa MESA [CARD...]        the document
-       remaster-isa MESA show CARD WORDS   the assembly of the kernels whose name contains WORDS
+const USAGE: &str = "usage: remaster-isa MESA [CARD...]        prints the document
+       remaster-isa MESA show CARD WORDS   prints the assembly of the kernels whose name contains WORDS
+       remaster-isa MESA write ROOT        writes document, record and ceilings into the repository
+       remaster-isa MESA gate ROOT         compares with the record
 MESA is the folder that .ci/mesa prints";
 
 fn main() -> ExitCode {
@@ -35,6 +48,8 @@ fn main() -> ExitCode {
         },
         ["--help" | "-h"] | [] => Err(USAGE.into()),
         [mesa, "show", card, words @ ..] => show(Path::new(mesa), card, &words.join(" ")),
+        [mesa, "write", root] => write(Path::new(mesa), Path::new(root)),
+        [mesa, "gate", root] => gate(Path::new(mesa), Path::new(root)),
         [mesa, wanted @ ..] => report(Path::new(mesa), wanted),
     };
     let (text, code) = match done {
@@ -47,9 +62,8 @@ fn main() -> ExitCode {
 
 /// The assembly of some kernels.
 fn show(mesa: &Path, card: &str, words: &str) -> Result<String, String> {
-    let cards = cards::named(&[card])?;
     let mut text = String::new();
-    for card in cards {
+    for card in cards::named(&[card])? {
         let mut kernels = kernels::all(card.units())?;
         kernels.retain(|kernel| kernel.label().contains(words) || kernel.key().contains(words));
         for (kernel, result) in kernels.iter().zip(compile_all(mesa, card, &kernels)) {
@@ -61,20 +75,61 @@ fn show(mesa: &Path, card: &str, words: &str) -> Result<String, String> {
     if text.is_empty() { Err(format!("no kernel is named {words}")) } else { Ok(text) }
 }
 
-/// Compiles every kernel for every card that is wanted and returns the document.
+/// Compiles every kernel for these cards.
+fn measure(mesa: &Path, wanted: &[&str]) -> Result<Vec<Measured>, String> {
+    cards::named(wanted)?.into_iter().map(|card| Ok(Measured::of(mesa, card)?.with_llama(mesa))).collect()
+}
+
+/// The ceilings of the decoder and of the 3B transformer on each card.
+fn budgeted(all: &[Measured]) -> Result<Vec<Budgeted<'_>>, String> {
+    let works = [
+        network::vae(Direction::Decode, DType::F16),
+        network::transformer(&DitConfig::dit_3b(), DType::F16),
+    ];
+    let [decode, transformer] = works.map(|work| work.map_err(|e| e.to_string()));
+    let (decode, transformer) = (decode?, transformer?);
+    let of = |measured| -> Result<Budgeted<'_>, String> {
+        let measured: &Measured = measured;
+        let found = measured.found();
+        let budgets: [Budget; 2] =
+            [budget(measured.card, &found, &decode)?, budget(measured.card, &found, &transformer)?];
+        Ok((measured, budgets))
+    };
+    all.iter().map(of).collect()
+}
+
+/// The document for some cards.
 fn report(mesa: &Path, wanted: &[&str]) -> Result<String, String> {
-    let cards: Vec<&Card> = cards::named(wanted)?;
-    let mut document = String::from(table::HEAD);
-    for card in cards {
-        let kernels = kernels::all(card.units())?;
-        let (mut device, mut rows) = (String::new(), Vec::new());
-        for (kernel, result) in kernels.iter().zip(compile_all(mesa, card, &kernels)) {
-            if let Ok(found) = &result {
-                device.clone_from(&found.device);
-            }
-            rows.push(Row { name: kernel.label(), counts: result.map(|found| Counts::of(&found)) });
-        }
-        document += &table::section(card.name, &device, &rows);
+    let all = measure(mesa, wanted)?;
+    Ok(document::text(&budgeted(&all)?))
+}
+
+/// Writes everything that is kept in the repository.
+fn write(mesa: &Path, root: &Path) -> Result<String, String> {
+    if !llama::is_there(mesa) {
+        return Err("llama.cpp's kernels are not there; `.ci/mesa llama` fetches them".into());
     }
-    Ok(document)
+    let all = measure(mesa, &[])?;
+    let record = serde_json::to_string_pretty(&Record::of(&all)?).map_err(|e| e.to_string())? + "\n";
+    let budgeted = budgeted(&all)?;
+    let files = [
+        (document::FILE, document::text(&budgeted)),
+        (record::FILE, record),
+        (ceilings::FILE, ceilings::text(&budgeted)?),
+    ];
+    for (file, text) in files {
+        let file = root.join(file);
+        std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(String::new())
+}
+
+/// Compares what the compilers make now with the record.
+fn gate(mesa: &Path, root: &Path) -> Result<String, String> {
+    let file = root.join(record::FILE);
+    let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let record: Record = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+    let cards = cards::named(&record::CARDS)?;
+    let now: Vec<Measured> = cards.into_iter().map(|card| Measured::of(mesa, card)).collect::<Result<_, _>>()?;
+    record.judge(&Record::of(&now)?)
 }
