@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod goldens;
+mod isa;
 mod layers;
 mod parity;
 mod workspace;
@@ -16,7 +17,9 @@ const HELP: &str = "usage: cargo xtask COMMAND
   check    everything that must hold before a pull request
   rules    only the quick part of it: dependency table, list of dependencies, goldens by hash
   parity   runs every golden on this machine and writes docs/parity.md
-  isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md";
+  isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
+  isa --gate
+           fails if what two of those cards get is worse than recorded";
 
 /// What every task ends with: nothing, or a reason.
 type Outcome = Result<(), String>;
@@ -27,7 +30,8 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["rules"] => rules(),
         ["parity"] => parity::write(&root()),
-        ["isa"] => isa(&root()),
+        ["isa"] => isa::write(&root()),
+        ["isa", "--gate"] => isa::gate(&root()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
@@ -72,26 +76,6 @@ fn check() -> Outcome {
         step("tests", || cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))?;
     }
     step("documentation", || cargo(&["doc", "--workspace", "--locked", "--no-deps"]))
-}
-
-/// What GPU compilers make of the kernels. Mesa comes from a script, and the compiling is done by a crate of its own, so that
-/// the other tasks need not build it.
-fn isa(root: &Path) -> Outcome {
-    let said = |out: std::process::Output, what: &str| match out.status.success() {
-        true => Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned()),
-        false => {
-            Err(format!("{what} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr).trim()))
-        }
-    };
-    let run = |command: &mut Command, what: &str| {
-        said(command.current_dir(root).output().map_err(|e| format!("{what} cannot be run: {e}"))?, what)
-    };
-    let mesa = run(&mut Command::new(root.join(".ci/mesa")), ".ci/mesa")?;
-    let tool = &mut Command::new(tool());
-    let words = ["run", "--quiet", "--locked", "--package", "remaster-isa", "--", mesa.as_str()];
-    let document = run(tool.args(words), "remaster-isa")?;
-    let file = root.join("docs/gpu-isa.md");
-    std::fs::write(&file, document + "\n").map_err(|e| format!("{}: {e}", file.display()))
 }
 
 /// Runs one part, names it, and says how long it took.

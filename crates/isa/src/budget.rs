@@ -57,7 +57,11 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
         // Attention has several kernels, told apart by what stands behind the name.
         let is = |layer: &String| match task {
             Task::Product { .. } => *layer == wanted,
-            _ => *layer == wanted || layer.starts_with(&format!("{wanted}:")) || layer.starts_with(&format!("{wanted},")),
+            _ => {
+                *layer == wanted
+                    || layer.starts_with(&format!("{wanted}:"))
+                    || layer.starts_with(&format!("{wanted},"))
+            }
         };
         layers.iter().any(is)
     };
@@ -126,7 +130,8 @@ mod tests {
     #[test]
     fn work_without_a_kernel_is_an_error() {
         let card = named(&["Ada"]).unwrap()[0];
-        let work = Work { jobs: vec![Job { task: Task::Attention(512), macs: 1, bytes: 1 }], megapixels: 1.0 };
+        let work =
+            Work { jobs: vec![Job { task: Task::Attention(512), macs: 1, bytes: 1 }], megapixels: 1.0 };
         assert!(budget(card, &[], &work).is_err());
     }
 }

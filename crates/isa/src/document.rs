@@ -151,7 +151,11 @@ fn compared() -> [(&'static str, WeightSpec, LayerUse, f64); 3] {
     let linear = WeightSpec::Linear { cin: 2560, cout: 2560, dtype };
     let plain = LayerUse::default();
     let norm = LayerUse { prologue: true, ..plain };
-    [("linear", linear, plain, 1.25), ("conv 3x3x3", conv, plain, 1.25), ("conv 3x3x3, norm + SiLU", conv, norm, 2.0)]
+    [
+        ("linear", linear, plain, 1.25),
+        ("conv 3x3x3", conv, plain, 1.25),
+        ("conv 3x3x3, norm + SiLU", conv, norm, 2.0),
+    ]
 }
 
 /// The measure of a card's maker.
@@ -177,9 +181,14 @@ fn against(all: &[Budgeted<'_>]) -> String {
                     let times = ours / theirs;
                     let kept = if times <= most { "kept" } else { "not kept" };
                     let card = measured.card.name;
-                    writeln!(text, "| {card} | {name} | {ours:.2} | {theirs:.2} | {times:.2} | {most} | {kept} |")
+                    writeln!(
+                        text,
+                        "| {card} | {name} | {ours:.2} | {theirs:.2} | {times:.2} | {most} | {kept} |"
+                    )
                 }
-                None => writeln!(text, "| {} | {name} | - | - | - | {most} | not compared |", measured.card.name),
+                None => {
+                    writeln!(text, "| {} | {name} | - | - | - | {most} | not compared |", measured.card.name)
+                }
             };
         }
     }

@@ -63,7 +63,8 @@ fn kernels(printed: &str) -> Vec<(String, Vec<(String, f64)>)> {
                 }
             }
             (At::Numbers, line) => {
-                let number = line.split_once(": ").and_then(|(n, v)| Some((n.to_owned(), v.trim().parse().ok()?)));
+                let number =
+                    line.split_once(": ").and_then(|(n, v)| Some((n.to_owned(), v.trim().parse().ok()?)));
                 found.last_mut().into_iter().for_each(|(_, numbers)| numbers.extend(number.clone()));
             }
             (At::Between, _) => {}

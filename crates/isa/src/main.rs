@@ -82,10 +82,8 @@ fn measure(mesa: &Path, wanted: &[&str]) -> Result<Vec<Measured>, String> {
 
 /// The ceilings of the decoder and of the 3B transformer on each card.
 fn budgeted(all: &[Measured]) -> Result<Vec<Budgeted<'_>>, String> {
-    let works = [
-        network::vae(Direction::Decode, DType::F16),
-        network::transformer(&DitConfig::dit_3b(), DType::F16),
-    ];
+    let works =
+        [network::vae(Direction::Decode, DType::F16), network::transformer(&DitConfig::dit_3b(), DType::F16)];
     let [decode, transformer] = works.map(|work| work.map_err(|e| e.to_string()));
     let (decode, transformer) = (decode?, transformer?);
     let of = |measured| -> Result<Budgeted<'_>, String> {
@@ -130,6 +128,7 @@ fn gate(mesa: &Path, root: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let record: Record = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
     let cards = cards::named(&record::CARDS)?;
-    let now: Vec<Measured> = cards.into_iter().map(|card| Measured::of(mesa, card)).collect::<Result<_, _>>()?;
+    let now: Vec<Measured> =
+        cards.into_iter().map(|card| Measured::of(mesa, card)).collect::<Result<_, _>>()?;
     record.judge(&Record::of(&now)?)
 }

@@ -61,10 +61,11 @@ impl Entry {
         let count = |what: &str, now: u32, was: u32| more(what, f64::from(now), f64::from(was));
         let fewer = f64::from(self.occupancy) < f64::from(was.occupancy) * (1.0 - SLACK);
         [
-            self.ratio.zip(was.ratio).and_then(|(now, was)| {
-                more("vector instructions for each matrix instruction", now, was)
-            }),
-            (self.ratio.is_none() && was.ratio.is_some()).then(|| "no matrix instructions any more".to_owned()),
+            self.ratio
+                .zip(was.ratio)
+                .and_then(|(now, was)| more("vector instructions for each matrix instruction", now, was)),
+            (self.ratio.is_none() && was.ratio.is_some())
+                .then(|| "no matrix instructions any more".to_owned()),
             count("spills", self.spills, was.spills),
             fewer.then(|| format!("subgroups at a time {}, recorded {}", self.occupancy, was.occupancy)),
             count("16-bit loads from workgroup memory", self.u16_loads, was.u16_loads),
@@ -83,7 +84,8 @@ impl Record {
             record.mesa = found.mesa().to_owned();
             let card = record.cards.entry(found.card.name.to_owned()).or_default();
             for (kernel, counts) in &found.kernels {
-                let counts = counts.as_ref().map_err(|why| format!("{}: {}: {why}", found.card.name, kernel.key()))?;
+                let counts =
+                    counts.as_ref().map_err(|why| format!("{}: {}: {why}", found.card.name, kernel.key()))?;
                 card.insert(kernel.key().to_owned(), Entry::of(counts));
             }
         }
@@ -97,13 +99,16 @@ impl Record {
             let recorded = self.cards.get(card);
             for (name, entry) in kernels {
                 match recorded.and_then(|all| all.get(name)) {
-                    Some(was) => wrong.extend(entry.worse(was).into_iter().map(|why| format!("{card}: {name}: {why}"))),
+                    Some(was) => {
+                        wrong.extend(entry.worse(was).into_iter().map(|why| format!("{card}: {name}: {why}")))
+                    }
                     None => wrong.push(format!("{card}: {name}: not in the record")),
                 }
             }
         }
         if self.mesa != now.mesa {
-            let differences = if wrong.is_empty() { "no kernel is worse".to_owned() } else { wrong.join("\n") };
+            let differences =
+                if wrong.is_empty() { "no kernel is worse".to_owned() } else { wrong.join("\n") };
             return Ok(format!(
                 "the record is of Mesa {}, this is {}; {AGAIN}\n{differences}\n",
                 self.mesa, now.mesa
@@ -162,6 +167,8 @@ mod tests {
     #[test]
     fn under_another_mesa_it_only_reports() {
         let said = record("26.2", WAS).judge(&record("26.3", Entry { spills: 9, ..WAS }));
-        assert!(said.is_ok_and(|s| s.contains("26.3") && s.contains("spills 9") && s.contains("cargo xtask isa")));
+        assert!(
+            said.is_ok_and(|s| s.contains("26.3") && s.contains("spills 9") && s.contains("cargo xtask isa"))
+        );
     }
 }

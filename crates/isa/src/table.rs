@@ -26,7 +26,8 @@ pub(crate) fn section(measured: &Measured) -> String {
 
 fn line(counts: &Counts) -> String {
     let or_dash = |value: Option<f64>, digits| value.map_or_else(|| "-".into(), |v| format!("{v:.digits$}"));
-    let loads: Vec<String> = counts.inner.shared_loads.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let loads: Vec<String> =
+        counts.inner.shared_loads.iter().map(|(name, n)| format!("{n} {name}")).collect();
     let (tap, rest) = (counts.outer.vector + counts.short.vector, counts.rest.vector);
     let Counts { inner, subgroup, registers, occupancy, spills, estimate, .. } = counts;
     let threads = if *subgroup == 0 { "-".to_owned() } else { subgroup.to_string() };
