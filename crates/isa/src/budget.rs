@@ -16,6 +16,18 @@ pub(crate) type Found<'a> = (&'a Kernel, &'a Counts);
 pub(crate) struct Best {
     pub(crate) kernel: String,
     pub(crate) rate: f64,
+    /// Cycles of its loop as NVIDIA's compiler plans them.
+    planned: f64,
+}
+
+impl Best {
+    /// The faster one. Where the tensor cores limit several kernels alike, the one whose loop leaves them waiting least.
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        match (self.rate / other.rate - 1.0).abs() < 1e-3 {
+            true => other.planned.total_cmp(&self.planned),
+            false => self.rate.total_cmp(&other.rate),
+        }
+    }
 }
 
 /// Seconds per megapixel of the film.
@@ -74,10 +86,10 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
             _ => None,
         }?;
         let name = kernel.variant.map_or_else(|| kernel.key().to_owned(), |variant| variant.to_string());
-        Some(Best { kernel: name, rate })
+        Some(Best { kernel: name, rate, planned: counts.inner.planned().unwrap_or(0.0) })
     };
     let rates = all.iter().filter(|(kernel, _)| serves(&kernel.layers)).filter_map(rate);
-    rates.max_by(|a, b| a.rate.total_cmp(&b.rate))
+    rates.max_by(Best::order)
 }
 
 /// The ceiling of a network's work on a card.
@@ -115,6 +127,13 @@ mod tests {
     use super::*;
     use crate::cards::named;
     use crate::network::Job;
+
+    #[test]
+    fn of_two_kernels_at_the_peak_the_better_planned_one_is_best() {
+        let best = |rate, planned| Best { kernel: String::new(), rate, planned };
+        assert!(best(100.0, 20.0).order(&best(100.01, 30.0)).is_gt());
+        assert!(best(100.0, 20.0).order(&best(110.0, 30.0)).is_lt());
+    }
 
     #[test]
     fn what_only_moves_takes_its_bytes() {
