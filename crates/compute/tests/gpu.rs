@@ -113,6 +113,27 @@ fn matrix_units_agree_with_the_naive_loops_in_300_random_cases() {
     family_agrees(name, "matrix", DType::F16);
 }
 
+/// Heads of the real VAE, and some that are no whole number of blocks: the tests above have small ones.
+#[test]
+fn attention_on_matrix_units_agrees_with_the_naive_loops() {
+    let name = "attention_on_matrix_units_agrees_with_the_naive_loops";
+    let Some(device) = device(name) else { return };
+    let Some(variant) = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "matrix") else {
+        return not_run(name, "this device has no matrix units that the kernels can use");
+    };
+    let mut gpu = open(with_variant(device, &variant));
+    let shapes = [(1, 16, 17, 512, 1), (2, 5, 9, 136, 1), (1, 7, 11, 320, 4), (1, 1, 1, 24, 3)];
+    let cases = shapes.into_iter().enumerate().map(|(i, (t, h, w, c, heads))| Case {
+        seed: 80_000 + i as u64,
+        dtype: DType::F16,
+        op: Op::Attention { shape: Shape::new(t, h, w, c), heads },
+        poison: None,
+    });
+    let all: Vec<Case> = cases.collect();
+    assert_eq!(agree(&mut gpu, all.iter().cloned(), &[DType::F16]), [all.len(), 0]);
+    all.iter().for_each(|case| rows_one_by_one(&mut gpu, case));
+}
+
 #[test]
 fn winograd_agrees_with_the_naive_loops_in_300_random_cases() {
     family_agrees("winograd_agrees_with_the_naive_loops_in_300_random_cases", "winograd", DType::F32);

@@ -2,7 +2,7 @@
 //! every way.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits};
+use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, all_variants, with_variant};
 use remaster_compute::staged::{Placement, Rule, Staged};
 use remaster_compute::{
     Backend, CancelToken, CommonQueries, DType, HostStore, NullStore, Ops, Shape, TokenNormDesc,
@@ -23,6 +23,16 @@ fn device(test: &str) -> Option<GpuDevice> {
 
 fn open(device: GpuDevice) -> Gpu {
     Gpu::new(device, ARENA, CancelToken::default()).unwrap()
+}
+
+/// The device with attention on its matrix units.
+fn with_units(test: &str) -> Option<GpuDevice> {
+    let device = device(test)?;
+    let variant = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "matrix");
+    if variant.is_none() {
+        not_run(test, "this device has no matrix units that the kernels can use");
+    }
+    Some(with_variant(device, &variant?))
 }
 
 /// The device with everything in host memory, in `stripes` stripes.
@@ -166,14 +176,53 @@ fn windows_of_real_sizes_agree_with_the_naive_loops() {
     };
     let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
     let mut gpu = open(device);
+    let mut on_units = with_units("windows_of_real_sizes_agree_with_the_naive_loops").map(open);
     // The results are weighted means of values below 1.
     for (dtype, tolerance, windows) in
         [(DType::F32, 1e-5, &[400, 1300][..]), (DType::F16, 1e-3, &[405]), (DType::Bf16, 1e-2, &[405])]
     {
         let theirs = run(reference.as_mut(), dtype, windows);
-        let ours = run(&mut gpu, dtype, windows);
-        let distance = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        println!("{dtype} {windows:?}: {distance:e}");
-        assert!(distance <= tolerance, "{dtype} {windows:?}: {distance:e}");
+        for gpu in [Some(&mut gpu), on_units.as_mut()].into_iter().flatten() {
+            let ours = run(gpu, dtype, windows);
+            let distance = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            println!("{dtype} {windows:?}: {distance:e}");
+            assert!(distance <= tolerance, "{dtype} {windows:?}: {distance:e}");
+        }
     }
+}
+
+/// Heads that matrix units take, whole and cut, with and without common tokens, and with bad values.
+#[test]
+fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
+    let name = "attention_in_windows_on_matrix_units_agrees_with_the_naive_loops";
+    let Some(device) = with_units(name) else { return };
+    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut gpu = open(device);
+    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true };
+    let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
+    let mut worst = 0.0f32;
+    let mut cases = 0;
+    for seed in 0..400 {
+        let Some(case) = TokenCase::random(seed).for_units() else { continue };
+        cases += 1;
+        let theirs = run_tokens(reference.as_mut(), &case, false).unwrap();
+        let ours = run_tokens(&mut gpu, &case, false).unwrap();
+        let d = token_distance(&case, &ours, &theirs);
+        assert!(d <= 1.0, "{case:?} is {d} tolerances away");
+        worst = worst.max(d);
+        assert_eq!(bits(&run_tokens(&mut gpu, &case, true).unwrap()), bits(&ours), "cut: {case:?}");
+        if cases % 4 == 0 {
+            assert_eq!(bits(&run_tokens(&mut low, &case, false).unwrap()), bits(&ours), "low: {case:?}");
+        }
+    }
+    println!("{cases} cases, at most {worst} tolerances away");
+    assert!(cases >= 20, "only {cases} cases");
+    let poisoned = (0..200).flat_map(TokenCase::poisoned).filter_map(TokenCase::for_units);
+    let mut spoiled = 0;
+    for case in poisoned {
+        let theirs = run_tokens(reference.as_mut(), &case, false).unwrap();
+        let ours = run_tokens(&mut gpu, &case, false).unwrap();
+        spoiled += usize::from(same_token_holes(&case, &ours, &theirs) > 0);
+    }
+    assert!(spoiled > 20, "only {spoiled} cases had a bad value in their result");
 }

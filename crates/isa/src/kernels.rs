@@ -71,7 +71,7 @@ pub(crate) fn all(units: MatrixUnits) -> Result<Vec<Kernel>, String> {
                 }
             }
         }
-        for text in other_texts(dtype) {
+        for text in other_texts(dtype, Some(units)) {
             add(text.name.clone(), text, None)?;
         }
     }

@@ -89,6 +89,13 @@ impl TokenCase {
         (0..operands).map(move |n| TokenCase { poison: Some((n, values[(seed as usize + n) % 3])), ..case })
     }
 
+    /// The case with heads that matrix units take, if it is attention.
+    pub fn for_units(self) -> Option<Self> {
+        let width = self.width.next_multiple_of(8);
+        let takes = matches!(self.op, TokenOp::Attention { .. });
+        takes.then_some(TokenCase { dtype: DType::F16, width, ..self })
+    }
+
     /// The widths of the real networks, each op once per format.
     pub fn wide() -> Vec<Self> {
         let dtypes = [DType::F32, DType::Bf16, DType::F16];

@@ -121,6 +121,11 @@ pub fn layer_name(spec: &WeightSpec) -> String {
     }
 }
 
+/// Name of attention in a table of choices, such as `window attention 128 f16`.
+pub(super) fn attention_name(windowed: bool, width: usize, dtype: DType) -> String {
+    format!("{}attention {width} {dtype}", if windowed { "window " } else { "" })
+}
+
 /// The chosen kernels: names of variants by [`layer_name`], `*` for all other layers. A handle, because devices are
 /// copied freely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -143,6 +148,12 @@ impl Choices {
         let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
         let chosen = name.and_then(|n| all.iter().find(|v| v.to_string() == *n));
         chosen.or(all.first()).copied()
+    }
+
+    /// Whether attention of this [name](attention_name) is to be on matrix units.
+    pub(super) fn attends_on_units(&self, name: &str) -> bool {
+        let chosen = self.0.and_then(|t| t.get(name).or_else(|| t.get("*")));
+        chosen.is_some_and(|kernel| kernel.starts_with("matrix"))
     }
 
     /// How a layer's weights are kept on a device with these matrix units.

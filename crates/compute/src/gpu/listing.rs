@@ -2,7 +2,8 @@
 
 use super::bindings::{Operand, Reach};
 use super::choice::Variant;
-use super::kernels::{Kernel, Role, attention_values, norm_team, window_values};
+use super::device::MatrixUnits;
+use super::kernels::{Attend, Heads, Kernel, Role, attention_values, norm_team, window_values};
 use crate::dtype::DType;
 use crate::weight::WeightSpec;
 
@@ -59,11 +60,18 @@ pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Opt
     Some(text(format!("{}{norm}{short}: {variant}", super::layer_name(spec)), kernel))
 }
 
-/// The kernels that do not multiply weights, at the widths of the networks.
-pub fn other_texts(dtype: DType) -> Vec<KernelText> {
+/// The kernels that do not multiply weights, at the widths of the networks; attention also on these matrix units.
+pub fn other_texts(dtype: DType, units: Option<MatrixUnits>) -> Vec<KernelText> {
+    let heads = |width| units.filter(|_| dtype == DType::F16).and_then(|u| Heads::new(width, u));
+    let on_units = [
+        heads(512).map(|h| (format!("attention 512 {dtype}: {h}"), Role::Attention(Attend::Matrix(h)))),
+        heads(128).map(|h| {
+            (format!("window attention 128 {dtype}: {h}"), Role::WindowAttention(Attend::Matrix(h)))
+        }),
+    ];
     let roles = [
-        ("attention 512", Role::Attention { values: attention_values(512) }),
-        ("window attention 128", Role::WindowAttention { values: window_values(128) }),
+        ("attention 512", Role::Attention(Attend::Threads { values: attention_values(512) })),
+        ("window attention 128", Role::WindowAttention(Attend::Threads { values: window_values(128) })),
         ("row sums and tail", Role::After { prologue: true }),
         ("norm", Role::Normalize),
         ("token norm 2560", Role::TokenNorm { from: dtype, team: norm_team(2560) }),
@@ -74,6 +82,7 @@ pub fn other_texts(dtype: DType) -> Vec<KernelText> {
         ("gather", Role::Gather),
         ("scatter", Role::Scatter),
     ];
-    let all = roles.into_iter().map(|(name, role)| (format!("{name} {dtype}"), role));
+    let by_threads = roles.into_iter().map(|(name, role)| (format!("{name} {dtype}"), role));
+    let all = on_units.into_iter().flatten().chain(by_threads);
     all.map(|(name, role)| text(name, Kernel { role, dtype, vec_in: true })).collect()
 }

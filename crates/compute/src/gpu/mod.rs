@@ -31,14 +31,15 @@ use std::ops::Range;
 
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
-use crate::dtype::{decode, encode};
+use crate::dtype::{DType, decode, encode};
 use crate::error::{ComputeError, ensure, mismatch};
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
-use kernels::Product;
+use choice::attention_name;
+use kernels::{Attend, Heads, Product, attention_values, window_values};
 use pack::Order;
 use params::At;
 use stream::Stream;
@@ -139,6 +140,18 @@ impl Gpu {
         };
         self.products.insert(*spec, variant.0);
         Ok(variant.0)
+    }
+
+    /// How heads of this width attend, in a frame or in a window.
+    fn attend(&self, windowed: bool, width: usize, dtype: DType) -> Attend {
+        let name = attention_name(windowed, width, dtype);
+        let units =
+            self.stream.units().filter(|_| dtype == DType::F16 && self.choices.attends_on_units(&name));
+        match units.and_then(|u| Heads::new(width, u)) {
+            Some(heads) => Attend::Matrix(heads),
+            None if windowed => Attend::Threads { values: window_values(width) },
+            None => Attend::Threads { values: attention_values(width) },
+        }
     }
 
     /// How a layer's weights are kept.

@@ -210,7 +210,8 @@ impl Case {
                 eights(cout);
                 fitting(groups, *cout);
             }
-            Op::Norm { .. } | Op::Attention { .. } | Op::Shuffle { .. } | Op::Copy { .. } => {}
+            Op::Attention { shape, heads } => shape.c = shape.c.next_multiple_of(8 * *heads),
+            Op::Norm { .. } | Op::Shuffle { .. } | Op::Copy { .. } => {}
         }
         self
     }

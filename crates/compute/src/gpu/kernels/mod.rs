@@ -1,5 +1,6 @@
 //! Writes the WGSL text of kernels from templates and the sizes of a variant, so that a variant is data.
 
+mod attention;
 mod conv;
 mod matrix;
 mod threads;
@@ -8,9 +9,10 @@ mod winograd;
 
 use std::fmt::Write;
 
+pub(super) use attention::{Attend, Heads, attention_values};
 pub(super) use matrix::{Blocks, Edges, UNIT};
 pub(super) use threads::Tile;
-pub(super) use tokens::{WINDOW_QUERIES, norm_team, window_values};
+pub(super) use tokens::{norm_team, window_values};
 pub(super) use winograd::Winograd;
 
 use super::bindings::{Operand, Reach, declare};
@@ -98,13 +100,13 @@ pub(super) enum Role {
     Normalize,
     Copy { from: DType },
     Shuffle,
-    Attention { values: usize },
+    Attention(Attend),
     TokenNorm { from: DType, team: usize },
     Activate,
     AddGated { from: DType },
     Gather,
     Scatter,
-    WindowAttention { values: usize },
+    WindowAttention(Attend),
 }
 
 /// A kernel: everything its text depends on, but for its bindings.
@@ -114,15 +116,6 @@ pub(super) struct Kernel {
     pub(super) dtype: DType,
     /// Whether it reads four channels at a time.
     pub(super) vec_in: bool,
-}
-
-/// Queries of a workgroup of attention, and its threads.
-pub(super) const QUERIES: usize = 16;
-pub(super) const ATTENTION_THREADS: usize = 256;
-
-/// Output columns of a workgroup of attention: at most 512, a whole number of quads per thread.
-pub(super) fn attention_values(width: usize) -> usize {
-    width.min(512).next_multiple_of(4 * ATTENTION_THREADS / QUERIES)
 }
 
 impl Kernel {
@@ -137,8 +130,8 @@ impl Kernel {
             Role::Activate | Role::Gather | Role::Scatter => vec![O::Input, O::Output],
             Role::AddGated { .. } => vec![O::Input, O::Output, O::Affine],
             Role::TokenNorm { .. } => vec![O::Input, O::Output, O::Affine, O::Table, O::Places],
-            Role::Attention { .. } => vec![O::Queries, O::Keys, O::Values, O::Output],
-            Role::WindowAttention { .. } => vec![
+            Role::Attention(_) => vec![O::Queries, O::Keys, O::Values, O::Output],
+            Role::WindowAttention(_) => vec![
                 O::Queries,
                 O::Keys,
                 O::Values,
@@ -167,12 +160,12 @@ impl Kernel {
             Role::Normalize => NormalizeParams::declare,
             Role::Copy { .. } => CopyParams::declare,
             Role::Shuffle => ShuffleParams::declare,
-            Role::Attention { .. } => AttentionParams::declare,
+            Role::Attention(_) => AttentionParams::declare,
             Role::TokenNorm { .. } => TokenNormParams::declare,
             Role::Activate => ActivateParams::declare,
             Role::AddGated { .. } => AddGatedParams::declare,
             Role::Gather | Role::Scatter => WindowParams::declare,
-            Role::WindowAttention { .. } => WindowAttentionParams::declare,
+            Role::WindowAttention(_) => WindowAttentionParams::declare,
         };
         let mut members = String::new();
         declare("", &mut members);
@@ -184,7 +177,17 @@ impl Kernel {
 
     /// Whether it stays within its operands by itself, so that no index is checked.
     pub(super) fn is_unchecked(&self) -> bool {
-        matches!(self.role, Role::Conv { product: Product::Matrix(_), .. })
+        self.on_matrix_units()
+    }
+
+    /// Whether it multiplies on matrix units.
+    fn on_matrix_units(&self) -> bool {
+        matches!(
+            self.role,
+            Role::Conv { product: Product::Matrix(_), .. }
+                | Role::Attention(Attend::Matrix(_))
+                | Role::WindowAttention(Attend::Matrix(_))
+        )
     }
 
     fn prologue(&self) -> bool {
@@ -248,7 +251,10 @@ impl Kernel {
                 self.lanes(&mut text);
                 include_str!("../wgsl/shuffle.wgsl").into()
             }
-            Role::Attention { values } => attention(&mut text, values),
+            Role::Attention(Attend::Threads { values }) => attention::by_threads(&mut text, values),
+            Role::Attention(Attend::Matrix(heads)) => {
+                attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_frame.wgsl"))
+            }
             Role::TokenNorm { team, .. } => {
                 constants(&mut text, &[("TEAM", team)]);
                 include_str!("../wgsl/token_norm.wgsl").into()
@@ -265,7 +271,10 @@ impl Kernel {
                 self.lanes(&mut text);
                 include_str!("../wgsl/window.wgsl").into()
             }
-            Role::WindowAttention { values } => tokens::window_attention(&mut text, values),
+            Role::WindowAttention(Attend::Threads { values }) => tokens::window_attention(&mut text, values),
+            Role::WindowAttention(Attend::Matrix(heads)) => {
+                attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_window.wgsl"))
+            }
         };
         text + &choose(&body, &flags)
     }
@@ -357,31 +366,10 @@ fn each(n: usize, lines: impl Fn(usize) -> String) -> String {
     (0..n).map(lines).collect::<Vec<_>>().join("\n")
 }
 
-fn attention(text: &mut String, values: usize) -> String {
-    constants(text, &[("QUERIES", QUERIES), ("THREADS", ATTENTION_THREADS), ("VALUES", values)]);
-    let quads = values / 4 / (ATTENTION_THREADS / QUERIES);
-    let tokens =
-        ["queries", "keys", "values"].map(|o| include_str!("../wgsl/token.wgsl").replace("@O@", o)).concat();
-    (tokens + include_str!("../wgsl/attention.wgsl"))
-        .replace("@ACC@", &each(quads, |j| format!("    var r{j} = vec4<f32>(0.0);")))
-        .replace("@FADE@", &each(quads, |j| format!("        r{j} *= fade;")))
-        .replace(
-            "@INNER@",
-            &each(quads, |j| {
-                format!(
-                    "            r{j} = fma(vec4<f32>(w), token4_values(o, column + (lane + {j}u * PER) * 4u, true), r{j});"
-                )
-            }),
-        )
-        .replace(
-            "@STORE@",
-            &each(quads, |j| format!("    give(o, column + (lane + {j}u * PER) * 4u, r{j} / sum);")),
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::device::MatrixUnits;
     use wgpu::naga;
 
     /// Every kernel with every option, on devices with matrices of 8 and of 16.
@@ -413,13 +401,24 @@ mod tests {
                 add(Role::Shuffle);
                 let from = [DType::F32, DType::F16, DType::Bf16][(n + usize::from(flag)) % 3];
                 add(Role::Copy { from });
-                add(Role::Attention { values: attention_values(if flag { 512 } else { 40 }) });
+                let width = if flag { 512 } else { 40 };
+                add(Role::Attention(Attend::Threads { values: attention_values(width) }));
+                let units =
+                    [(8, 8), (16, 32), (16, 64)].map(|(size, subgroup)| MatrixUnits { size, subgroup });
+                for heads in units.into_iter().filter_map(|u| Heads::new(if flag { 128 } else { width }, u)) {
+                    if dtype == DType::F16 && vec_in {
+                        add(Role::Attention(Attend::Matrix(heads)));
+                        add(Role::WindowAttention(Attend::Matrix(heads)));
+                    }
+                }
                 add(Role::TokenNorm { from, team: norm_team(if flag { 2560 } else { 128 }) });
                 add(Role::Activate);
                 add(Role::AddGated { from });
                 add(Role::Gather);
                 add(Role::Scatter);
-                add(Role::WindowAttention { values: window_values(if flag { 128 } else { 40 }) });
+                add(Role::WindowAttention(Attend::Threads {
+                    values: window_values(if flag { 128 } else { 40 }),
+                }));
             }
         }
         kernels.push(Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true });
@@ -480,7 +479,7 @@ mod tests {
         let all = all();
         for (i, (kernel, reach)) in all.iter().enumerate() {
             let words = without_strides(&spirv(&kernel.source(*reach, i % 2 == 0)));
-            let matrix = matches!(kernel.role, Role::Conv { product: Product::Matrix(_), .. });
+            let matrix = kernel.on_matrix_units();
             if !found || !(matrix || i % 7 == 0) {
                 continue;
             }

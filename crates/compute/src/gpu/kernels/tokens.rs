@@ -8,7 +8,7 @@ pub(in crate::gpu) fn norm_team(width: usize) -> usize {
 }
 
 /// Queries of a workgroup of attention in windows, and its threads.
-pub(in crate::gpu) const WINDOW_QUERIES: usize = 32;
+pub(super) const WINDOW_QUERIES: usize = 32;
 const THREADS: usize = 128;
 /// Threads that share four queries.
 const PER: usize = THREADS / (WINDOW_QUERIES / 4);

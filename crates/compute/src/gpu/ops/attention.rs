@@ -4,7 +4,7 @@ use super::quad;
 use crate::error::ComputeError;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
-use crate::gpu::kernels::{Kernel, QUERIES, Role, attention_values};
+use crate::gpu::kernels::{Kernel, Role};
 use crate::gpu::params::{AttentionParams, Jobs};
 use crate::ops::{AttentionDesc, AttentionWork};
 
@@ -20,7 +20,8 @@ impl Gpu {
         let values = self.place(OP, "values", &d.v)?;
         let output = self.place(OP, "output", &d.output)?;
         let query_count = work.rows.len() * work.w;
-        let tiles = query_count.div_ceil(QUERIES);
+        let attend = self.attend(false, work.width, work.dtype);
+        let tiles = query_count.div_ceil(attend.queries(false));
         let params = AttentionParams {
             queries: queries.at,
             keys: keys.at,
@@ -41,10 +42,8 @@ impl Gpu {
             (Operand::Values, values.range),
             (Operand::Output, output.range),
         ]);
-        let columns = attention_values(work.width);
-        let role = Role::Attention { values: columns };
-        let kernel = Kernel { role, dtype: work.dtype, vec_in: quad(work.width) };
-        let groups = [tiles * work.t, work.heads * work.width.div_ceil(columns)];
+        let kernel = Kernel { role: Role::Attention(attend), dtype: work.dtype, vec_in: quad(work.width) };
+        let groups = [tiles * work.t, work.heads * work.width.div_ceil(attend.values())];
         self.in_parts(kernel, &ranges, groups, work.macs(), |jobs| AttentionParams { jobs, ..params })
     }
 }

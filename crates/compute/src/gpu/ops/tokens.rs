@@ -4,7 +4,7 @@ use super::{THREADS, quad};
 use crate::error::ComputeError;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
-use crate::gpu::kernels::{Kernel, Role, WINDOW_QUERIES, norm_team, window_values};
+use crate::gpu::kernels::{Kernel, Role, norm_team};
 use crate::gpu::pack::up4;
 use crate::gpu::params::{
     ActivateParams, AddGatedParams, Jobs, TokenNormParams, WindowAttentionParams, WindowParams,
@@ -174,23 +174,24 @@ impl Gpu {
             scale: d.scale,
             ..Default::default()
         };
+        let attend = self.attend(true, work.width, work.dtype);
+        let queries = attend.queries(true);
         let mut common_tiles = 0;
         if let Some(asked) = &d.common {
             params.common_queries = bind(Operand::CommonQueries, "queries of the common tokens", &asked.q)?;
             params.sums = bind(Operand::Sums, "sum of the common tokens", &asked.output)?;
             (params.share, params.accumulate) = (asked.share, asked.accumulate);
-            common_tiles = work.common.div_ceil(WINDOW_QUERIES);
+            common_tiles = work.common.div_ceil(queries);
             if work.windows.is_empty() && !asked.accumulate {
                 self.upload(&vec![0.0; asked.output.shape().len()], asked.output.clone())?;
             }
         }
-        let columns = window_values(work.width);
-        let role = Role::WindowAttention { values: columns };
-        let kernel = Kernel { role, dtype: work.dtype, vec_in: quad(work.width) };
+        let kernel =
+            Kernel { role: Role::WindowAttention(attend), dtype: work.dtype, vec_in: quad(work.width) };
         for n in &work.windows {
             params.count = *n;
-            params.tiles = n.div_ceil(WINDOW_QUERIES);
-            let groups = [params.tiles + common_tiles, work.heads * work.width.div_ceil(columns)];
+            params.tiles = n.div_ceil(queries);
+            let groups = [params.tiles + common_tiles, work.heads * work.width.div_ceil(attend.values())];
             let macs = WindowAttentionWork { windows: vec![*n], ..work.clone() }.macs();
             let part = params;
             self.in_parts(kernel, &ranges, groups, macs, |jobs: Jobs| WindowAttentionParams {

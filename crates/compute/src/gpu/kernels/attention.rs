@@ -1,0 +1,245 @@
+//! Softmax attention, by threads or on matrix units.
+
+use std::fmt::Write;
+
+use super::{constants, each};
+use crate::gpu::device::MatrixUnits;
+
+/// How attention multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::gpu) enum Attend {
+    /// Threads with sums of their own, and up to so many output columns of a workgroup.
+    Threads { values: usize },
+    /// Matrix units.
+    Matrix(Heads),
+}
+
+/// Queries of a workgroup of attention by threads, and its threads.
+const QUERIES: usize = 16;
+const THREADS: usize = 256;
+
+/// Output columns of a workgroup of attention by threads: at most 512, a whole number of quads per thread.
+pub(in crate::gpu) fn attention_values(width: usize) -> usize {
+    width.min(512).next_multiple_of(4 * THREADS / QUERIES)
+}
+
+pub(super) fn by_threads(text: &mut String, values: usize) -> String {
+    constants(text, &[("QUERIES", QUERIES), ("THREADS", THREADS), ("VALUES", values)]);
+    let quads = values / 4 / (THREADS / QUERIES);
+    let tokens =
+        ["queries", "keys", "values"].map(|o| include_str!("../wgsl/token.wgsl").replace("@O@", o)).concat();
+    (tokens + include_str!("../wgsl/attention.wgsl"))
+        .replace("@ACC@", &each(quads, |j| format!("    var r{j} = vec4<f32>(0.0);")))
+        .replace("@FADE@", &each(quads, |j| format!("        r{j} *= fade;")))
+        .replace(
+            "@INNER@",
+            &each(quads, |j| {
+                format!(
+                    "            r{j} = fma(vec4<f32>(w), token4_values(o, column + (lane + {j}u * PER) * 4u, true), r{j});"
+                )
+            }),
+        )
+        .replace(
+            "@STORE@",
+            &each(quads, |j| format!("    give(o, column + (lane + {j}u * PER) * 4u, r{j} / sum);")),
+        )
+}
+
+impl Attend {
+    /// Queries of a workgroup in a frame or, `windowed`, in a window.
+    pub(in crate::gpu) fn queries(&self, windowed: bool) -> usize {
+        match self {
+            Attend::Threads { .. } if windowed => super::tokens::WINDOW_QUERIES,
+            Attend::Threads { .. } => QUERIES,
+            Attend::Matrix(heads) => heads.queries(),
+        }
+    }
+
+    /// Most output columns of a workgroup.
+    pub(in crate::gpu) fn values(&self) -> usize {
+        match self {
+            Attend::Threads { values } => *values,
+            Attend::Matrix(heads) => heads.values(),
+        }
+    }
+}
+
+/// Most chunks of output columns of a workgroup: those of a head of 512 on matrices of 16.
+const MOST_CHUNKS: usize = 8;
+
+/// Sizes of attention on matrix units. Queries, keys and output columns come in blocks of four matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::gpu) struct Heads {
+    /// Rows and columns of a matrix: 8 or 16.
+    size: usize,
+    /// Blocks of output columns of a workgroup.
+    chunks: usize,
+    /// Subgroups across a block; two are down.
+    columns: usize,
+    /// Most threads of a subgroup.
+    subgroup: usize,
+    /// The head is not a whole number of blocks wide.
+    ragged: bool,
+}
+
+/// Matrices of a block, and subgroups and matrices of a subgroup down.
+const SIDE: usize = 4;
+const ROWS: usize = 2;
+const DOWN: usize = SIDE / ROWS;
+
+impl Heads {
+    /// For heads of this width. `None` if units of eight channels would straddle two of them.
+    pub(in crate::gpu) fn new(width: usize, units: MatrixUnits) -> Option<Self> {
+        let MatrixUnits { size, subgroup } = units;
+        let side = SIDE * size;
+        let chunks = width.div_ceil(side).min(MOST_CHUNKS);
+        // The sums of wide heads are many registers: eight subgroups share them.
+        let columns = if chunks > 2 { 4 } else { 2 };
+        let threads = ROWS * columns * subgroup;
+        let fits = width.is_multiple_of(8) && width > 0 && threads.is_multiple_of(side);
+        fits.then_some(Heads { size, chunks, columns, subgroup, ragged: !width.is_multiple_of(side) })
+    }
+
+    /// Queries of a workgroup.
+    pub(in crate::gpu) fn queries(&self) -> usize {
+        SIDE * self.size
+    }
+
+    /// Output columns of a workgroup.
+    pub(in crate::gpu) fn values(&self) -> usize {
+        self.chunks * self.queries()
+    }
+
+    pub(in crate::gpu) fn threads(&self) -> usize {
+        ROWS * self.columns * self.subgroup
+    }
+
+    /// Bytes of workgroup memory.
+    pub(in crate::gpu) fn shared_bytes(&self) -> usize {
+        let side = self.queries();
+        2 * side * 8 * (side / 4 + 2) + side * 16 * (side / 4 + 1) + 4 * self.threads()
+    }
+}
+
+impl std::fmt::Display for Heads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let side = self.queries();
+        write!(f, "matrix {side}x{side} of {} by {}", self.size, ROWS * self.columns)
+    }
+}
+
+/// `place` says where queries, keys and values are.
+pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String {
+    let Heads { size, chunks, columns, .. } = heads;
+    let (side, across) = (heads.queries(), SIDE / columns);
+    // As for products on matrix units: the flow is uniform within a subgroup, which WGSL's analysis cannot prove.
+    let rule = "diagnostic(off, derivative_uniformity);";
+    head.insert_str(0, &format!("enable f16;\nenable wgpu_cooperative_matrix;\n{rule}\n"));
+    constants(
+        head,
+        &[
+            ("SIDE", side),
+            ("CHUNKS", chunks),
+            ("THREADS", heads.threads()),
+            ("SUBGROUPS", ROWS * columns),
+            ("COLUMNS", columns),
+            ("DOWN", DOWN * size),
+            ("ACROSS", across * size),
+        ],
+    );
+    let matrix = |kind: &str, role: &str| format!("coop_mat{size}x{size}<{kind}, {role}>");
+    let mine = DOWN * across;
+    let sums = |line: &dyn Fn(usize) -> String| each(mine, line);
+    let quad = |n: usize| (n / across * size, n % across * size / 4);
+    let save = |name: String, n: usize| {
+        let (i, j) = quad(n);
+        format!("                coopStoreT({name}, &sc[(row0 + {i}u) * WIDE + column0 / 4u + {j}u], WIDE);")
+    };
+    let step = heads.threads() / (side / 8);
+    let load = |memory: &str, unit: &dyn Fn(&str) -> String| {
+        each(side.div_ceil(step), |l| {
+            let n = format!("(own + {}u)", l * step);
+            let guard = if side.is_multiple_of(step) { String::new() } else { format!("if ({n} < SIDE) ") };
+            format!(
+                "                {guard}{{ let u = {}; let o = {n} * LINE + part / 4u; {memory}[o] = halves(u.xy); \
+                 {memory}[o + 1u] = halves(u.zw); }}",
+                unit(&n)
+            )
+        })
+    };
+    // Channels beyond the head are zero.
+    let masked = |x: &str, unit: &dyn Fn(&str) -> String| match heads.ragged {
+        false => unit(x),
+        true => format!(
+            "select(vec4<u32>(), {}, {x} < op.head_width)",
+            unit(&format!("min({x}, op.head_width - 8u)"))
+        ),
+    };
+    let score_units = [
+        load("sa", &|n| masked("(d + part)", &|x| format!("query_unit(place, {n}, {x})"))),
+        load("sb", &|n| masked("(d + part)", &|x| format!("key_unit(place, start + {n}, {x})"))),
+    ];
+    let values = each(chunks, |c| {
+        let from = format!("(column + {}u + part)", c * side);
+        let units = load("sb", &|n| masked(&from, &|x| format!("value_unit(place, start + {n}, {x})")));
+        let product = multiply(heads, &matrix, "coopLoadT", |n| format!("r{c}_{n}"));
+        format!(
+            "                workgroupBarrier();\n{units}\n                workgroupBarrier();\n{product}"
+        )
+    });
+    let store = each(chunks, |c| {
+        let save = sums(&|n| save(format!("r{c}_{n}"), n));
+        format!(
+            "    workgroupBarrier();\n    if (works) {{\n{save}\n    }}\n    workgroupBarrier();\n    \
+             for (var e = lane; e < SIDE / 4u; e += PER) {{\n        \
+             give(place, mine, column + {}u + e * 4u, sc[mine * WIDE + e] / sum);\n    }}",
+            c * side
+        )
+    });
+    let zero = sums(&|n| format!("            var s{n} = zero;"));
+    let all = each(chunks, |c| sums(&|n| format!("    var r{c}_{n} = zero;")));
+    (place.to_owned() + include_str!("../wgsl/attention_matrix.wgsl"))
+        .replace("@C@", &matrix("f32", "C"))
+        .replace("@SUMS@", &all)
+        .replace("@ZERO@", &zero)
+        .replace("@LOAD_SCORES@", &score_units.join("\n"))
+        .replace("@SCORES@", &multiply(heads, &matrix, "coopLoad", |n| format!("s{n}")))
+        .replace("@STORE_SCORES@", &sums(&|n| save(format!("s{n}"), n)))
+        .replace("@VALUES@", &values)
+        .replace("@STORE@", &store)
+}
+
+/// The product of a block in `sa` and one in `sb`, which is turned if `load` is `coopLoad`, added to named sums.
+fn multiply(
+    heads: Heads,
+    matrix: &dyn Fn(&str, &str) -> String,
+    load: &str,
+    name: impl Fn(usize) -> String,
+) -> String {
+    let Heads { size, columns, .. } = heads;
+    let across = SIDE / columns;
+    let (a, b) = (matrix("f16", "A"), matrix("f16", "B"));
+    let mut text = String::from("                if (works) {");
+    for k in 0..SIDE {
+        let quad = k * size / 4;
+        for i in 0..DOWN {
+            let row = i * size;
+            let _ = write!(
+                text,
+                "\n                let a{k}_{i} = coopLoadT<{a}>(&sa[(row0 + {row}u) * LINE + {quad}u], LINE);"
+            );
+        }
+        for j in 0..across {
+            let at = match load {
+                "coopLoad" => format!("(column0 + {}u) * LINE + {quad}u", j * size),
+                _ => format!("{}u * LINE + (column0 + {}u) / 4u", k * size, j * size),
+            };
+            let _ = write!(text, "\n                let b{k}_{j} = {load}<{b}>(&sb[{at}], LINE);");
+        }
+        for n in 0..DOWN * across {
+            let (i, j, sum) = (n / across, n % across, name(n));
+            let _ = write!(text, "\n                {sum} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, {sum});");
+        }
+    }
+    text + "\n                }"
+}
