@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use remaster_compute::gpu::{Choices, GpuDevice, tune};
+use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
 use remaster_compute::{Backend, DType, Weight, WeightSpec};
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::output::Output;
 
 /// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// What is kept: kernels by layer, by the fingerprint of device and driver.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -93,6 +93,12 @@ fn layers(dtype: DType) -> Vec<WeightSpec> {
     found
 }
 
+/// The ways in which the networks attend.
+fn attentions(dtype: DType) -> [AttentionLayer; 2] {
+    let of = |windowed, width| AttentionLayer { windowed, width, dtype };
+    [of(false, VaeConfig::full().channels[3]), of(true, DitConfig::dit_3b().head)]
+}
+
 /// Times every kernel, or those of one family, in every layer.
 fn search(
     device: GpuDevice,
@@ -103,17 +109,19 @@ fn search(
     out: &Output,
 ) -> Result<(Vec<Row>, BTreeMap<String, String>), CliError> {
     let mut rows = Vec::new();
-    let best = tune(device, &layers(dtype), family, side, repeat, &mut |t| {
-        out.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.variant, 1e3 * t.seconds));
+    let mut tell = |t: &Tuned| {
+        out.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.kernel, 1e3 * t.seconds));
         let finite = |v: f64| v.is_finite().then_some(v);
         rows.push(Row {
             layer: t.layer.clone(),
-            kernel: t.variant.to_string(),
+            kernel: t.kernel.clone(),
             right: t.right,
             max_abs: finite(t.max_abs),
             seconds: finite(t.seconds),
         });
-    })?;
+    };
+    let best = tune(device, &layers(dtype), family, side, repeat, &mut tell)?;
+    let best = tune_attention(best, &attentions(dtype), family, repeat, &mut tell)?;
     Ok((rows, best.choices.table()))
 }
 
@@ -136,9 +144,15 @@ fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, out: &Output) -> O
 pub(crate) const SIDE: u16 = 128;
 pub(crate) const REPEAT: u16 = 3;
 
-/// The device with its fastest kernels for a format, which are looked for if they never were. What nobody asked for
-/// must change no bit, so only direct kernels are compared; `remaster tune` compares all of them. A software device is
-/// not tuned by itself: it would take longer than most of what is done on it.
+/// The family of kernels that is used where nobody asked for another one. All of it gives the same bits, whichever is
+/// fastest. `remaster tune` compares all families.
+fn usual_family(device: GpuDevice, dtype: DType) -> &'static str {
+    let units = || device.info().is_some_and(|i| i.units.is_some());
+    if dtype == DType::F16 && units() { "matrix" } else { "direct" }
+}
+
+/// The device with its fastest kernels for a format, which are looked for if they never were. A software device is not
+/// tuned by itself: it would take longer than most of what is done on it.
 pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<GpuDevice, CliError> {
     let applied = apply(device, true);
     let ending = format!(" {dtype}");
@@ -148,7 +162,13 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, out: &Output) -> Result<Gpu
         return Ok(applied);
     }
     out.say(format_args!("tuning {dtype} kernels for {device} (once); skip with --no-tune"));
-    let (_, chosen) = search(apply(device, false), dtype, Some("direct"), SIDE.into(), REPEAT.into(), out)?;
+    let family = usual_family(device, dtype);
+    let search = |family| search(apply(device, false), dtype, Some(family), SIDE.into(), REPEAT.into(), out);
+    let (_, mut chosen) = search(family)?;
+    if chosen.is_empty() && family != "direct" {
+        // Its matrix units cannot be used, or are wrong.
+        (_, chosen) = search("direct")?;
+    }
     keep(device, &chosen, out);
     let mut table = applied.choices.table();
     table.extend(chosen);

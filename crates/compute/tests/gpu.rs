@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, Tuned, all_variants, tune, with_variant};
+use remaster_compute::gpu::{
+    AttentionLayer, Gpu, GpuDevice, GpuLimits, Tuned, all_variants, tune, tune_attention, with_variant,
+};
 use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Staged};
 use remaster_compute::{
@@ -304,11 +306,19 @@ fn every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_on
         assert_eq!(best.choices.table().len(), layers(dtype).len());
         for t in &tuned {
             assert!(t.right && t.seconds.is_finite(), "{t:?}");
-            let alike = |f: &&Tuned| f.layer == t.layer && f.variant.family() == t.variant.family();
+            let alike = |f: &&Tuned| f.layer == t.layer && f.family == t.family;
             let first = tuned.iter().find(alike).unwrap();
             assert_eq!(t.max_abs.to_bits(), first.max_abs.to_bits(), "{t:?}");
         }
         println!("{dtype}: {} kernels in {} layers", tuned.len(), layers(dtype).len());
+        let heads =
+            [(false, 64), (true, 32)].map(|(windowed, width)| AttentionLayer { windowed, width, dtype });
+        let mut ways = Vec::new();
+        let best = tune_attention(best, &heads, None, 1, &mut |t| ways.push(t.clone())).unwrap();
+        assert_eq!(best.choices.table().len(), layers(dtype).len() + heads.len());
+        assert!(ways.iter().all(|t| t.right && t.seconds.is_finite()), "{ways:?}");
+        let units = device.info().unwrap().units.is_some() && dtype == DType::F16;
+        assert_eq!(ways.len(), if units { 4 } else { 2 });
     }
     // Within one family the class of results stays what it is without a choice.
     let numerics = |device| Backend::Gpu(device).numerics();

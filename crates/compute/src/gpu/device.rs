@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::bindings::Reach;
@@ -14,6 +14,7 @@ use super::choice::Choices;
 use super::driver::{self, GpuMemory};
 use super::half;
 use super::kernels::Kernel;
+use super::stream::Pace;
 use crate::error::ComputeError;
 
 /// The graphics API that drives a device.
@@ -327,8 +328,9 @@ pub(super) struct Opened {
     pub(super) limits: wgpu::Limits,
     pub(super) faults: Faults,
     pub(super) units: Option<MatrixUnits>,
-    /// Whether it converts to and from f16 as the kernels would.
-    pub(super) native: bool,
+    /// Whether it converts to and from f16 as the kernels would, once a kernel needs to know.
+    native: OnceLock<bool>,
+    pub(super) pace: Mutex<Pace>,
     /// Whether the indices of every kernel are checked.
     pub(super) checked: bool,
     /// By the number of bound buffers.
@@ -341,6 +343,11 @@ impl Opened {
     /// The cache of compiled kernels, if the device has a folder for it.
     pub(super) fn pipeline_cache(&self) -> Option<&wgpu::PipelineCache> {
         self.kept.as_ref().map(PipelineFile::cache)
+    }
+
+    /// Whether it converts to and from f16 as the kernels would.
+    pub(super) fn is_native(&self) -> bool {
+        *self.native.get_or_init(|| half::is_native(&self.device, &self.queue))
     }
 
     /// Whether compiled kernels of an earlier run were found.
@@ -434,9 +441,9 @@ impl GpuDevice {
         let seen = faults.clone();
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
         let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
-        let (layouts, pipelines) = (Mutex::default(), Mutex::default());
-        let native = half::is_native(&device, &queue);
+        let (layouts, pipelines, pace) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let native = OnceLock::new();
         let checked = self.limits.checked;
-        Ok(Opened { device, queue, limits, faults, units, native, checked, layouts, pipelines, kept })
+        Ok(Opened { device, queue, limits, faults, units, native, pace, checked, layouts, pipelines, kept })
     }
 }

@@ -24,7 +24,7 @@ pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, prefe
 pub use driver::GpuMemory;
 pub use listing::{KernelText, LayerUse, other_texts, product_text};
 pub use stream::GpuCounts;
-pub use tune::{Tuned, tune, with_variant};
+pub use tune::{AttentionLayer, Tuned, tune, tune_attention, with_variant};
 
 use std::collections::HashMap;
 use std::ops::Range;

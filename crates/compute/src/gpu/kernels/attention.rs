@@ -110,14 +110,8 @@ impl Heads {
         self.chunks * self.queries()
     }
 
-    pub(in crate::gpu) fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         ROWS * self.columns * self.subgroup
-    }
-
-    /// Bytes of workgroup memory.
-    pub(in crate::gpu) fn shared_bytes(&self) -> usize {
-        let side = self.queries();
-        2 * side * 8 * (side / 4 + 2) + side * 16 * (side / 4 + 1) + 4 * self.threads()
     }
 }
 

@@ -190,6 +190,15 @@ impl Kernel {
         )
     }
 
+    /// Whether it converts to or from f16.
+    pub(super) fn converts(&self) -> bool {
+        let from = match self.role {
+            Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from } => from,
+            _ => self.dtype,
+        };
+        self.dtype == DType::F16 || from == DType::F16
+    }
+
     fn prologue(&self) -> bool {
         match self.role {
             Role::Conv { prologue, .. } | Role::After { prologue } => prologue,

@@ -14,7 +14,6 @@ use super::bindings::{Operand, Ranges};
 use super::kernels::Kernel;
 use super::pack::Layout;
 use super::params::{Fields, Jobs, Norm, Params};
-use super::stream::DISPATCH_MACS;
 use crate::error::{ComputeError, mismatch};
 use crate::ops::{Ops, Prologue};
 use crate::weight::Weight;
@@ -78,15 +77,16 @@ impl Gpu {
         macs: u64,
         params: impl Fn(Jobs) -> F,
     ) -> Result<(), ComputeError> {
-        let parts = macs.div_ceil(DISPATCH_MACS).max(1) as usize;
-        let some = jobs.div_ceil(parts).max(1);
-        for first in (0..jobs).step_by(some) {
-            let n = some.min(jobs - first);
+        let each = (macs / jobs.max(1) as u64).max(1);
+        let mut first = 0;
+        while first < jobs {
+            let most = usize::try_from(self.stream.most(&kernel) / each).unwrap_or(usize::MAX);
+            let n = most.clamp(1, jobs - first);
             let [x, y] = self.stream.grid(n);
             let part = params(Jobs { first_job: first, end_job: first + n });
-            let macs = macs / jobs as u64 * n as u64;
             let params = Params::new(&part, ranges.clone());
-            self.stream.dispatch(kernel, &params, [x, y, columns as u32], macs)?;
+            self.stream.dispatch(kernel, &params, [x, y, columns as u32], each * n as u64)?;
+            first += n;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! batches run (`submit`), and bytes move through staging buffers (`staging`). A steady slice makes nothing: it
 //! finds the pipelines, bind groups, parameters and buffers of the slice before it.
 
+mod pace;
 mod record;
 mod staging;
 mod submit;
@@ -17,7 +18,7 @@ use super::kernels::Kernel;
 use super::params::{WORDS, Words};
 use crate::cancel::CancelToken;
 use crate::error::ComputeError;
-pub(super) use record::DISPATCH_MACS;
+pub(super) use pace::Pace;
 use record::{BLOCKS, Command};
 use staging::{STAGE, STAGES, Stage};
 
@@ -68,9 +69,9 @@ pub(super) struct Stream {
     compiled: HashMap<(Kernel, Reach), usize>,
     /// Bindings of the current dispatch.
     bindings: Vec<Binding>,
-    /// The batch being recorded, and its multiply-adds.
+    /// The batch being recorded, and the seconds it should take.
     commands: Vec<Command>,
-    macs: u64,
+    seconds: f64,
     /// Batches under way, oldest first.
     flight: VecDeque<wgpu::SubmissionIndex>,
     /// Staging buffers to the device, and the one being filled.
@@ -132,7 +133,7 @@ impl Stream {
             compiled: HashMap::new(),
             bindings: Vec::new(),
             commands: Vec::new(),
-            macs: 0,
+            seconds: 0.0,
             flight: VecDeque::new(),
             up,
             filling: 0,

@@ -2,8 +2,10 @@
 //! again by what it was made from.
 
 use std::num::NonZeroU64;
+use std::time::Instant;
 
 use super::Stream;
+use super::pace::Pace;
 use crate::error::ComputeError;
 use crate::gpu::bindings::{Operand, Reach};
 use crate::gpu::device::lock;
@@ -14,12 +16,8 @@ use crate::gpu::params::{Params, WORDS, Words};
 pub(super) const BLOCKS: u32 = 4096;
 /// Bind groups kept. A slice of the whole decoder has 130 dispatches.
 const GROUPS: usize = 4096;
-/// A batch is submitted at this many commands or multiply-adds. Drivers kill work that takes seconds, and a
-/// cancelled run should stop soon.
+/// A batch is submitted at this many commands.
 const BATCH: usize = 64;
-const BATCH_MACS: u64 = 50_000_000_000;
-/// Most multiply-adds of one dispatch; larger ops are cut.
-pub(in crate::gpu) const DISPATCH_MACS: u64 = 250_000_000_000;
 
 /// A recorded command. Pipelines, bind groups, blocks, buffers and stages are named by their index.
 pub(super) enum Command {
@@ -45,10 +43,33 @@ impl Stream {
         let group = self.group()?;
         let pipeline = self.pipeline(kernel, reach)?;
         let block = self.block(words)?;
+        let work = if macs > 0 { macs } else { grid.iter().map(|n| u64::from(*n)).product() };
+        let timed = lock(&self.opened.pace).wants(&kernel, work);
+        if timed {
+            self.submit()?;
+            self.drain()?;
+        }
         self.commands.push(Command::Dispatch { pipeline, group, block, grid });
         self.counts.dispatches += 1;
-        self.macs += macs;
-        if self.commands.len() >= BATCH || self.macs >= BATCH_MACS { self.submit() } else { Ok(()) }
+        if timed {
+            return self.time(kernel, work);
+        }
+        self.seconds += lock(&self.opened.pace).seconds(&kernel, work);
+        if self.commands.len() >= BATCH || Pace::is_full(self.seconds) { self.submit() } else { Ok(()) }
+    }
+
+    /// Submits a dispatch on its own and notes how long it takes.
+    fn time(&mut self, kernel: Kernel, work: u64) -> Result<(), ComputeError> {
+        let started = Instant::now();
+        self.submit()?;
+        self.drain()?;
+        lock(&self.opened.pace).learn(kernel, work, started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Most multiply-adds of one dispatch of a kernel; larger ops are cut.
+    pub(in crate::gpu) fn most(&self, kernel: &Kernel) -> u64 {
+        lock(&self.opened.pace).most(kernel)
     }
 
     /// Covers the operands with bindings and writes where each starts in its first one. An operand that this
@@ -113,7 +134,7 @@ impl Stream {
     fn compile(&self, kernel: Kernel, reach: Reach) -> wgpu::ComputePipeline {
         let layouts = lock(&self.opened.layouts);
         let layout = layouts.get(&self.bindings.len()).map(|l| &l.1);
-        let text = kernel.source(reach, self.opened.native);
+        let text = kernel.source(reach, kernel.converts() && self.opened.is_native());
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some("remaster"),
             source: wgpu::ShaderSource::Wgsl(text.into()),
@@ -130,9 +151,9 @@ impl Stream {
         )]
         // SAFETY: left out are the counter that wgpu adds to every loop, to stop endless ones, and the test of every
         // divisor: every loop of the kernels counts up to a parameter or to the length of its list of taps, and divisors
-        // are sizes, which the checks of every op keep above zero. Products on matrix units do not check indices either:
-        // the ops refuse operands that are not of the sizes that the indices follow from, pixels and channels beyond the
-        // last are read as the last, and the tests run the same kernels with checks.
+        // are sizes, which the checks of every op keep above zero. Kernels on matrix units do not check indices either:
+        // the ops refuse operands that are not of the sizes that the indices follow from, pixels, tokens and channels
+        // beyond the last are read as the last, and the tests run the same kernels with checks.
         let module = unsafe { self.opened.device.create_shader_module_trusted(descriptor, checks) };
         self.opened.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("remaster"),

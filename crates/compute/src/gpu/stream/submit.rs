@@ -1,8 +1,12 @@
 //! Submission: recorded commands go to the device as one batch, and the host waits for batches.
 
+use std::time::Instant;
+
 use super::Stream;
+use super::pace::Pace;
 use super::record::Command;
 use crate::error::ComputeError;
+use crate::gpu::device::lock;
 use crate::gpu::params::WORDS;
 
 /// Most batches under way.
@@ -11,7 +15,7 @@ const FLIGHT: usize = 3;
 impl Stream {
     /// Sends the recorded commands as one batch. Waits while too many batches are under way.
     pub(in crate::gpu) fn submit(&mut self) -> Result<(), ComputeError> {
-        self.macs = 0;
+        self.seconds = 0.0;
         if !self.fresh.is_empty() {
             let block = WORDS * 4;
             let first = (self.blocks.len() * block - self.fresh.len()) as u64;
@@ -54,8 +58,12 @@ impl Stream {
             stage.map(wgpu::MapMode::Write);
         }
         while self.flight.len() > FLIGHT {
+            let (started, batches) = (Instant::now(), self.flight.len());
             let oldest = self.flight.pop_front();
             self.poll(oldest)?;
+            if Pace::is_late(started.elapsed().as_secs_f64(), batches) {
+                lock(&self.opened.pace).slow_down();
+            }
         }
         // The list keeps its capacity: no allocation per batch.
         self.commands = commands;

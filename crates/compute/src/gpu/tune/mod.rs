@@ -1,6 +1,10 @@
 //! Finds the fastest kernel for each layer. A kernel can win only if it agrees with the reference backend on a
 //! small input.
 
+mod attention;
+
+pub use attention::{AttentionLayer, tune_attention};
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,8 +26,10 @@ use crate::weight::{Part, Weight, WeightSource, WeightSpec};
 pub struct Tuned {
     /// Name of the layer.
     pub layer: String,
-    /// The kernel.
-    pub variant: Variant,
+    /// Name of the kernel, and of its family. Kernels of one family give the same bits.
+    pub kernel: String,
+    /// See above.
+    pub family: &'static str,
     /// Largest difference from the reference.
     pub max_abs: f64,
     /// Whether that difference is within rounding.
@@ -197,7 +203,7 @@ pub fn tune(
             }
         }
         if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
-            table.insert(name, best.variant.to_string());
+            table.insert(name, best.kernel.clone());
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })
@@ -243,7 +249,8 @@ fn times(
                 Ok((max_abs, right, seconds))
             });
         let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
-        results.push(Tuned { layer: layer_name(spec), variant, max_abs, right, seconds });
+        let (kernel, family) = (variant.to_string(), variant.family());
+        results.push(Tuned { layer: layer_name(spec), kernel, family, max_abs, right, seconds });
     }
     Ok(results)
 }

@@ -1,0 +1,131 @@
+//! Finds the faster way to attend: by threads, or on matrix units.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::{Tuned, number, tolerance};
+use crate::cancel::CancelToken;
+use crate::dtype::DType;
+use crate::error::ComputeError;
+use crate::gpu::choice::{Choices, attention_name};
+use crate::gpu::kernels::Heads;
+use crate::gpu::{Gpu, GpuDevice};
+use crate::host_tensor::Difference;
+use crate::ops::{AttentionDesc, Ops, WindowAttentionDesc};
+use crate::reference::Reference;
+use crate::tensor::Shape;
+
+/// Attention of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionLayer {
+    /// In windows, with common tokens.
+    pub windowed: bool,
+    /// Channels of a head.
+    pub width: usize,
+    /// Format of its operands.
+    pub dtype: DType,
+}
+
+/// Tokens and heads that are compared with the reference, and those that are timed.
+const SMALL: [usize; 2] = [77, 2];
+const LARGE: [usize; 2] = [1024, 8];
+/// Tokens that every window sees.
+const COMMON: usize = 9;
+
+/// Times every way, or that of one `family`, and passes each result to `tell`. Returns the device with the fastest chosen,
+/// beside the choices that it has.
+pub fn tune_attention(
+    device: GpuDevice,
+    layers: &[AttentionLayer],
+    family: Option<&str>,
+    runs: usize,
+    tell: &mut dyn FnMut(&Tuned),
+) -> Result<GpuDevice, ComputeError> {
+    let mut table = device.choices.table();
+    for layer in layers {
+        let name = attention_name(layer.windowed, layer.width, layer.dtype);
+        let units = device.open()?.units.filter(|_| layer.dtype == DType::F16);
+        let heads = units.and_then(|u| Heads::new(layer.width, u)).map(|h| ("matrix", h.to_string()));
+        let all = [Some(("direct", "direct".to_owned())), heads];
+        let mut best: Option<Tuned> = None;
+        for (of, kernel) in all.into_iter().flatten().filter(|(of, _)| family.is_none_or(|f| f == *of)) {
+            let choices = Choices::new(BTreeMap::from([(name.clone(), kernel.clone())]));
+            let tried = tried(GpuDevice { choices, ..device }, layer, runs);
+            // A kernel that this device cannot run loses, as one that is wrong does.
+            let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+            let result = Tuned { layer: name.clone(), kernel, family: of, max_abs, right, seconds };
+            tell(&result);
+            if best.as_ref().is_none_or(|b| result.seconds < b.seconds) {
+                best = Some(result);
+            }
+        }
+        if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
+            table.insert(name, best.kernel);
+        }
+    }
+    Ok(GpuDevice { choices: Choices::new(table), ..device })
+}
+
+/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run.
+fn tried(device: GpuDevice, layer: &AttentionLayer, runs: usize) -> Result<(f64, bool, f64), ComputeError> {
+    let open = |[tokens, heads]: [usize; 2]| {
+        let bytes = 4 * (tokens + COMMON) * heads * layer.width * layer.dtype.bytes();
+        Gpu::new(device, bytes as u64 + (1 << 20), CancelToken::default())
+    };
+    let (twin, _) = attend(&mut Reference::new(64 << 20)?, layer, SMALL, 1)?;
+    let (ours, _) = attend(&mut open(SMALL)?, layer, SMALL, 1)?;
+    let max_abs = Difference::between(&ours, &twin).max_abs;
+    if max_abs > tolerance(layer.dtype) {
+        return Ok((max_abs, false, f64::INFINITY));
+    }
+    let (_, seconds) = attend(&mut open(LARGE)?, layer, LARGE, runs.max(1) + 1)?;
+    Ok((max_abs, true, seconds))
+}
+
+/// Attends once or more. Returns the output and the seconds of the fastest of `runs`.
+fn attend(
+    ops: &mut dyn Ops,
+    layer: &AttentionLayer,
+    [tokens, heads]: [usize; 2],
+    runs: usize,
+) -> Result<(Vec<f32>, f64), ComputeError> {
+    let shape = Shape::new(1, tokens, 1, heads * layer.width);
+    let mut seed = 0;
+    let mut tensor = |shape: Shape| {
+        let tensor = ops.alloc(shape, layer.dtype)?;
+        seed += 1_000_003;
+        let values: Vec<f32> = (0..shape.len()).map(|i| number(seed + i)).collect();
+        ops.upload(&values, tensor.view())?;
+        Ok::<_, ComputeError>(tensor)
+    };
+    let [q, k, v, y] = [tensor(shape)?, tensor(shape)?, tensor(shape)?, tensor(shape)?];
+    let common = Shape { h: COMMON, ..shape };
+    let [common_k, common_v] = [tensor(common)?, tensor(common)?];
+    let scale = (layer.width as f32).sqrt().recip();
+    ops.wait()?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..runs {
+        let started = Instant::now();
+        let (q, k, v, output) = (q.view(), k.view(), v.view(), y.view());
+        match layer.windowed {
+            false => ops.attention(&AttentionDesc { q, k, v, heads, scale, output })?,
+            true => ops.window_attention(&WindowAttentionDesc {
+                q,
+                k,
+                v,
+                windows: &[tokens],
+                common_k: common_k.view(),
+                common_v: common_v.view(),
+                common: None,
+                heads,
+                scale,
+                output,
+            })?,
+        }
+        ops.wait()?;
+        fastest = fastest.min(started.elapsed().as_secs_f64());
+    }
+    let mut out = vec![0.0; shape.len()];
+    ops.download(y.view(), &mut out)?;
+    Ok((out, fastest))
+}
