@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cards::Card;
-use crate::ceiling::{Sizes, mixed, product};
+use crate::ceiling::{Sizes, attention, mixed, product};
 use crate::counts::Counts;
 use crate::kernels::{Kernel, layer};
 use crate::network::{Task, Work};
@@ -82,7 +82,10 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
             (Task::Product { spec, shortcut, .. }, Some(variant)) => {
                 product(card, counts, variant, Sizes::of(spec, *shortcut)?)
             }
-            (Task::Attention(_) | Task::WindowAttention(_), _) => mixed(card, counts),
+            (Task::Attention(width) | Task::WindowAttention(width), _) => match kernel.text.attends {
+                Some(sizes) => attention(card, counts, sizes, *width),
+                None => mixed(card, counts),
+            },
             _ => None,
         }?;
         let name = kernel.variant.map_or_else(|| kernel.key().to_owned(), |variant| variant.to_string());

@@ -85,6 +85,26 @@ pub(crate) fn product(card: &Card, counts: &Counts, variant: &Variant, sizes: Si
     (cycles > 0.0).then(|| macs / cycles * card.rates.cycles(card.maker))
 }
 
+/// The same of attention on matrix units, with blocks of `side` and heads of `width`. Scores are computed twice, once for the
+/// largest and once for the weights. The loop over the keys has one branch for each, so it counts once.
+pub(crate) fn attention(
+    card: &Card,
+    counts: &Counts,
+    [side, threads]: [usize; 2],
+    width: usize,
+) -> Option<f64> {
+    if counts.inner.matrix_macs == 0 {
+        return None;
+    }
+    let all = threads as f64 / f64::from(counts.subgroup.max(1));
+    let multiplying = side.pow(3) as f64 / f64::from(counts.inner.matrix_macs);
+    let part = |mix: &Mix, times: usize| Cycles::of(card, mix, times as f64, all, multiplying);
+    let scores = part(&counts.inner, 2 * width.div_ceil(side));
+    let cycles = scores.and(part(&counts.outer, 1)).together(card.maker);
+    let macs = (2 * side * side * width) as f64;
+    (cycles > 0.0).then(|| macs / cycles * card.rates.cycles(card.maker))
+}
+
 /// The same of a kernel whose loops are taken as one: multiply-adds of their instructions against cycles of all of them.
 pub(crate) fn mixed(card: &Card, counts: &Counts) -> Option<f64> {
     let mix = &counts.inner;
@@ -143,6 +163,17 @@ mod tests {
         let sizes = Sizes { cin: 512, cout: 32, taps: 27, shortcut: 0 };
         let rate = product(card, &counts(0), &variant, sizes).unwrap();
         assert!((rate / (card.rates.tflops * 0.5e12) - 0.25).abs() < 1e-9, "{rate}");
+    }
+
+    #[test]
+    fn attention_multiplies_three_times_for_two() {
+        let card = named(&["RX 7900 XTX"]).unwrap()[0];
+        // Four subgroups: a block of scores is 64 deep, and a head of 128 has two blocks of scores and of values.
+        let inner = Mix { matrix: 16, matrix_macs: 16 * 4096, ..Mix::default() };
+        let outer = Mix { matrix: 32, matrix_macs: 32 * 4096, ..Mix::default() };
+        let counts = Counts { inner, outer, subgroup: 64, ..Counts::default() };
+        let rate = attention(card, &counts, [64, 256], 128).unwrap();
+        assert!((rate / (card.rates.tflops * 0.5e12) - 2.0 / 3.0).abs() < 1e-9, "{rate}");
     }
 
     #[test]

@@ -33,8 +33,8 @@ Seconds per megapixel and frame of the film that a card cannot go below with the
 *Issue* counts instructions: each layer runs on the variant that is fastest by this count. A matrix instruction takes the cycles
 that follow from the maker's peak with f32 sums, a vector instruction 2. On AMD both go through the same issue, so their
 cycles add up. On NVIDIA the tensor cores are a pipe of their own, so the slower of both counts. A step along the channels, a tap and
-a workgroup are counted as often as they run. Attention is counted by the mix of all its loops. Kernels that only move values are
-left to the other column.
+a workgroup are counted as often as they run. Attention on matrix units computes its scores twice. Attention by threads is counted
+by the mix of all its loops. Kernels that only move values are left to the other column.
 
 *Bandwidth* counts bytes of weights, inputs and outputs of every op, each once, at the maker's rate. *Both* takes the slower of the
 two op by op: nothing overlaps.

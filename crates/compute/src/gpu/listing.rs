@@ -18,6 +18,8 @@ pub struct KernelText {
     pub buffers: usize,
     /// Whether indices are checked.
     pub checked: bool,
+    /// Queries, keys and columns of a block, and threads of a workgroup, of attention on matrix units.
+    pub attends: Option<[usize; 2]>,
 }
 
 /// How a layer is used.
@@ -38,6 +40,12 @@ fn text(name: String, kernel: Kernel) -> KernelText {
         wgsl: kernel.source(Reach { bindings, shift: 0 }, true),
         buffers: operands.len() + usize::from(kernel.merged().is_some()),
         checked: !kernel.is_unchecked(),
+        attends: match kernel.role {
+            Role::Attention(Attend::Matrix(h)) | Role::WindowAttention(Attend::Matrix(h)) => {
+                Some([h.queries(), h.threads()])
+            }
+            _ => None,
+        },
     }
 }
 

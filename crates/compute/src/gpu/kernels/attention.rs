@@ -110,7 +110,8 @@ impl Heads {
         self.chunks * self.queries()
     }
 
-    fn threads(&self) -> usize {
+    /// Threads of a workgroup.
+    pub(in crate::gpu) fn threads(&self) -> usize {
         ROWS * self.columns * self.subgroup
     }
 }
