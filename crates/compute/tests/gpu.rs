@@ -302,20 +302,26 @@ fn every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_on
     let Some(device) = device(name) else { return };
     for dtype in [DType::F32, DType::F16, DType::Bf16] {
         let mut tuned = Vec::new();
-        let best = tune(device, &layers(dtype), None, 9, 1, &mut |t| tuned.push(t.clone())).unwrap();
-        assert_eq!(best.choices.table().len(), layers(dtype).len());
+        // Each layer in one format at least: software Vulkan compiles every kernel for seconds.
+        let layers = match dtype {
+            DType::F32 => layers(dtype),
+            DType::F16 => layers(dtype).into_iter().step_by(2).collect(),
+            DType::Bf16 => layers(dtype).into_iter().take(1).collect(),
+        };
+        let best = tune(device, &layers, None, 9, 1, &mut |t| tuned.push(t.clone())).unwrap();
+        assert_eq!(best.choices.table().len(), layers.len());
         for t in &tuned {
             assert!(t.right && t.seconds.is_finite(), "{t:?}");
             let alike = |f: &&Tuned| f.layer == t.layer && f.family == t.family;
             let first = tuned.iter().find(alike).unwrap();
             assert_eq!(t.max_abs.to_bits(), first.max_abs.to_bits(), "{t:?}");
         }
-        println!("{dtype}: {} kernels in {} layers", tuned.len(), layers(dtype).len());
+        println!("{dtype}: {} kernels in {} layers", tuned.len(), layers.len());
         let heads =
             [(false, 64), (true, 32)].map(|(windowed, width)| AttentionLayer { windowed, width, dtype });
         let mut ways = Vec::new();
         let best = tune_attention(best, &heads, None, 1, &mut |t| ways.push(t.clone())).unwrap();
-        assert_eq!(best.choices.table().len(), layers(dtype).len() + heads.len());
+        assert_eq!(best.choices.table().len(), layers.len() + heads.len());
         assert!(ways.iter().all(|t| t.right && t.seconds.is_finite()), "{ways:?}");
         let units = device.info().unwrap().units.is_some() && dtype == DType::F16;
         assert_eq!(ways.len(), if units { 4 } else { 2 });

@@ -36,10 +36,11 @@ mod reference {
     module_goldens!(check);
 }
 
-/// The real network takes minutes without vector instructions.
-fn names(path: CpuPath) -> &'static [&'static str] {
+/// The real network takes minutes without vector instructions, and folding changes only its upsamplers, which are those of the
+/// small one but for their widths.
+fn names(path: CpuPath, collapse: bool) -> &'static [&'static str] {
     let all = &["tiny_mod_upsample", "tiny_video_9x48x80", "tiny_sliced_17x32x32", "full_image_64x64"];
-    if path.isa == Isa::Portable { &all[..3] } else { all }
+    if path.isa == Isa::Portable || !collapse { &all[..3] } else { all }
 }
 
 /// The small network, and one still of the real one, with every kernel path forced in turn; `remaster
@@ -49,7 +50,7 @@ fn every_cpu_path_passes_folded_or_not() {
     for path in CpuPath::all() {
         let backend = Backend::Cpu { threads: 2, path };
         for collapse in [true, false] {
-            for name in names(path) {
+            for name in names(path, collapse) {
                 for stage in stages(name, backend, Build { dtype: DType::F32, collapse }) {
                     let Stage { stage, max_abs, passed, .. } = stage;
                     assert!(passed, "{name}/{stage} is off by {max_abs:e} on {path}, collapse {collapse}");
