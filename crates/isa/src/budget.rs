@@ -125,7 +125,6 @@ pub(crate) fn budget(card: &Card, all: &[Found<'_>], work: &Work) -> Result<Budg
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::cards::named;

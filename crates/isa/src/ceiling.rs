@@ -114,7 +114,6 @@ pub(crate) fn mixed(card: &Card, counts: &Counts) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use remaster_compute::DType;
     use remaster_compute::gpu::{MatrixUnits, variants};

@@ -33,8 +33,7 @@ impl Measured {
     /// The same with llama.cpp's kernels, if they are there.
     pub(crate) fn with_llama(mut self, mesa: &Path) -> Self {
         if llama::is_there(mesa) {
-            let run = |(name, op, filter)| (name, llama::counts(mesa, self.card, op, filter));
-            self.llama = llama::CASES.map(run).into();
+            self.llama = llama::all(mesa, self.card);
         }
         self
     }

@@ -254,7 +254,6 @@ impl Ops for Recorder {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
