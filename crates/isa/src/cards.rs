@@ -57,7 +57,7 @@ pub(crate) const CARDS: [Card; 6] = [
             clock: 2.5,
             bandwidth: 960.0,
             tflops: 122.9,
-            source: "amd.com, specifications; RDNA 3 ISA: 512 operations a cycle and unit",
+            source: "amd.com, specifications; gpuopen.com/learn/wmma_on_rdna3: 32 cycles a WMMA",
         },
     ),
     card(
