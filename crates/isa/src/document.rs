@@ -29,7 +29,7 @@ const CEILINGS: &str = "
 ## Ceilings
 
 Seconds per megapixel and frame of the film that a card cannot go below with these kernels in f16, as Mesa compiles them. Two
-assumptions are on the slow side for NVIDIA: its own compiler copies fewer registers, and f32 arithmetic of cards since Ampere takes 1
+assumptions can be on the slow side for NVIDIA: its own compiler may copy fewer registers, and f32 arithmetic of cards since Ampere takes 1
 cycle instead of 2.
 
 *Issue* counts instructions: each layer runs on the variant that is fastest by this count. A matrix instruction takes the cycles
