@@ -188,6 +188,12 @@ pub(crate) struct TuneArgs {
 pub(crate) enum BenchCommand {
     /// Time convolutions, normalisation and attention against the machine's limits
     Kernels(BenchKernelsArgs),
+    /// Measure a graphics card, as a block to paste into an issue
+    ///
+    /// Measures every kind of kernel, both halves of the VAE and blocks of the 3B transformer, on generated weights, and
+    /// compares with the card's ceilings where they are known. What does not fit into the time is skipped and listed.
+    #[cfg(feature = "gpu")]
+    Card(BenchCardArgs),
     /// Time the full encoder or decoder on generated weights and frames
     Vae(BenchVaeArgs),
     /// Time the diffusion transformer
@@ -196,6 +202,17 @@ pub(crate) enum BenchCommand {
     ///
     /// The time per pixel should not depend on the size.
     Scaling(BenchScalingArgs),
+}
+
+#[cfg(feature = "gpu")]
+#[derive(Debug, Args)]
+pub(crate) struct BenchCardArgs {
+    /// GPU to measure, as listed by `remaster devices`, or auto
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(crate) device: DeviceName,
+    /// Minutes that it may take
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub(crate) minutes: u16,
 }
 
 #[derive(Debug, Args)]

@@ -30,13 +30,13 @@ struct Device {
 
 /// Memory of a GPU.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct CardMemory {
-    bytes: u64,
+pub(crate) struct CardMemory {
+    pub(crate) bytes: u64,
     /// What this process may take now; absent where the driver only says how much there is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    free_bytes: Option<u64>,
+    pub(crate) free_bytes: Option<u64>,
     /// Whether it is the host's, so that `--ram` counts.
-    shared: bool,
+    pub(crate) shared: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,7 +82,7 @@ impl CardMemory {
     /// What a run may take where nobody says it. The rest is for other programs, which ask for more while we
     /// run, and for the driver, which keeps kernels and page tables in the same memory. Where only the size
     /// is known, what others hold already has to come out of the headroom too.
-    fn allowed(&self) -> u64 {
+    pub(crate) fn allowed(&self) -> u64 {
         match self.free_bytes {
             Some(free) => free.saturating_sub((free / 10).max(512 << 20)),
             None => self.bytes.saturating_sub((self.bytes / 4).max(1 << 30)),
@@ -168,7 +168,7 @@ fn own(backend: &Backend) -> Option<CardMemory> {
 }
 
 #[cfg(feature = "gpu")]
-fn memory_of(info: &GpuInfo) -> Option<CardMemory> {
+pub(crate) fn memory_of(info: &GpuInfo) -> Option<CardMemory> {
     let shared = info.shares_memory();
     info.memory.map(|m| CardMemory { bytes: m.size, free_bytes: m.free, shared })
 }

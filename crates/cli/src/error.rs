@@ -153,6 +153,11 @@ pub(crate) enum CliError {
     Vram { backend: &'static str },
     #[error("this device cannot be used here; choose one listed by `remaster devices`")]
     BenchBackend,
+    #[cfg(feature = "gpu")]
+    #[error(
+        "`bench card` measures graphics cards, but the device is {backend}; choose one listed by `remaster devices`, or use `remaster bench kernels` for the CPU"
+    )]
+    NoCard { backend: &'static str },
     #[error("{source}")]
     Sizes {
         #[source]
@@ -372,6 +377,8 @@ impl CliError {
                 | HubError::Proxy { .. }
                 | HubError::NoCertificates { .. },
             ) => 2,
+            #[cfg(feature = "gpu")]
+            CliError::NoCard { .. } => 2,
             CliError::Engine(source) | CliError::Doctor(DoctorError::Compute { source, .. }) => {
                 match source {
                     EngineError::Compute(

@@ -118,6 +118,8 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Preview(args) => restore::preview(&args, out, interrupt),
         Command::Doctor(args) => doctor::run(&args, out, interrupt),
         Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),
+        #[cfg(feature = "gpu")]
+        Command::Bench { command: BenchCommand::Card(args) } => bench::card(&args, out),
         Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
         Command::Bench { command: BenchCommand::Dit(args) } => bench::dit(&args, out),
         Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, out),

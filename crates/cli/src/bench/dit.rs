@@ -8,7 +8,7 @@ use remaster_plan::Candidate;
 use remaster_weights::{checksum, fill_uniform};
 use serde::Serialize;
 
-use super::{Samples, threads_and_path, timed};
+use super::{Samples, pass, threads_and_path, timed};
 use crate::args::BenchDitArgs;
 use crate::dit::{Size, Transformer, held_bytes};
 use crate::error::CliError;
@@ -90,17 +90,8 @@ pub(crate) fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
     let load_seconds = started.elapsed().as_secs_f64();
     let mut source = MemoryClip::source(input);
     let mut made = MemoryClip::sink();
-    let mut run = |made: &mut MemoryClip| -> Result<f64, CliError> {
-        let started = Instant::now();
-        session.rewind()?;
-        source.seek(0);
-        *made = MemoryClip::sink();
-        while !session.is_done() {
-            session.advance(&mut source, made, &mut |_| ())?;
-        }
-        Ok(started.elapsed().as_secs_f64())
-    };
-    let samples = timed(args.warmup, args.repeat, args.step, out, || run(&mut made))?;
+    let run = || pass(&mut session, &mut source, &mut made);
+    let samples = timed(args.warmup, args.repeat, args.step, out, run)?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
     let report = DitReport {
         weights: args.weights.clone(),

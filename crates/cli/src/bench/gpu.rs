@@ -59,7 +59,7 @@ fn time(
     out.say(format_args!("timing {}", subject.name));
     let mut seconds = Vec::new();
     for round in 0..args.repeat + args.warmup {
-        let time = (subject.step)()?;
+        let time = subject.step()?;
         if round >= args.warmup {
             seconds.push(time);
         }

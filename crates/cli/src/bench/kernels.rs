@@ -1,17 +1,11 @@
 //! Kernels against what the machine can do at most, measured in the same minutes.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use remaster_compute::cpu::Limits;
-use remaster_compute::{
-    AttentionDesc, Backend, CancelToken, ConvDesc, CpuPath, DType, LinearDesc, NormalizeDesc, Ops, Padding,
-    Part, Shape, SourceError, Weight, WeightSource, WeightSpec,
-};
-use remaster_weights::fill_uniform;
+use remaster_compute::{Backend, CpuPath, DType, Shape};
 use serde::Serialize;
 
 use super::Samples;
+use super::subjects::{self, Bench};
 use crate::args::BenchKernelsArgs;
 use crate::error::CliError;
 use crate::output::Output;
@@ -46,18 +40,6 @@ struct KernelsReport {
     kernels: Vec<KernelReport>,
 }
 
-/// Weights for timing: any values will do.
-struct Ramp;
-
-impl WeightSource for Ramp {
-    fn read(&self, _: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        for (i, v) in out.iter_mut().enumerate() {
-            *v = ((start + i) % 31) as f32 * 1e-3 - 0.015;
-        }
-        Ok(())
-    }
-}
-
 /// One kernel to time.
 pub(super) struct Subject {
     pub(super) name: String,
@@ -65,7 +47,14 @@ pub(super) struct Subject {
     pub(super) work: f64,
     limit: Limit,
     floor: f64,
-    pub(super) step: Box<dyn FnMut() -> Result<f64, CliError>>,
+    bench: Bench,
+}
+
+impl Subject {
+    /// Seconds of one run.
+    pub(super) fn step(&mut self) -> Result<f64, CliError> {
+        self.bench.step(1)
+    }
 }
 
 /// Recorded floors: about two thirds of the lowest ratio seen on a machine whose neighbours took up to half of
@@ -127,7 +116,7 @@ pub(crate) fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliEr
             bounds[2].push(copy);
         }
         for (subject, seconds) in subjects.iter_mut().zip(&mut seconds) {
-            let time = (subject.step)()?;
+            let time = subject.step()?;
             if round >= args.warmup {
                 seconds.push(time);
             }
@@ -197,153 +186,54 @@ fn describe_kernels(r: &KernelsReport) -> String {
     text
 }
 
-/// Room for the largest kernel; host memory is only taken when it is touched.
-fn start(backend: Backend) -> Result<Box<dyn Ops>, CliError> {
-    let room = if let Backend::Cpu { .. } = backend { 4 << 30 } else { 768 << 20 };
-    Ok(backend.open(room, CancelToken::default())?)
-}
-
 /// 3x3x3 over 4 frames, with a carried tail, sized so that every width does the same work: 43.5 GFLOP.
 pub(super) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Subject, CliError> {
-    let mut ops = start(backend)?;
     let (h, w) = (24 * (512 / channels), 32 * (512 / channels));
-    let spec = WeightSpec::Conv { cin: channels, cout: channels, kernel: [3; 3], stride: [1; 3], dtype };
-    let weight = Weight::new("bench", spec, Arc::new(Ramp));
-    ops.load(&weight)?;
-    let shape = Shape::new(4, h, w, channels);
-    let x = ops.alloc(shape, dtype)?;
-    let tail = ops.alloc(Shape { t: 2, ..shape }, dtype)?;
-    let y = ops.alloc(shape, dtype)?;
-    ops.upload(&vec![0.5; shape.len()], x.view())?;
-    ops.upload(&vec![0.5; shape.len() / 2], tail.view())?;
     let (kind, floor) = match backend {
         Backend::Cpu { .. } if dtype == DType::Bf16 => (" amx", floors::TILES),
         Backend::Cpu { path, .. } if path.winograd => (" winograd", floors::WINOGRAD),
         Backend::Cpu { .. } => (" direct", floors::DIRECT),
         _ => ("", 0.0),
     };
+    let bench = subjects::conv(&backend.into(), dtype, channels, [4, h, w], false)?;
     let name = format!("conv 3x3x3 {channels} {dtype}{kind}");
-    let step = move || {
-        let started = Instant::now();
-        let alone = ConvDesc::new(x.view(), &weight, Padding::all(1), y.view());
-        ops.conv(&ConvDesc { carried: Some(tail.view()), ..alone })?;
-        ops.wait()?;
-        Ok(started.elapsed().as_secs_f64())
-    };
     let limit = if dtype == DType::Bf16 { Limit::Amx } else { Limit::Sgemm };
-    let work = 2.0 * (shape.len() * channels * 27) as f64;
-    Ok(Subject { name, work, limit, floor, step: Box::new(step) })
+    Ok(Subject { name, work: bench.work, limit, floor, bench })
 }
 
 /// A wide linear layer of a transformer over 4096 tokens: 161 GFLOP.
 fn linear(backend: Backend, dtype: DType) -> Result<Subject, CliError> {
-    let mut ops = start(backend)?;
-    let (shape, cout) = (Shape::new(1, 64, 64, 2560), 7680);
-    let weight = Weight::new("bench", WeightSpec::Linear { cin: shape.c, cout, dtype }, Arc::new(Ramp));
-    ops.load(&weight)?;
-    let (x, y) = (ops.alloc(shape, dtype)?, ops.alloc(Shape { c: cout, ..shape }, dtype)?);
-    ops.upload(&vec![0.5; shape.len()], x.view())?;
     let (kind, limit, floor) = match dtype {
         DType::Bf16 => (" amx", Limit::Amx, floors::LINEAR_TILES),
         _ => ("", Limit::Sgemm, floors::LINEAR),
     };
-    let step = move || {
-        let started = Instant::now();
-        ops.linear(&LinearDesc {
-            input: x.view(),
-            weight: &weight,
-            accumulate: false,
-            sums: None,
-            output: y.view(),
-        })?;
-        ops.wait()?;
-        Ok(started.elapsed().as_secs_f64())
-    };
+    let bench = subjects::linear(&backend.into(), dtype, 4096, [2560, 7680])?;
     let name = format!("linear 4096 x 2560 x 7680 {dtype}{kind}");
-    let work = 2.0 * (shape.len() * cout) as f64;
-    Ok(Subject { name, work, limit, floor, step: Box::new(step) })
+    Ok(Subject { name, work: bench.work, limit, floor, bench })
 }
 
-/// GroupNorm and SiLU on their own: sums, then one read and one write.
+/// GroupNorm and SiLU on their own.
 pub(super) fn norm(backend: Backend) -> Result<Subject, CliError> {
-    let mut ops = start(backend)?;
-    let shape = Shape::new(5, 256, 256, 128);
-    let weight = Weight::new("bench", WeightSpec::Norm { channels: 128 }, Arc::new(Ramp));
-    ops.load(&weight)?;
-    let (x, y) = (ops.alloc(shape, DType::F32)?, ops.alloc(shape, DType::F32)?);
-    let sums = ops.alloc(Shape::new(5, 256, 1, 64), DType::F32)?;
-    let stats = ops.alloc(Shape::new(5, 1, 1, 64), DType::F32)?;
-    ops.upload(&vec![0.5; shape.len()], x.view())?;
-    let step = move || {
-        let started = Instant::now();
-        let (input, output) = (x.view(), y.view());
-        ops.row_sums(&remaster_compute::RowSumsDesc {
-            input: input.clone(),
-            groups: 32,
-            output: sums.view(),
-        })?;
-        let count = 256 * 4;
-        ops.combine_sums(&remaster_compute::CombineDesc {
-            name: "bench",
-            sums: sums.view(),
-            count,
-            eps: 1e-6,
-            output: stats.view(),
-        })?;
-        ops.normalize(&NormalizeDesc { input, stats: stats.view(), affine: &weight, silu: true, output })?;
-        ops.wait()?;
-        Ok(started.elapsed().as_secs_f64())
-    };
-    // Two reads and one write are one and a half copies.
-    let work = 1.5 * shape.bytes(DType::F32) as f64;
+    let bench = subjects::norm(&backend.into(), DType::F32, Shape::new(5, 256, 256, 128))?;
     Ok(Subject {
         name: "groupnorm+silu f32 [5,256,256,128]".into(),
-        work,
+        // A copy counts each byte once, though it is read and written.
+        work: bench.work / 2.0,
         limit: Limit::Copy,
         floor: floors::NORM,
-        step: Box::new(step),
+        bench,
     })
 }
 
 /// One head of 512 over 64 x 64 pixels.
 pub(super) fn attention(backend: Backend, dtype: DType) -> Result<Subject, CliError> {
-    let mut ops = start(backend)?;
-    let shape = Shape::new(1, 64, 64, 512);
-    let mut tensors = Vec::new();
-    for _ in 0..4 {
-        let tensor = ops.alloc(shape, dtype)?;
-        let mut values = vec![0.0; shape.len()];
-        fill_uniform("bench/attention", 0, &mut values);
-        ops.upload(&values, tensor.view())?;
-        tensors.push(tensor);
-    }
-    let step = move || {
-        let started = Instant::now();
-        let [q, k, v, y] = &tensors[..] else { return Ok(f64::NAN) };
-        let scale = 1.0 / 512f32.sqrt();
-        ops.attention(&AttentionDesc {
-            q: q.view(),
-            k: k.view(),
-            v: v.view(),
-            heads: 1,
-            scale,
-            output: y.view(),
-        })?;
-        ops.wait()?;
-        Ok(started.elapsed().as_secs_f64())
-    };
-    let work = 2.0 * 2.0 * 4096.0 * 4096.0 * 512.0;
     let (kind, limit, floor) = match backend {
         Backend::Cpu { path, .. } if path.amx && dtype == DType::Bf16 => {
             (" amx", Limit::Amx, floors::ATTENTION_TILES)
         }
         _ => ("", Limit::Sgemm, floors::ATTENTION),
     };
-    Ok(Subject {
-        name: format!("attention 4096 x 512 {dtype}{kind}"),
-        work,
-        limit,
-        floor,
-        step: Box::new(step),
-    })
+    let bench = subjects::attention(&backend.into(), dtype, [64, 64])?;
+    let name = format!("attention 4096 x 512 {dtype}{kind}");
+    Ok(Subject { name, work: bench.work, limit, floor, bench })
 }

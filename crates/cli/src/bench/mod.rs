@@ -1,20 +1,27 @@
 //! `remaster bench`: times of kernels and of the whole network, every sample kept.
 
+#[cfg(feature = "gpu")]
+mod card;
 mod dit;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod kernels;
 mod scaling;
+mod subjects;
 mod vae;
 
+#[cfg(feature = "gpu")]
+pub(crate) use card::card;
 pub(crate) use dit::dit;
 pub(crate) use kernels::kernels;
 pub(crate) use scaling::scaling;
 pub(crate) use vae::vae;
 
 use std::io::BufRead;
+use std::time::Instant;
 
 use remaster_compute::{Backend, DType};
+use remaster_engine::{MemoryClip, Session};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -26,7 +33,7 @@ pub(crate) fn calibrate(backend: Backend, dtype: DType) -> Result<f64, CliError>
     let (mut best, mut seconds) = (0.0f64, 0.0);
     for channels in [128, 256, 512] {
         let mut subject = kernels::conv(backend, dtype, channels)?;
-        let took = (subject.step)()?;
+        let took = subject.step()?;
         best = best.max(subject.work / 2.0 / took);
         seconds += took;
         if seconds > 1.0 {
@@ -76,6 +83,18 @@ fn timed(
         }
     }
     Ok(Samples::new(seconds))
+}
+
+/// Seconds of a clip through a network, from its first frame.
+fn pass(session: &mut Session<'_>, source: &mut MemoryClip, sink: &mut MemoryClip) -> Result<f64, CliError> {
+    let started = Instant::now();
+    session.rewind()?;
+    source.seek(0);
+    *sink = MemoryClip::sink();
+    while !session.is_done() {
+        session.advance(source, sink, &mut |_| ())?;
+    }
+    Ok(started.elapsed().as_secs_f64())
 }
 
 /// Seconds of every run, and what people look at.

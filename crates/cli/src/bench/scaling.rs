@@ -10,7 +10,7 @@ use remaster_plan::{Candidate, Cells, Clip};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
-use super::Samples;
+use super::{Samples, pass};
 use crate::args::BenchScalingArgs;
 use crate::destination::check_file;
 use crate::error::CliError;
@@ -81,13 +81,7 @@ fn measure(args: &BenchScalingArgs, direction: Direction, side: usize) -> Result
     let shape = Shape::new(steps, rows, columns, width);
     let mut seconds = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
-        let started = Instant::now();
-        session.rewind()?;
-        source.seek(0);
-        while !session.is_done() {
-            session.advance(&mut source, &mut MemoryClip::sink(), &mut |_| ())?;
-        }
-        seconds.0.push(started.elapsed().as_secs_f64());
+        seconds.0.push(pass(&mut session, &mut source, &mut MemoryClip::sink())?);
         seconds.1.push(attention(backend, shape, args)?);
     }
     let (samples, attention) = (Samples::new(seconds.0), Samples::new(seconds.1));

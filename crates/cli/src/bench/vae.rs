@@ -9,7 +9,7 @@ use remaster_plan::{Candidate, Mode, SPACE, Tiers, Tiling};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
-use super::{Samples, threads_and_path, timed};
+use super::{Samples, pass, threads_and_path, timed};
 use crate::args::BenchVaeArgs;
 use crate::error::CliError;
 use crate::memory::resident;
@@ -68,16 +68,7 @@ pub(crate) fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let mut session = task.start(&plan)?;
     let load_seconds = started.elapsed().as_secs_f64();
     let mut source = MemoryClip::source(input);
-    let mut run = || -> Result<f64, CliError> {
-        let started = Instant::now();
-        session.rewind()?;
-        source.seek(0);
-        let mut sink = MemoryClip::sink();
-        while !session.is_done() {
-            session.advance(&mut source, &mut sink, &mut |_| ())?;
-        }
-        Ok(started.elapsed().as_secs_f64())
-    };
+    let mut run = || pass(&mut session, &mut source, &mut MemoryClip::sink());
     let samples = timed(args.warmup, args.repeat, args.step, out, &mut run)?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
     let report = VaeReport {
