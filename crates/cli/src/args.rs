@@ -213,6 +213,9 @@ pub(crate) struct BenchCardArgs {
     /// Minutes that it may take
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
     pub(crate) minutes: u16,
+    /// Seconds that it may take, for tests
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "minutes")]
+    pub(crate) seconds: Option<u16>,
 }
 
 #[derive(Debug, Args)]

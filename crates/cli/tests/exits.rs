@@ -97,6 +97,8 @@ const CASES: &[(i32, &str, &[&str])] = &[
 
 /// Numbers out of their range. None may start the work.
 const NUMBERS: &[&str] = &[
+    "bench card --minutes 0",
+    "bench card --minutes 61",
     "bench kernels --repeat 0",
     "bench kernels --repeat 99999999999999999999",
     "bench kernels --repeat -1",

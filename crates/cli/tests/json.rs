@@ -443,6 +443,19 @@ fn every_field_of_a_run_on_a_gpu_is_documented() {
     }
 }
 
+/// Far less than a minute, so that most of it is skipped on a software GPU.
+#[test]
+#[cfg(feature = "gpu")]
+fn every_field_of_a_measured_card_is_documented() {
+    let desk = Desk::new();
+    if let Some(name) = gpu(&desk) {
+        let line = format!("bench card --device {name} --seconds 12");
+        desk.check_all(&[("remaster-bench-card", &line)]);
+    } else {
+        not_run("every_field_of_a_measured_card_is_documented", NO_GPU);
+    }
+}
+
 #[test]
 #[cfg(feature = "gpu")]
 #[ignore = "takes a minute on a software GPU"]

@@ -31,3 +31,18 @@ fn what_cannot_be_timed_is_wrong_usage() {
         assert_eq!(run.json()["exit_code"], 2);
     }
 }
+
+#[test]
+#[cfg(feature = "gpu")]
+fn only_a_card_is_measured_as_one_and_only_for_an_hour() {
+    let desk = Desk::new();
+    for (line, word) in [
+        ("bench card --device cpu", "bench kernels"),
+        ("bench card --device reference", "bench kernels"),
+        ("bench card --minutes 0", "1..=60"),
+        ("bench card --minutes 61", "1..=60"),
+        ("bench card --device vulkan:77", "remaster devices"),
+    ] {
+        desk.run(line).fails(2, &[word]);
+    }
+}

@@ -4,28 +4,31 @@ use std::time::{Duration, Instant};
 
 use remaster_compute::CancelToken;
 
-/// Work under way when the time is up is cancelled this long before, as batches on the device have to end first.
-const END: Duration = Duration::from_secs(3);
+/// Work under way is cancelled this long before the time is up, or at three quarters of a short time: batches on the
+/// device have to end first.
+const END: Duration = Duration::from_secs(5);
 
 /// Runs from the start of the command.
 pub(super) struct Clock {
     start: Instant,
-    limit: Duration,
-    /// Cancelled when the time is up.
+    /// When nothing may run any more.
+    end: Duration,
+    /// Cancelled then.
     pub(super) token: CancelToken,
 }
 
 impl Clock {
     pub(super) fn new(limit: Duration) -> Self {
+        let end = limit.saturating_sub(END).max(limit * 3 / 4);
         let token = CancelToken::default();
         let ends = token.clone();
         let wait = move || {
-            std::thread::sleep(limit.saturating_sub(END));
+            std::thread::sleep(end);
             ends.cancel();
         };
         // Without the thread the estimates alone keep the time.
         drop(std::thread::Builder::new().name("clock".into()).spawn(wait));
-        Clock { start: Instant::now(), limit, token }
+        Clock { start: Instant::now(), end, token }
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -34,7 +37,6 @@ impl Clock {
 
     /// Seconds until this share of the time is used up; negative when it is.
     pub(super) fn left(&self, share: f64) -> f64 {
-        let end = self.limit.saturating_sub(END).as_secs_f64();
-        share * end - self.seconds()
+        share * self.end.as_secs_f64() - self.seconds()
     }
 }

@@ -13,7 +13,7 @@ use crate::error::CliError;
 
 /// Shapes of a kernel: each level has four times the work of the one before. The highest is about a layer of a film of
 /// 1920 x 1080.
-const LEVELS: u32 = 4;
+const LEVELS: u32 = 5;
 /// A run at a higher level may take this long. Drivers end work that takes seconds.
 const RUN_SECONDS: f64 = 0.08;
 /// A sample repeats a short run for about this long, so that starting it does not count.
@@ -77,7 +77,7 @@ type Make = Box<dyn Fn(&Site, u32) -> Result<Bench, CliError>>;
 /// A kernel to measure.
 pub(super) struct Case {
     pub(super) name: String,
-    unit: Unit,
+    pub(super) unit: Unit,
     make: Make,
 }
 
@@ -90,18 +90,18 @@ pub(super) fn all(dtype: DType) -> Vec<Case> {
         for (norm, ending) in [(false, ""), (true, ", norm")] {
             let make = move |site: &Site, level: u32| {
                 let finer = (512 / channels) << level;
-                subjects::conv(site, dtype, channels, [4, 9 * finer, 16 * finer], norm)
+                subjects::conv(site, dtype, channels, [4, 5 * finer, 8 * finer], norm)
             };
             add(format!("{}{ending}", layer_name(&spec)), Unit::Tflops, Box::new(make));
         }
     }
     for (cin, cout) in [(WIDTH, 3 * WIDTH), (WIDTH, WIDTH)] {
         let make =
-            move |site: &Site, level| subjects::linear(site, dtype, 256usize << (2 * level), [cin, cout]);
+            move |site: &Site, level| subjects::linear(site, dtype, 64usize << (2 * level), [cin, cout]);
         add(layer_name(&WeightSpec::Linear { cin, cout, dtype }), Unit::Tflops, Box::new(make));
     }
-    let side = |level: u32| 16usize << level;
-    let attention = move |site: &Site, level| subjects::attention(site, dtype, [32, 32usize << level]);
+    let side = |level: u32| 8usize << level;
+    let attention = move |site: &Site, level| subjects::attention(site, dtype, [16, 32usize << level]);
     add(format!("attention 512 {dtype}"), Unit::Tflops, Box::new(attention));
     let windows = move |site: &Site, level| window_attention(site, dtype, 1usize << (2 * level));
     add(format!("window attention {HEAD} {dtype}"), Unit::Tflops, Box::new(windows));
@@ -116,7 +116,7 @@ pub(super) fn all(dtype: DType) -> Vec<Case> {
     let norm = move |site: &Site, level| subjects::norm(site, dtype, frame(level));
     add(format!("norm {dtype}"), Unit::Gbytes, Box::new(norm));
     for width in [WIDTH, HEAD] {
-        let make = move |site: &Site, level| token_norm(site, dtype, 512usize << (2 * level), width);
+        let make = move |site: &Site, level| token_norm(site, dtype, 128usize << (2 * level), width);
         add(format!("token norm {width} {dtype}"), Unit::Gbytes, Box::new(make));
     }
     cases
@@ -127,7 +127,7 @@ pub(super) fn transfers() -> Vec<Case> {
     let case = |name: &str, up| Case {
         name: name.into(),
         unit: Unit::Gbytes,
-        make: Box::new(move |site: &Site, level| transfer(site, (1 << 20) << (2 * level), up)),
+        make: Box::new(move |site: &Site, level| transfer(site, (1 << 18) << (2 * level), up)),
     };
     vec![case("host to device", true), case("device to host", false)]
 }

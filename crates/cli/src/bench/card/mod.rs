@@ -6,9 +6,10 @@ mod kernels;
 mod networks;
 mod text;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use remaster_compute::gpu::GpuInfo;
+use remaster_compute::gpu::{GpuDevice, GpuInfo, MatrixUnits};
 use remaster_compute::{Backend, ComputeError, DType};
 use remaster_engine::EngineError;
 use serde::Serialize;
@@ -21,14 +22,14 @@ use crate::output::Output;
 use crate::{machine, tune};
 use ceilings::{Card, Table};
 use clock::Clock;
-use kernels::{Case, Kernel};
+use kernels::{Case, Kernel, Unit};
 use networks::{Allowed, Network, Rates, Which};
 
 /// Shares of the time at which the kernels in f16 and the networks should be done. Kernels in f32 have the rest.
 const KERNELS_END: f64 = 0.3;
 const NETWORKS_END: f64 = 0.85;
 /// What a kernel is taken to need before one was measured, in seconds.
-const FIRST_KERNEL: f64 = 2.0;
+const FIRST_KERNEL: f64 = 1.0;
 /// Multiply-adds a second where no convolution was measured.
 const SLOW_MACS: f64 = 5e9;
 /// Memory that is used where the driver does not say how much there is.
@@ -45,9 +46,8 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<CardMemory>,
     matrix_units: Vec<String>,
-    /// Whether `remaster tune` chose the kernels.
-    tuned: bool,
-    minutes: u16,
+    /// Layers by the family of kernels that was chosen for them; empty if nothing was tuned.
+    tuned: BTreeMap<String, usize>,
     seconds: f64,
     /// The card whose ceilings were compared with, and the compilers they come from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,14 +76,17 @@ pub(crate) fn card(args: &BenchCardArgs, out: &Output) -> Result<(), CliError> {
         return Err(CliError::NoCard { backend: backend.name() });
     };
     let device = tune::apply(device, true);
-    let clock = Clock::new(Duration::from_secs(60 * u64::from(args.minutes)));
+    let seconds = args.seconds.map_or(60 * u64::from(args.minutes), u64::from);
+    let clock = Clock::new(Duration::from_secs(seconds));
     let gone = || CliError::Device { reason: format!("{device} is gone; see `remaster devices`") };
     let info = device.info().ok_or_else(gone)?;
-    let tuned = !device.choices.table().is_empty();
-    if !tuned {
-        out.say("kernels are not tuned: run `remaster tune` first to measure the fastest ones");
+    let tuned = families(&device);
+    if lacks_tuning(&tuned, info.units) {
+        out.say(format_args!(
+            "{device} is not tuned: run `remaster tune` first to measure the fastest kernels"
+        ));
     }
-    out.say(format_args!("measuring {device} for up to {} min", args.minutes));
+    out.say(format_args!("measuring {device} for up to {seconds} s"));
     let site = Site { backend: Backend::Gpu(device), cancel: clock.token.clone() };
     let mut bench = Bench { site, room: room(&info), clock, out, found: Found::default() };
     bench.kernels(kernels::all(DType::F16), KERNELS_END)?;
@@ -100,7 +103,6 @@ pub(crate) fn card(args: &BenchCardArgs, out: &Output) -> Result<(), CliError> {
         memory: memory_of(&info),
         matrix_units: info.matrices.clone(),
         tuned,
-        minutes: args.minutes,
         seconds: clock.seconds(),
         ceilings: None,
         kernels: found.kernels,
@@ -112,6 +114,22 @@ pub(crate) fn card(args: &BenchCardArgs, out: &Output) -> Result<(), CliError> {
     let report = compared(report, &table);
     out.result(&report, || text::block(&report));
     Ok(())
+}
+
+/// How many layers have chosen kernels, by family.
+fn families(device: &GpuDevice) -> BTreeMap<String, usize> {
+    let mut count = BTreeMap::new();
+    for kernel in device.choices.table().values() {
+        // Names begin with the family.
+        let family = kernel.split_whitespace().next().unwrap_or_default();
+        *count.entry(family.to_owned()).or_default() += 1;
+    }
+    count
+}
+
+/// Whether faster kernels may be found: only `remaster tune` chooses those on matrix units.
+fn lacks_tuning(tuned: &BTreeMap<String, usize>, units: Option<MatrixUnits>) -> bool {
+    tuned.is_empty() || (units.is_some() && !tuned.contains_key("matrix"))
 }
 
 #[derive(Default)]
@@ -137,21 +155,22 @@ impl Bench<'_> {
     }
 
     /// Measures kernels until this share of the time is used up. A kernel is begun only if one as slow as the slowest of
-    /// them would end in time.
+    /// them would end in time; those that only move data are another kind.
     fn kernels(&mut self, cases: Vec<Case>, share: f64) -> Result<(), CliError> {
-        let mut longest = FIRST_KERNEL;
+        let mut longest = [FIRST_KERNEL; 2];
         for case in cases {
-            if self.clock.left(share) < longest {
+            let longest = &mut longest[usize::from(case.unit == Unit::Gbytes)];
+            if self.clock.left(share) < *longest {
                 self.skip(&case.name, "no time left");
                 continue;
             }
-            self.out.detail(format_args!("measuring {}", case.name));
+            self.out.say(format_args!("measuring {}", case.name));
             let started = self.clock.seconds();
             match kernels::measure(&case, &self.site, &self.clock, self.room / 2) {
                 Ok(kernel) => self.found.kernels.push(kernel),
                 Err(error) => self.skip(&case.name, excuse(error)?),
             }
-            longest = longest.max(self.clock.seconds() - started);
+            *longest = longest.max(self.clock.seconds() - started);
         }
         Ok(())
     }
@@ -160,7 +179,7 @@ impl Bench<'_> {
         let conv = self.found.kernels.iter().find(|k| k.kernel.starts_with("conv"));
         let rates = Rates::new(conv.map_or(SLOW_MACS, |k| 1e12 * k.rate / 2.0));
         for (i, which) in Which::ALL.into_iter().enumerate() {
-            self.out.detail(format_args!("measuring the {}", which.name()));
+            self.out.say(format_args!("measuring the {}", which.name()));
             let seconds = self.clock.left(NETWORKS_END) / (Which::ALL.len() - i) as f64;
             let allowed = Allowed { bytes: self.room, seconds };
             match networks::measure(which, &self.site, &self.clock, rates, allowed) {
@@ -210,7 +229,7 @@ fn system() -> String {
 /// With the ceilings of the card, if there are any.
 fn compared(mut report: Report, table: &Table) -> Report {
     let Some(card) = table.find(&report.name) else { return report };
-    for kernel in report.kernels.iter_mut().filter(|k| k.unit == kernels::Unit::Tflops) {
+    for kernel in report.kernels.iter_mut().filter(|k| k.unit == Unit::Tflops) {
         kernel.ceiling = card.rate(&kernel.kernel).map(|rate| rate / 1e12);
         kernel.reached = kernel.ceiling.map(|ceiling| kernel.rate / ceiling);
     }

@@ -20,8 +20,8 @@ use crate::error::CliError;
 const DTYPE: DType = DType::F16;
 const FRAMES: usize = 5;
 /// Height and width of the frames that are tried.
-const SIZES: [[usize; 2]; 7] =
-    [[64, 64], [128, 128], [256, 256], [384, 640], [720, 1280], [1080, 1920], [2160, 3840]];
+const SIZES: [[usize; 2]; 8] =
+    [[32, 32], [64, 64], [128, 128], [256, 256], [384, 640], [720, 1280], [1080, 1920], [2160, 3840]];
 /// The first of them should not take longer.
 const FIRST_SECONDS: f64 = 0.5;
 /// Timed runs, and one before them.
@@ -173,12 +173,10 @@ pub(super) fn measure(
         let (needed, free) = (bytes(fit.plan.peaks.device), bytes(allowed.bytes));
         return Ok(Err(format!("needs {needed} of memory, {free} are there for it")));
     }
-    let needed = rates.load_seconds(&fit.task) + (1 + RUNS) as f64 * rates.run_seconds(&fit.plan);
-    if DOUBT * needed > allowed.seconds {
-        return Ok(Err(format!(
-            "takes about {needed:.0} s, {:.0} s are left for it",
-            allowed.seconds.max(0.0)
-        )));
+    let runs = (1 + RUNS) as f64;
+    let needed = DOUBT * (rates.load_seconds(&fit.task) + runs * rates.run_seconds(&fit.plan));
+    if needed > allowed.seconds {
+        return Ok(Err(format!("may take {needed:.0} s, {:.0} s are left for it", allowed.seconds.max(0.0))));
     }
     let small = run(which, fit)?;
     // By what was measured now, loading included.
@@ -188,7 +186,7 @@ pub(super) fn measure(
     let area = |size: [usize; 2]| size[0] * size[1];
     for size in SIZES.into_iter().rev().filter(|s| area(*s) > small.0.height * small.0.width) {
         let fit = Fit::new(which, site, size)?;
-        let seconds = (1 + RUNS) as f64 * rates.run_seconds(&fit.plan);
+        let seconds = runs * rates.run_seconds(&fit.plan);
         if fit.plan.peaks.device <= allowed.bytes && DOUBT * seconds < left {
             return Ok(Ok(run(which, fit)?.0));
         }
