@@ -245,7 +245,8 @@ pub(super) fn measure(case: &Case, site: &Site, clock: &Clock, room: u64) -> Res
         (bench, took) = begin(case, site, level)?;
     }
     let times = (SAMPLE_SECONDS / took).clamp(1.0, MOST_RUNS) as usize;
-    let mut seconds = vec![took];
+    // What was timed alone also has the time that it takes to start.
+    let mut seconds = if times == 1 { vec![took] } else { Vec::new() };
     let (mut spent, mut sample) = (took, took * times as f64);
     let more = |n: usize, spent| n < *SAMPLES.start() || (spent < SECONDS && n < *SAMPLES.end());
     while more(seconds.len(), spent) && spent + sample < SECONDS.max(clock.left(1.0) / 10.0) {

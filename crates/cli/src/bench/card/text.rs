@@ -33,8 +33,8 @@ pub(super) fn block(r: &Report) -> String {
         let what = format!("{} {}, {} x {} x {}{blocks}", n.network, n.dtype, n.frames, n.width, n.height);
         let (min, median) = (n.samples.min, n.samples.median);
         let scaled = if n.blocks.is_some() { ", all blocks" } else { "" };
-        text += &format!("{what:46} {min:9.3} {median:9.3}  {:.4}{scaled}", n.seconds_per_megapixel);
-        text += &of(n.reached, n.ceiling.map(|c| format!("{c:.4}")));
+        text += &format!("{what:46} {min:9.3} {median:9.3}  {}{scaled}", digits(n.seconds_per_megapixel));
+        text += &of(n.reached, n.ceiling.map(digits));
     }
     if !r.kernels.is_empty() {
         text += &format!("\n{:46} {:>9} {:>9}  best rate (median)\n", "kernel", "best ms", "median ms");
