@@ -4,6 +4,7 @@ use remaster_compute::gpu::layer_name;
 use remaster_compute::{
     DType, RowSumsDesc, Shape, TokenNormDesc, UpsampleDesc, WeightSpec, WindowAttentionDesc,
 };
+use remaster_model::dit::DitConfig;
 use serde::Serialize;
 
 use super::clock::Clock;
@@ -25,9 +26,10 @@ const SAMPLES: std::ops::RangeInclusive<usize> = 3..=15;
 /// Bytes of all operands, at most: a fraction of the memory that may be free by now, and what a host fills quickly.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Width and head of the 3B transformer, tokens of a window of it at 1280 x 720, and tokens of its text.
-const WIDTH: usize = 2560;
-const HEAD: usize = 128;
+/// Widths of the 3B transformer, tokens of a window of it at 1280 x 720, and tokens of its text.
+const WIDTH: usize = DitConfig::dit_3b().width;
+const HEAD: usize = DitConfig::dit_3b().head;
+const HIDDEN: usize = DitConfig::dit_3b().hidden;
 const WINDOW: usize = 400;
 const WORDS: usize = 58;
 
@@ -95,7 +97,7 @@ pub(super) fn all(dtype: DType) -> Vec<Case> {
             add(format!("{}{ending}", layer_name(&spec)), Unit::Tflops, Box::new(make));
         }
     }
-    for (cin, cout) in [(WIDTH, 3 * WIDTH), (WIDTH, WIDTH)] {
+    for (cin, cout) in [(WIDTH, WIDTH), (WIDTH, HIDDEN), (HIDDEN, WIDTH)] {
         let make =
             move |site: &Site, level| subjects::linear(site, dtype, 64usize << (2 * level), [cin, cout]);
         add(layer_name(&WeightSpec::Linear { cin, cout, dtype }), Unit::Tflops, Box::new(make));
@@ -298,8 +300,8 @@ mod tests {
         list.sort();
         let many = list.len();
         list.dedup();
-        assert_eq!((list.len(), many), (many, 32));
+        assert_eq!((list.len(), many), (many, 34));
         assert!(list.contains(&"conv 3x3x3 512 to 512 f16, norm".into()));
-        assert!(list.contains(&"linear 2560 to 7680 f16".into()));
+        assert!(list.contains(&"linear 2560 to 6912 f16".into()));
     }
 }
