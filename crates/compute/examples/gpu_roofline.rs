@@ -36,7 +36,7 @@ struct Row {
 
 /// The first kernel of a family for a layer, on a card with matrices of 16 and subgroups of 32.
 fn kernel(family: &str, spec: &WeightSpec) -> Option<Variant> {
-    let units = Some(MatrixUnits { size: 16, subgroup: 32 });
+    let units = Some(MatrixUnits { size: 16, subgroup: 32, fixed: true });
     variants(spec, units).into_iter().find(|v| v.family() == family)
 }
 

@@ -154,7 +154,7 @@ impl Card {
             Maker::Amd => 64,
             Maker::Nvidia => 32,
         };
-        MatrixUnits { size: 16, subgroup }
+        MatrixUnits { size: 16, subgroup, fixed: self.maker == Maker::Nvidia }
     }
 
     /// A command that runs a program with the card's driver out of a Debian tree, and with the C library of that tree.

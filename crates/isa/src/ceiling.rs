@@ -123,7 +123,7 @@ mod tests {
 
     fn linear() -> (WeightSpec, Variant) {
         let spec = WeightSpec::Linear { cin: 2560, cout: 2560, dtype: DType::F16 };
-        let all = variants(&spec, Some(MatrixUnits { size: 16, subgroup: 64 }));
+        let all = variants(&spec, Some(MatrixUnits { size: 16, subgroup: 64, fixed: false }));
         let variant = all.into_iter().find(|v| v.tile() == [128, 128, 32] && v.threads() == 256).unwrap();
         (spec, variant)
     }

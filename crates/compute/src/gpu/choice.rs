@@ -79,8 +79,8 @@ pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
     // those kernels requires a capability for atomics that naga does not declare.
     // They fetch eight input channels at a time.
     let fits = dtype == DType::F16 && cout.is_multiple_of(4) && cin.is_multiple_of(UNIT);
-    if let (true, Some(MatrixUnits { size, subgroup })) = (fits, units) {
-        all.extend(Blocks::variants(size, subgroup).map(|b| Variant(Product::Matrix(b))));
+    if let (true, Some(units)) = (fits, units) {
+        all.extend(Blocks::variants(units).map(|b| Variant(Product::Matrix(b))));
     }
     // In 16 bits, transformed weights would be rounded once more than those of the other kernels.
     if let WeightSpec::Conv { kernel: [_, 3, 3], stride: [_, 1, 1], dtype: DType::F32, .. } = spec {

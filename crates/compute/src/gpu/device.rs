@@ -90,6 +90,8 @@ pub struct MatrixUnits {
     pub size: usize,
     /// Most threads of a subgroup.
     pub subgroup: usize,
+    /// Whether every subgroup has that many. Otherwise the driver chooses, and there may be more subgroups than needed.
+    pub fixed: bool,
 }
 
 /// Features that kernels on matrix units need.
@@ -107,7 +109,9 @@ fn matrix_units(adapter: &wgpu::Adapter) -> Option<MatrixUnits> {
     let all = adapter.cooperative_matrix_properties();
     let fit = all.iter().filter(|m| square(m) && m.ab_type == Scalar::F16 && m.cr_type == Scalar::F32);
     let size = fit.map(|m| m.m_size as usize).max()?;
-    Some(MatrixUnits { size, subgroup: adapter.get_info().subgroup_max_size as usize })
+    let info = adapter.get_info();
+    let fixed = info.subgroup_min_size == info.subgroup_max_size;
+    Some(MatrixUnits { size, subgroup: info.subgroup_max_size as usize, fixed })
 }
 
 /// Description of a device.

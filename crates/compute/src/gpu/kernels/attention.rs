@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{constants, each};
+use super::{constants, each, only_if_needed};
 use crate::gpu::device::MatrixUnits;
 
 /// How attention multiplies.
@@ -76,8 +76,9 @@ pub(in crate::gpu) struct Heads {
     chunks: usize,
     /// Subgroups across a block; two are down.
     columns: usize,
-    /// Most threads of a subgroup.
+    /// Most threads of a subgroup, and whether all have that many.
     subgroup: usize,
+    fixed: bool,
     /// The head is not a whole number of blocks wide.
     ragged: bool,
 }
@@ -90,14 +91,15 @@ const DOWN: usize = SIDE / ROWS;
 impl Heads {
     /// For heads of this width. `None` if units of eight channels would straddle two of them.
     pub(in crate::gpu) fn new(width: usize, units: MatrixUnits) -> Option<Self> {
-        let MatrixUnits { size, subgroup } = units;
+        let MatrixUnits { size, subgroup, fixed } = units;
         let side = SIDE * size;
         let chunks = width.div_ceil(side).min(MOST_CHUNKS);
         // The sums of wide heads are many registers: eight subgroups share them.
         let columns = if chunks > 2 { 4 } else { 2 };
         let threads = ROWS * columns * subgroup;
         let fits = width.is_multiple_of(8) && width > 0 && threads.is_multiple_of(side);
-        fits.then_some(Heads { size, chunks, columns, subgroup, ragged: !width.is_multiple_of(side) })
+        let ragged = !width.is_multiple_of(side);
+        fits.then_some(Heads { size, chunks, columns, subgroup, fixed, ragged })
     }
 
     /// Queries of a workgroup.
@@ -193,7 +195,7 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
     });
     let zero = sums(&|n| format!("            var s{n} = zero;"));
     let all = each(chunks, |c| sums(&|n| format!("    var r{c}_{n} = zero;")));
-    (place.to_owned() + include_str!("../wgsl/attention_matrix.wgsl"))
+    let text = (place.to_owned() + include_str!("../wgsl/attention_matrix.wgsl"))
         .replace("@C@", &matrix("f32", "C"))
         .replace("@SUMS@", &all)
         .replace("@ZERO@", &zero)
@@ -201,7 +203,8 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
         .replace("@SCORES@", &multiply(heads, &matrix, "coopLoad", |n| format!("s{n}")))
         .replace("@STORE_SCORES@", &sums(&|n| save(format!("s{n}"), n)))
         .replace("@VALUES@", &values)
-        .replace("@STORE@", &store)
+        .replace("@STORE@", &store);
+    only_if_needed(text, heads.fixed)
 }
 
 /// The product of a block in `sa` and one in `sb`, which is turned if `load` is `coopLoad`, added to named sums.

@@ -364,6 +364,11 @@ fn choose(text: &str, flags: &[(&str, bool)]) -> String {
     out
 }
 
+/// The text of a kernel on matrix units without the question whether a subgroup is needed, where every one is.
+fn only_if_needed(text: String, every: bool) -> String {
+    if every { text.replace("if (works) {", "{") } else { text }
+}
+
 fn constants(text: &mut String, values: &[(&str, usize)]) {
     for (name, value) in values {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
@@ -381,10 +386,18 @@ mod tests {
     use crate::gpu::device::MatrixUnits;
     use wgpu::naga;
 
+    fn units() -> [MatrixUnits; 3] {
+        [(8, 8, true), (16, 32, true), (16, 64, false)].map(|(size, subgroup, fixed)| MatrixUnits {
+            size,
+            subgroup,
+            fixed,
+        })
+    }
+
     /// Every kernel with every option, on devices with matrices of 8 and of 16.
     fn all() -> Vec<(Kernel, Reach)> {
         let direct = Tile::WIDE.iter().chain(&Tile::NARROW).map(|t| Product::Threads(*t));
-        let matrix = [(8, 8), (16, 32), (16, 64)].into_iter().flat_map(|(n, s)| Blocks::variants(n, s));
+        let matrix = units().into_iter().flat_map(Blocks::variants);
         let products: Vec<Product> = direct
             .chain(matrix.map(Product::Matrix))
             .chain(Winograd::VARIANTS.map(Product::Winograd))
@@ -412,9 +425,8 @@ mod tests {
                 add(Role::Copy { from });
                 let width = if flag { 512 } else { 40 };
                 add(Role::Attention(Attend::Threads { values: attention_values(width) }));
-                let units =
-                    [(8, 8), (16, 32), (16, 64)].map(|(size, subgroup)| MatrixUnits { size, subgroup });
-                for heads in units.into_iter().filter_map(|u| Heads::new(if flag { 128 } else { width }, u)) {
+                for heads in units().into_iter().filter_map(|u| Heads::new(if flag { 128 } else { width }, u))
+                {
                     if dtype == DType::F16 && vec_in {
                         add(Role::Attention(Attend::Matrix(heads)));
                         add(Role::WindowAttention(Attend::Matrix(heads)));

@@ -33,9 +33,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let column = wid.z / op.heads * CHUNKS * SIDE;
     let place = place_of(job, wid.z % op.heads * op.head_width);
     let keys = key_total();
+    // Extra subgroups, if there are any, stay within the tile.
     let works = sub < SUBGROUPS;
-    let row0 = sub / COLUMNS * DOWN;
-    let column0 = sub % COLUMNS * ACROSS;
+    let group = min(sub, SUBGROUPS - 1u);
+    let row0 = group / COLUMNS * DOWN;
+    let column0 = group % COLUMNS * ACROSS;
     let mine = tid / PER;
     let lane = tid % PER;
     // Where this thread puts units, and where it finds them.

@@ -40,10 +40,12 @@ fn prepared(u: vec4<u32>, a: Norm, b: Norm) -> vec4<u32> {
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32, @builtin(subgroup_id) sub: u32, @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) wide: u32) {
 @JOB@
+    // Extra subgroups, if there are any, stay within the tile.
     let works = sub < SUBGROUPS;
-    let row0 = sub / COLUMNS * DOWN;
-    let column0 = sub % COLUMNS * ACROSS;
-    let mine = min(sub, SUBGROUPS - 1u) * SIZE * SIZE;
+    let group = min(sub, SUBGROUPS - 1u);
+    let row0 = group / COLUMNS * DOWN;
+    let column0 = group % COLUMNS * ACROSS;
+    let mine = group * SIZE * SIZE;
     for (var i = tid; i < SUBGROUPS * SIZE * SIZE; i += THREADS) { sc[i] = 0.0; }
     workgroupBarrier();
 @ZERO@
