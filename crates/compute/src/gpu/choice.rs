@@ -166,14 +166,31 @@ impl Choices {
     }
 
     /// Part of the class of results: a hash of the layers whose kernels add in another order than the direct
-    /// ones.
+    /// ones, and of their families. Which kernel of a family was fastest changes no bit.
     pub(super) fn class(&self) -> String {
         let apart = self.0.into_iter().flatten().filter(|(_, v)| !v.starts_with("direct"));
-        let text: String = apart.map(|(l, v)| format!("{l}={v};")).collect();
+        let family = |kernel: &str| kernel.split(' ').next().unwrap_or_default().to_owned();
+        let text: String = apart.map(|(l, v)| format!("{l}={};", family(v))).collect();
         if text.is_empty() {
             String::new()
         } else {
             format!(" {:016x}", super::device::hash(text.as_bytes()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_of_results_follows_from_families_alone() {
+        let class = |kernel: &str| {
+            let layer = "conv 3x3x3 512 to 512 f16".to_owned();
+            Choices::new(BTreeMap::from([(layer, kernel.to_owned())])).class()
+        };
+        assert_eq!(class("direct 128x64x8 by 8x8"), "");
+        assert_eq!(class("matrix 128x128x32 of 16 by 4"), class("matrix 128x128x32 of 16 by 8"));
+        assert_ne!(class("matrix 128x128x32 of 16 by 4"), class("winograd 32x32x4"));
     }
 }

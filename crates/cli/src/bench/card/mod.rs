@@ -75,9 +75,9 @@ pub(crate) fn card(args: &BenchCardArgs, out: &Output) -> Result<(), CliError> {
     let Backend::Gpu(device) = backend else {
         return Err(CliError::NoCard { backend: backend.name() });
     };
-    let device = tune::apply(device, true);
     let seconds = args.seconds.map_or(60 * u64::from(args.minutes), u64::from);
     let clock = Clock::new(Duration::from_secs(seconds));
+    let device = tune::tuned(device, DType::F16, out)?;
     let gone = || CliError::Device { reason: format!("{device} is gone; see `remaster devices`") };
     let info = device.info().ok_or_else(gone)?;
     let tuned = families(&device);
