@@ -371,6 +371,7 @@ impl CliError {
             | CliError::OtherContainer { .. }
             | CliError::NoFilms { .. }
             | CliError::List { .. }
+            | CliError::Units(UnitsError::Journal(JournalError::Unit { .. }))
             | CliError::Hub(
                 HubError::Endpoint { .. }
                 | HubError::Token
