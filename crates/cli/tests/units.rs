@@ -249,6 +249,49 @@ fn a_tape_without_cuts_that_is_killed_is_the_same_tape() {
     with_kills(folder.path(), ONE, "out.mp4", &expected, kills() / 2, 0xf11f);
 }
 
+/// Whether there is a file of this name below a folder.
+fn holds(folder: &Path, name: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| entry.file_name() == name || holds(&entry.path(), name))
+}
+
+/// Another film under the name of the one that is restored: nothing of it gets into the result or into what is kept.
+#[test]
+fn a_film_that_is_replaced_meanwhile_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    ffmpeg(&[
+        "-i",
+        at.join("film.mp4").to_str().unwrap(),
+        "-vf",
+        "negate",
+        "-c:a",
+        "copy",
+        at.join("other.mp4").to_str().unwrap(),
+    ]);
+    let how = "-q --model formula:tiny-3b --resolution 32x32 --device cpu --dtype f32 --unit-frames 50 --piece-frames 10 \
+        --checkpoint 0s --no-manifest";
+    works(at, &format!("film.mp4 -o ref.mkv {how}"));
+    let line = format!("film.mp4 -o out.mkv {how}");
+    let run = command(at, &line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while !holds(&at.join("out.mkv.remaster"), "done.json") {
+        assert!(began.elapsed() < Duration::from_secs(300), "no unit was done");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::rename(at.join("film.mp4"), at.join("kept.mp4")).unwrap();
+    std::fs::rename(at.join("other.mp4"), at.join("film.mp4")).unwrap();
+    let out = run.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(3), "{said}");
+    assert!(said.contains("film.mp4 is not the film that was planned"), "{said}");
+    assert!(!at.join("out.mkv").exists());
+    std::fs::rename(at.join("kept.mp4"), at.join("film.mp4")).unwrap();
+    works(at, &line);
+    assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
+}
+
 #[test]
 fn units_of_a_tape_are_the_tape() {
     let folder = tempfile::tempdir().unwrap();

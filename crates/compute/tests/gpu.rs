@@ -157,7 +157,7 @@ fn cut_to_rows(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) {
 #[test]
 fn limits_forced_very_low_change_no_bit() {
     let Some(device) = device("limits_forced_very_low_change_no_bit") else { return };
-    let limits = GpuLimits { binding: Some(256 << 10), groups: Some(31), checked: true };
+    let limits = GpuLimits { binding: Some(256 << 10), groups: Some(31), checked: true, timed: true };
     let mut low = Gpu::new(GpuDevice { limits, ..device }, 1 << 20, CancelToken::default()).unwrap();
     let mut high = open(device);
     let mut rng = Rng::new(3);

@@ -81,7 +81,7 @@ fn cutting_changes_no_bit() {
 #[test]
 fn limits_forced_very_low_change_no_bit() {
     let Some(device) = device("limits_forced_very_low_change_no_bit") else { return };
-    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true };
+    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true, timed: true };
     let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
     let mut high = open(device);
     for case in (400..416).map(TokenCase::random) {
@@ -198,7 +198,7 @@ fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
     let Some(device) = with_units(name) else { return };
     let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
     let mut gpu = open(device);
-    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true };
+    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true, timed: true };
     let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
     let mut worst = 0.0f32;
     let mut cases = 0;

@@ -1,5 +1,6 @@
 //! ffmpeg and ffprobe: where they are, which versions they are, and how they are asked.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -74,6 +75,8 @@ pub struct Tools {
     stop: Stop,
     children: Children,
     gauge: Gauge,
+    /// What ffmpeg says about encoders: it is the same for every part of a film, and asking takes 0.1 s.
+    encoders: Arc<Mutex<HashMap<String, Arc<str>>>>,
 }
 
 /// One of the two programs.
@@ -113,6 +116,7 @@ impl Tools {
             stop,
             children: Children::default(),
             gauge: Gauge::default(),
+            encoders: Arc::default(),
         };
         tools.ffmpeg = tools.ask_version(ffmpeg)?;
         let mut found = Err(MediaError::NoTool { program: "ffprobe".into(), reason: String::new() });
@@ -199,6 +203,22 @@ impl Tools {
     /// What ffmpeg says.
     pub(crate) fn ffmpeg(&self, args: &[impl AsRef<OsStr>]) -> Result<(Vec<u8>, Vec<String>), MediaError> {
         self.run(&self.ffmpeg.program, "ffmpeg", args)
+    }
+
+    /// What ffmpeg says about an encoder; `None` if it has none of that name.
+    pub(crate) fn encoder(&self, name: &str) -> Result<Option<Arc<str>>, MediaError> {
+        if let Some(known) = lock(&self.encoders).get(name) {
+            return Ok(Some(known.clone()));
+        }
+        let question = format!("encoder={name}");
+        let (text, lines) = self.ffmpeg(&["-hide_banner", "-v", "error", "-h", &question])?;
+        let text = String::from_utf8_lossy(&text);
+        if !lines.is_empty() || !text.contains(&format!("Encoder {name}")) {
+            return Ok(None);
+        }
+        let text: Arc<str> = text.into();
+        lock(&self.encoders).insert(name.to_owned(), text.clone());
+        Ok(Some(text))
     }
 
     fn run(
@@ -364,7 +384,8 @@ mod tests {
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
             let tool = Tool { program, ..Tool::default() };
             let (children, gauge) = (Children::default(), Gauge::default());
-            Tools { ffmpeg: tool.clone(), ffprobe: tool, stop: Stop::never(), children, gauge }
+            let encoders = Arc::default();
+            Tools { ffmpeg: tool.clone(), ffprobe: tool, stop: Stop::never(), children, gauge, encoders }
         };
         let slow = "for i in 1 2 3 4 5; do echo frame=$i; echo progress=continue; sleep 0.5; done";
         assert_eq!(tools(slow).count_within(&[], 2).unwrap().0, 5);

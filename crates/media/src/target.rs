@@ -1,6 +1,5 @@
 //! What an output file will be: encoder, samples, and which streams go along. Decided before the first frame.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use remaster_picture::{Coding, Kind, Layout};
@@ -301,13 +300,7 @@ fn pixel_formats(tools: &Tools, name: &str) -> Result<Samples, MediaError> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return Err(unknown());
     }
-    let question = format!("encoder={name}");
-    let args = ["-hide_banner", "-v", "error", "-h", &question].map(OsStr::new);
-    let (text, lines) = tools.ffmpeg(&args)?;
-    let text = String::from_utf8_lossy(&text);
-    if !lines.is_empty() || !text.contains(&format!("Encoder {name}")) {
-        return Err(unknown());
-    }
+    let text = tools.encoder(name)?.ok_or_else(unknown)?;
     let list = text.lines().find_map(|l| l.trim().strip_prefix("Supported pixel formats:"));
     let known = list.unwrap_or_default().split_whitespace().filter(|n| !n.starts_with("yuvj"));
     Ok(known.filter_map(|n| Some((piped(n)?, n.to_owned()))).collect())

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use remaster_store::Hash;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,57 @@ impl Input {
         }
         if found.sha256 != self.sha256 {
             return other("its content differs".into());
+        }
+        Ok(())
+    }
+}
+
+/// Watches a film while it is read. Another one that gets its name must not become part of the result.
+#[derive(Clone)]
+pub struct Watch {
+    path: PathBuf,
+    input: Input,
+    /// The file as it was when its content was looked at last.
+    seen: Arc<Mutex<Option<Seen>>>,
+}
+
+/// What tells that a file is still the same one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    /// Its disk and number, where files have one.
+    number: Option<[u64; 2]>,
+}
+
+impl Seen {
+    fn of(path: &Path) -> io::Result<Self> {
+        let about = path.metadata()?;
+        #[cfg(unix)]
+        let number = {
+            use std::os::unix::fs::MetadataExt;
+            Some([about.dev(), about.ino()])
+        };
+        #[cfg(not(unix))]
+        let number = None;
+        Ok(Seen { bytes: about.len(), modified: about.modified().ok(), number })
+    }
+}
+
+impl Watch {
+    /// Watches the file at `path`, which is to be `input`.
+    pub fn new(path: &Path, input: &Input) -> Self {
+        Watch { path: path.to_owned(), input: input.clone(), seen: Arc::default() }
+    }
+
+    /// Refuses another film. Its content is looked at only if the file is not the one of the last look.
+    pub fn check(&self) -> Result<(), UnitsError> {
+        let failed = |source| UnitsError::File { doing: "read", path: self.path.clone(), source };
+        let now = Seen::of(&self.path).map_err(failed)?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen != Some(now) {
+            self.input.check(&self.path)?;
+            *seen = Some(now);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use remaster_restore::Checkpoint;
 use remaster_store::Journal;
 
 use crate::error::Stopped;
+use crate::input::Watch;
 use crate::pieces::Stop;
 
 /// The latents of one unit.
@@ -16,15 +17,23 @@ pub struct Kept {
     every: Duration,
     last: Instant,
     stop: Stop,
+    watch: Watch,
     /// Bytes of an object at most.
     most: u64,
 }
 
 impl Kept {
     /// Keeps latents of a unit `every` so often, in objects of at most `most` bytes, and ends the work when it is time to
-    /// `stop`.
-    pub(crate) fn new(journal: Journal, unit: u32, every: Duration, most: u64, stop: Stop) -> Self {
-        Kept { journal, unit, every, last: Instant::now(), stop, most }
+    /// `stop`. What was made of another film than the one that is watched is not kept.
+    pub(crate) fn new(
+        journal: Journal,
+        unit: u32,
+        every: Duration,
+        most: u64,
+        stop: Stop,
+        watch: Watch,
+    ) -> Self {
+        Kept { journal, unit, every, last: Instant::now(), stop, watch, most }
     }
 }
 
@@ -47,6 +56,7 @@ impl Checkpoint for Kept {
     }
 
     fn keep(&mut self, name: &str, values: &[&[f32]]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.watch.check()?;
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.iter()).flat_map(|v| v.to_le_bytes()).collect();
         self.journal.keep(self.unit, name, &bytes)?;
         self.last = Instant::now();

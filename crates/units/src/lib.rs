@@ -24,7 +24,7 @@ mod work;
 
 pub use assemble::{Segments, assemble};
 pub use error::UnitsError;
-pub use input::Input;
+pub use input::{Input, Watch};
 pub use kept::Kept;
 pub use leave::leave;
 pub use manifest::{Manifest, UnitDone};

@@ -8,6 +8,8 @@ use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
 use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError};
 
+use crate::input::Watch;
+
 /// Starts a piece in the file that is named.
 pub type NewPiece = Box<dyn FnMut(&Path) -> Result<Box<dyn FrameSink>, MediaError> + Send>;
 
@@ -26,6 +28,7 @@ pub(crate) struct Pieces {
     new: NewPiece,
     folder: PathBuf,
     stop: Stop,
+    watch: Watch,
     /// Times that frames must have: number and time.
     expected: Vec<(usize, i64)>,
     /// Number of the next frame.
@@ -46,25 +49,28 @@ pub(crate) struct Writing {
     pub(crate) new: NewPiece,
     pub(crate) folder: PathBuf,
     pub(crate) stop: Stop,
+    pub(crate) watch: Watch,
     pub(crate) expected: Vec<(usize, i64)>,
 }
 
 impl Pieces {
     pub(crate) fn new(journal: Journal, unit: u32, writing: Writing) -> Self {
-        let Writing { attempt, pieces, new, folder, stop, expected } = writing;
+        let Writing { attempt, pieces, new, folder, stop, watch, expected } = writing;
         let next = pieces.first().map_or(0, |(_, frames)| frames.start);
         let left = pieces.into_iter();
-        Pieces { journal, attempt, unit, left, open: None, new, folder, stop, expected, next }
+        Pieces { journal, attempt, unit, left, open: None, new, folder, stop, watch, expected, next }
     }
 
     /// The piece is whole: it goes into the store and counts from then on.
     fn close(&mut self, open: Open) -> Result<(), MediaError> {
         let Open { number, frames, path, sink } = open;
         sink.finish()?;
-        let kept = self.keep(number, &frames, &path);
+        let same = self.watch.check().map_err(|error| not_kept(error.to_string()));
+        let kept = same
+            .and_then(|()| self.keep(number, &frames, &path).map_err(|error| failed(&self.folder, error)));
         // Whether or not it is in the store now, this copy is not needed any more.
         let _ = std::fs::remove_file(&path);
-        kept.map_err(|error| failed(&self.folder, error))?;
+        kept?;
         match (self.stop)() {
             true => Err(MediaError::Cancelled),
             false => Ok(()),
@@ -88,11 +94,12 @@ impl Pieces {
 fn failed(folder: &Path, error: JournalError) -> MediaError {
     match error {
         JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
-        error => MediaError::Io {
-            doing: "keep a finished piece".into(),
-            source: std::io::Error::other(error.to_string()),
-        },
+        error => not_kept(error.to_string()),
     }
+}
+
+fn not_kept(reason: String) -> MediaError {
+    MediaError::Io { doing: "keep a finished piece".into(), source: std::io::Error::other(reason) }
 }
 
 impl FrameSink for Pieces {

@@ -10,6 +10,7 @@ use remaster_restore::{Pool, Unit};
 use remaster_store::{Journal, Notes, Verdict};
 
 use crate::error::UnitsError;
+use crate::input::Watch;
 use crate::kept::Kept;
 use crate::pieces::{NewPiece, Pieces, Stop, Writing};
 use crate::plan::FilmPlan;
@@ -32,6 +33,8 @@ pub struct Work<'a> {
     pub most_kept: u64,
     /// Whether to stop behind the next piece.
     pub stop: Stop,
+    /// The film that is read.
+    pub watch: Watch,
     /// Who does it, for people.
     pub worker: String,
     /// Frames are those of the input: nobody could restore them.
@@ -74,6 +77,7 @@ pub fn work(
         return Ok(Outcome::Elsewhere);
     }
     let began = Instant::now();
+    setup.watch.check()?;
     let planned = plan.unit(index)?;
     let unit = &planned.unit;
     let range = unit.frames();
@@ -100,12 +104,16 @@ pub fn work(
             new,
             folder: setup.folder.to_owned(),
             stop: Arc::clone(&setup.stop),
+            watch: setup.watch.clone(),
             expected,
         };
         let sink = Box::new(Pieces::new((*journal).clone(), index, writing));
-        let mut kept =
-            Kept::new((*journal).clone(), index, setup.every, setup.most_kept, Arc::clone(&setup.stop));
-        restore(Restoring { unit, from, sink, kept: &mut kept })?;
+        let (stop, watch) = (Arc::clone(&setup.stop), setup.watch.clone());
+        let mut kept = Kept::new((*journal).clone(), index, setup.every, setup.most_kept, stop, watch);
+        let restored = restore(Restoring { unit, from, sink, kept: &mut kept });
+        // A film that was replaced is the reason for whatever else went wrong.
+        setup.watch.check()?;
+        restored?;
     }
     let notes = Notes {
         frames: range.len() as u64,

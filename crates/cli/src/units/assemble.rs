@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use remaster_media::{Film, Format, Probe, WriteOptions, join};
+use remaster_media::{Film, Format, MediaError, Probe, WriteOptions, join};
 use remaster_plan::Windows;
 use remaster_restore::Pool;
 use remaster_store::Journal;
-use remaster_units::{FilmPlan, Manifest, assemble};
+use remaster_units::{FilmPlan, Manifest, UnitsError, Watch, assemble};
 use serde::Serialize;
 
 use super::args::AssembleArgs;
@@ -25,6 +25,8 @@ const JOIN: &str = "finish";
 
 /// What is joined into what.
 pub(super) struct Goal<'a> {
+    /// The film that was restored.
+    pub(super) input: &'a Path,
     pub(super) path: &'a Path,
     pub(super) overwrite: bool,
     /// Of the film that is written.
@@ -65,6 +67,9 @@ pub(super) fn join_units(
     let threads = plan.settings.numerics.threads;
     let found = tools.get()?.clone();
     let inputs = tools.inputs();
+    // Sound and subtitles come from it.
+    let watch = Watch::new(goal.input, &plan.settings.input);
+    let other = std::io::Error::other::<UnitsError>;
     let tag = match goal.embed {
         true => Some(Manifest::tag(plan, journal.plan().hash())?),
         false => None,
@@ -72,11 +77,21 @@ pub(super) fn join_units(
     let commits = assemble(journal, plan, (&goal.windows, goal.pool), goal.folder, &mut |segments| {
         let options = WriteOptions { tag: tag.clone(), ..goal.target.joined(goal.overwrite, threads) };
         let film = Film { path: goal.path, format: goal.format, from: goal.from, options: &options, kind };
-        // An input that shrank meanwhile is said before the film is in its place.
-        let checked = std::iter::once_with(|| inputs.check()).filter_map(Result::err).map(Err);
+        // An input that shrank or was replaced meanwhile is said before the film is in its place.
+        let same =
+            || watch.check().map_err(|e| MediaError::Io { doing: "join the units".into(), source: other(e) });
+        let checks = std::iter::once_with(|| inputs.check()).chain(std::iter::once_with(same));
+        let checked = checks.filter_map(Result::err).map(Err);
         notes = join(&found, &film, plan.frames, &mut segments.chain(checked))?;
         Ok(())
-    })?;
+    });
+    let commits = match commits {
+        Ok(commits) => commits,
+        Err(error) => {
+            watch.check()?;
+            return Err(error.into());
+        }
+    };
     let left: Vec<u32> = commits.iter().filter(|commit| commit.left).map(|commit| commit.unit).collect();
     if !left.is_empty() {
         let list: Vec<String> = left.iter().take(20).map(ToString::to_string).collect();
@@ -135,6 +150,7 @@ pub(crate) fn run(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> R
     let mut progress = Progress::new(args.progress.mode, out);
     let (windows, pool) = planned.how.pools()?;
     let goal = Goal {
+        input: &input,
         path: &output,
         overwrite: args.yes,
         format: &shown,

@@ -152,6 +152,7 @@ impl Run<'_> {
             cancel: stage.cancel,
         };
         let goal = assemble::Goal {
+            input: &args.input,
             path: stage.output,
             overwrite: args.yes,
             format: &stage.shown,
@@ -194,15 +195,14 @@ impl Run<'_> {
             folder: self.state.scratch(),
             paused,
         };
-        let mut worker =
-            Worker { stage, journal: self.journal, plan: self.plan, control, total: Done::default() };
+        let mut worker = Worker::new(stage, (self.journal, self.plan), control);
         for unit in todo {
             match worker.unit(unit, Way::Restore, progress) {
                 Ok(_) => {}
                 Err(error) if error.exit_code() == INTERRUPTED && stop() => return Err(CliError::Until),
                 Err(error) if local.keep_going && can_be_left(&error) => {
-                    progress.warn(format!("unit {unit} failed and keeps its input frames: {error}"));
                     worker.unit(unit, Way::Leave, progress)?;
+                    progress.warn(format!("unit {unit} failed and keeps its input frames: {error}"));
                 }
                 Err(error) => return Err(error),
             }

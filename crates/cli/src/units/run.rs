@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use remaster_restore::Done;
 use remaster_store::JournalError;
 use remaster_units::{FilmPlan, Outcome, UnitsError};
 use serde::Serialize;
@@ -66,8 +65,7 @@ pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Re
                 paused: Paused::default(),
             };
             let way = if args.leave { Way::Leave } else { Way::Restore };
-            let (stage, total) = (&mut stage, Done::default());
-            let mut worker = Worker { stage, journal: &journal, plan: &plan, control, total };
+            let mut worker = Worker::new(&mut stage, (&journal, &plan), control);
             for unit in todo {
                 match worker.unit(unit, way, &mut progress)? {
                     Outcome::Done { frames: made } => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use remaster_engine::Event;
 use remaster_restore::Done;
 use remaster_store::Journal;
-use remaster_units::{FilmPlan, Outcome, Restoring, Work, leave, work};
+use remaster_units::{FilmPlan, Outcome, Restoring, Watch, Work, leave, work};
 
 use super::disks::Disks;
 use super::keys::Paused;
@@ -47,9 +47,20 @@ pub(super) struct Worker<'a, 's> {
     pub(super) control: Control,
     /// What all units took.
     pub(super) total: Done,
+    /// The film that is read.
+    watch: Watch,
 }
 
-impl Worker<'_, '_> {
+impl<'a, 's> Worker<'a, 's> {
+    pub(super) fn new(
+        stage: &'a mut Staged<'s>,
+        (journal, plan): (&'a Journal, &'a FilmPlan),
+        control: Control,
+    ) -> Self {
+        let watch = Watch::new(&stage.args.input, &plan.settings.input);
+        Worker { stage, journal, plan, control, total: Done::default(), watch }
+    }
+
     /// Does a unit; waits while a disk is full.
     pub(super) fn unit(
         &mut self,
@@ -68,7 +79,7 @@ impl Worker<'_, '_> {
     }
 
     fn attempt(&mut self, index: u32, way: Way, progress: &mut Progress) -> Result<Outcome, CliError> {
-        let Worker { stage, journal, plan, control, total } = self;
+        let Worker { stage, journal, plan, control, total, watch } = self;
         let planned = plan.unit(index)?;
         let windows = stage.film.recipe.sampling.windows;
         let new = stage.new_piece(plan.settings.segments, plan.settings.numerics.threads)?;
@@ -82,6 +93,7 @@ impl Worker<'_, '_> {
             every: control.checkpoint,
             most_kept: stage.most_kept(),
             stop: Arc::clone(&control.stop),
+            watch: watch.clone(),
             // A driver names its device.
             worker: name.chars().filter(|c| !c.is_control()).take(100).collect(),
             left: way == Way::Leave,

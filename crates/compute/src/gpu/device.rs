@@ -58,6 +58,8 @@ pub struct GpuLimits {
     pub groups: Option<u32>,
     /// Check indices in kernels that do without.
     pub checked: bool,
+    /// Time kernels on a software device, too, and cut work by that.
+    pub timed: bool,
 }
 
 /// A GPU that is not open yet.
@@ -445,7 +447,8 @@ impl GpuDevice {
         let seen = faults.clone();
         device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
         let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
-        let (layouts, pipelines, pace) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (layouts, pipelines) = (Mutex::default(), Mutex::default());
+        let pace = Mutex::new(Pace::new(info.kind != "software" || self.limits.timed));
         let native = OnceLock::new();
         let checked = self.limits.checked;
         Ok(Opened { device, queue, limits, faults, units, native, pace, checked, layouts, pipelines, kept })

@@ -1,5 +1,6 @@
 //! How much work a submission may hold. Systems end work that takes seconds (Windows after two), and devices differ by a
-//! factor of a thousand, so the rate of every kernel is measured when it is first used.
+//! factor of a thousand, so the rate of every kernel is measured when it is first used. Nobody ends work on a software device,
+//! so its rate is assumed, and the same work is cut in the same way every time.
 
 use std::collections::HashMap;
 
@@ -21,16 +22,30 @@ struct Sample {
     seconds: f64,
 }
 
+/// Multiply-adds a second that a software device is given work for: dispatches of 50 GMAC, so that a run can be cancelled.
+const ASSUMED: f64 = 2e11;
+
 /// What is known about the speed of a device.
 #[derive(Debug, Default)]
 pub(in crate::gpu) struct Pace {
     samples: HashMap<Kernel, Sample>,
+    /// Nothing is measured.
+    assumed: bool,
 }
 
 impl Pace {
+    /// Of a device whose kernels are timed, or that of a software device.
+    pub(in crate::gpu) fn new(timed: bool) -> Self {
+        Pace { assumed: !timed, ..Pace::default() }
+    }
+
     /// Whether a dispatch of this much work is to be timed on its own.
     pub(super) fn wants(&self, kernel: &Kernel, work: u64) -> bool {
-        self.samples.get(kernel).is_none_or(|s| s.seconds < SHORT && work >= s.work.saturating_mul(MORE))
+        !self.assumed
+            && self
+                .samples
+                .get(kernel)
+                .is_none_or(|s| s.seconds < SHORT && work >= s.work.saturating_mul(MORE))
     }
 
     /// Notes what a dispatch took.
@@ -45,11 +60,17 @@ impl Pace {
 
     /// Seconds that work is expected to take.
     pub(super) fn seconds(&self, kernel: &Kernel, work: u64) -> f64 {
+        if self.assumed {
+            return work as f64 / ASSUMED;
+        }
         self.samples.get(kernel).map_or(0.0, |s| s.seconds * work as f64 / s.work as f64)
     }
 
     /// Most multiply-adds of one dispatch.
     pub(super) fn most(&self, kernel: &Kernel) -> u64 {
+        if self.assumed {
+            return (DISPATCH * ASSUMED) as u64;
+        }
         let Some(sample) = self.samples.get(kernel) else { return FIRST };
         let most = (DISPATCH / sample.seconds * sample.work as f64) as u64;
         // A short measurement is not trusted with all of it.
