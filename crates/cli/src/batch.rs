@@ -153,7 +153,8 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
     let (failed, films) = (report.failed, report.films.len());
     out.conclude(&report, || {
         let Report { done, skipped, failed, .. } = &report;
-        format!("{films} films: {done} restored, {skipped} skipped, {failed} failed")
+        let word = if films == 1 { "film" } else { "films" };
+        format!("{films} {word}: {done} restored, {skipped} skipped, {failed} failed")
     });
     if failed > 0 { Err(CliError::Batch { failed, films }) } else { Ok(()) }
 }

@@ -120,7 +120,9 @@ pub(crate) enum CliError {
     Verify { path: PathBuf, reason: String },
     #[error("no films found in {what}; name files, folders, patterns like '*.mkv', or a list with --list")]
     NoFilms { what: String },
-    #[error("{failed} of {films} films failed; the report says why, and the same command does them again")]
+    #[error(
+        "{failed} of {films} films failed, see above; the same command tries them again and skips the others"
+    )]
     Batch { failed: usize, films: usize },
     #[error("{path}, line {line}: {reason}")]
     List { path: PathBuf, line: usize, reason: String },

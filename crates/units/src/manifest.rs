@@ -115,7 +115,13 @@ impl Manifest {
         let path = Manifest::beside(film);
         let wrong = |reason: String| UnitsError::Manifest { path: path.clone(), reason };
         let mut text = String::new();
-        let file = File::open(&path).map_err(|error| wrong(error.to_string()))?;
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound if film.exists() => wrong(
+                "there is none; films restored with --no-manifest, stills and y4m have none to verify".into(),
+            ),
+            std::io::ErrorKind::NotFound => wrong(format!("neither it nor {} exists", film.display())),
+            _ => wrong(error.to_string()),
+        })?;
         file.take(MOST).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
         let manifest: Manifest = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         match manifest.version {
