@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, tool};
+use crate::{Outcome, suite, tool};
 
 /// Writes the document, the record and the ceilings.
 pub(crate) fn write(root: &Path) -> Outcome {
@@ -21,8 +21,8 @@ pub(crate) fn gate(root: &Path) -> Outcome {
 
 fn compilers(root: &Path, mesa: &str, what: &str) -> Result<String, String> {
     let mut command = Command::new(tool());
-    // The whole workspace: with this package alone cargo would build the dependencies anew for its features.
-    command.args(["build", "--quiet", "--locked", "--workspace", "--bin", "remaster-isa"]);
+    // As for the tests: with this package alone cargo would build the dependencies anew for its features.
+    command.args(["build", "--quiet", "--bin", "remaster-isa"]).args(suite::WHAT);
     said(root, &mut command, "the build of remaster-isa")?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let program = root.join(folder).join("debug/remaster-isa");

@@ -3,9 +3,11 @@
 
 mod dependencies;
 mod goldens;
+mod ignored;
 mod isa;
 mod layers;
 mod parity;
+mod suite;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +17,11 @@ use std::time::Instant;
 const HELP: &str = "usage: cargo xtask COMMAND
 
   check    everything that must hold before a pull request
-  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash
+  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests
+  tests [ARGUMENT...]
+           only the tests; arguments are those of `cargo nextest run`
+  ignored WORD...
+           the tests that are ignored for a reason that starts with one of these words
   parity   runs every golden on this machine and writes docs/parity.md
   isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
   isa --gate
@@ -29,6 +35,8 @@ fn main() -> ExitCode {
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check(),
         ["rules"] => rules(),
+        ["tests", ref words @ ..] => suite::run(&root(), words),
+        ["ignored", ref words @ ..] => ignored::run(&root(), words),
         ["parity"] => parity::write(&root()),
         ["isa"] => isa::write(&root()),
         ["isa", "--gate"] => isa::gate(&root()),
@@ -59,6 +67,8 @@ fn rules() -> Outcome {
     step("dependency table", || layers::check(&root, &workspace))?;
     step("list of dependencies", || dependencies::check(&root, &workspace))?;
     step("goldens by hash", || goldens::check(&root.join("testdata")))?;
+    step("marks of ignored tests", || ignored::check(&root))?;
+    step("programs of tests", || suite::check(&root))?;
     step("parity lists every golden", || parity::check(&root))
 }
 
@@ -66,16 +76,12 @@ fn check() -> Outcome {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     rules()?;
     step("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        cargo(&[&["clippy", "--all-targets"], &suite::WHAT[..], &["--", "-D", "warnings"]].concat())
     })?;
+    step("tests", || suite::run(&root(), &[]))?;
     // nextest does not run the examples in comments.
-    if nextest() {
-        step("tests", || cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
-        step("examples", || cargo(&["test", "--workspace", "--locked", "--doc"]))?;
-    } else {
-        step("tests", || cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))?;
-    }
-    step("documentation", || cargo(&["doc", "--workspace", "--locked", "--no-deps"]))
+    step("examples", || cargo(&[&["test", "--doc"], &suite::WHAT[..]].concat()))?;
+    step("documentation", || cargo(&[&["doc", "--no-deps"], &suite::WHAT[..]].concat()))
 }
 
 /// Runs one part, names it, and says how long it took.
@@ -85,11 +91,6 @@ fn step(name: &str, work: impl FnOnce() -> Outcome) -> Outcome {
     work().map_err(|reason| format!("{name}: {reason}"))?;
     println!("== {name}: ok, {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn nextest() -> bool {
-    let found = Command::new(tool()).args(["nextest", "--version"]).output();
-    found.is_ok_and(|out| out.status.success())
 }
 
 /// The cargo that runs this task.

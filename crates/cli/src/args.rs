@@ -26,7 +26,7 @@ use crate::probe::ProbeArgs;
 use crate::progress::ProgressArgs;
 use crate::restore::{PreviewArgs, RecipeArgs, RedecodeArgs, RestoreArgs};
 use crate::scenes::ScenesArgs;
-use crate::units::{AssembleArgs, FarmArgs, UnitRunArgs, VerifyFilmArgs};
+use crate::units::{AssembleArgs, FarmArgs, UnitRunArgs, UnitStatusArgs, VerifyFilmArgs};
 
 /// Restore and upscale video with SeedVR2 on your own machine
 #[derive(Debug, Parser)]
@@ -34,7 +34,6 @@ use crate::units::{AssembleArgs, FarmArgs, UnitRunArgs, VerifyFilmArgs};
     name = "remaster",
     version,
     arg_required_else_help = true,
-    after_help = help::SHORT,
     after_long_help = help::LONG
 )]
 pub(crate) struct Cli {
@@ -66,7 +65,7 @@ pub(crate) const GLOBAL: &str = "Global options";
 pub(crate) enum Command {
     /// Restore and upscale a video, an image or a folder of images
     ///
-    /// `remaster IN` is shorthand for `remaster restore IN`.
+    /// `remaster IN` is shorthand for `remaster restore IN`, and `remaster A B` for `remaster batch A B`.
     Restore(Box<RestoreArgs>),
     /// Show a frame of each shot before and after
     ///
@@ -165,6 +164,8 @@ pub(crate) enum UnitCommand {
     /// Any number of machines may do so at the same time, and any unit any number of times: the first result counts.
     /// Units that are done are skipped. Run it again to resume.
     Run(Box<UnitRunArgs>),
+    /// Show which units of a plan are done
+    Status(UnitStatusArgs),
 }
 
 #[cfg(feature = "gpu")]
@@ -385,9 +386,6 @@ pub(crate) struct PlanArgs {
     pub(crate) how: RecipeArgs,
     #[command(flatten)]
     pub(crate) farm: FarmArgs,
-    /// What was typed of it that decides the result.
-    #[arg(skip)]
-    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -436,13 +434,13 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaeCommand {
     /// Encode video, images or tensors to latents
-    Encode(VaeArgs),
+    Encode(Box<VaeArgs>),
     /// Decode latents to video, images or tensors
-    Decode(VaeArgs),
+    Decode(Box<VaeArgs>),
     /// Encode and decode again
     ///
     /// Audio, subtitles, chapters and tags of a video are copied.
-    Roundtrip(VaeArgs),
+    Roundtrip(Box<VaeArgs>),
 }
 
 #[derive(Debug, Args)]

@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::place;
+use remaster_picture::StillFormat;
+use remaster_units::Manifest;
 use serde::Serialize;
 
 use crate::destination::check_file;
 use crate::error::CliError;
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::media::TargetArgs;
+use crate::numbers::count;
 use crate::output::Output;
 use crate::progress::ProgressArgs;
 use crate::restore::{self, Ran, RecipeArgs, RestoreArgs, SUFFIX, beside};
-use crate::units::LocalArgs;
+use crate::units::{LocalArgs, check_devices};
 
 /// Endings of films in a folder.
 const FILMS: [&str; 22] = [
@@ -66,9 +69,6 @@ pub(crate) struct BatchArgs {
     local: LocalArgs,
     #[command(flatten)]
     progress: ProgressArgs,
-    /// What was typed of it that decides the results.
-    #[arg(skip)]
-    pub(crate) words: Vec<String>,
 }
 
 /// One film.
@@ -106,15 +106,44 @@ struct Report {
 pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let cancel = interrupt.watch()?;
     if let Some(path) = &args.report {
-        check_file(path, "json", &[], true)?;
+        check_file(path, "json", &[], args.yes || is_report(path))?;
     }
-    let items = items(args)?;
+    check_devices(&args.local.devices, &args.how.device)?;
+    let Films { items, results } = Films::of(args)?;
+    if let [first, rest @ ..] = results.as_slice() {
+        let others = match rest.len() {
+            0 => String::new(),
+            n => format!(" and {}", count(n, "other")),
+        };
+        out.say(format_args!(
+            "left out {}{others}: made by an earlier run; name a film alone to restore it again",
+            first.display()
+        ));
+    }
+    if let Some(folder) = &args.out_dir {
+        remaster_disk::make_folders(folder)
+            .map_err(|source| CliError::Write { path: folder.clone(), source })?;
+    }
     let (began, inner) = (Instant::now(), out.of_one());
     let mut report = Report::default();
     for (i, item) in items.iter().enumerate() {
-        out.say(format_args!("film {} of {}: {}", i + 1, items.len(), item.input.display()));
+        let title = format!("film {} of {}: {}", i + 1, items.len(), item.input.display());
         let started = Instant::now();
-        let ran = restore::film(&args.restoration(item), &cancel, &inner, interrupt);
+        let restoration = args.restoration(item);
+        let ran = match restore::is_done(&restoration, &item.output, &cancel) {
+            Ok(true) => {
+                out.say(format_args!("{title}: skipped, already restored"));
+                Ok(Ran::Skipped)
+            }
+            Ok(false) => {
+                out.say(&title);
+                restore::film(&restoration, &cancel, &inner, interrupt)
+            }
+            Err(error) => {
+                out.say(&title);
+                Err(error)
+            }
+        };
         if let Err(error) = &ran
             && (cancel.is_cancelled() || error.exit_code() == INTERRUPTED)
         {
@@ -153,10 +182,28 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
     let (failed, films) = (report.failed, report.films.len());
     out.conclude(&report, || {
         let Report { done, skipped, failed, .. } = &report;
-        let word = if films == 1 { "film" } else { "films" };
-        format!("{films} {word}: {done} restored, {skipped} skipped, {failed} failed")
+        format!("{}: {done} restored, {skipped} skipped, {failed} failed", count(films, "film"))
     });
     if failed > 0 { Err(CliError::Batch { failed, films }) } else { Ok(()) }
+}
+
+/// Largest existing report that is checked before it is replaced, in bytes.
+const MOST_REPORT: u64 = 64 << 20;
+
+/// Whether a file is a report of an earlier batch, which this one may replace.
+fn is_report(path: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Earlier {
+        films: Vec<serde_json::Value>,
+        done: usize,
+        skipped: usize,
+        failed: usize,
+    }
+    let mut text = Vec::new();
+    let read = remaster_disk::read(path).and_then(|file| file.take(MOST_REPORT).read_to_end(&mut text));
+    read.is_ok()
+        && serde_json::from_slice::<Earlier>(&text)
+            .is_ok_and(|report| report.films.len() == report.done + report.skipped + report.failed)
 }
 
 impl Report {
@@ -179,7 +226,6 @@ impl BatchArgs {
             target: self.target.clone(),
             local: self.local.clone(),
             progress: self.progress,
-            words: self.words.clone(),
             skip_done: true,
         }
     }
@@ -193,31 +239,87 @@ impl BatchArgs {
     }
 }
 
-/// All films in order, each with an output of its own.
-fn items(args: &BatchArgs) -> Result<Vec<Item>, CliError> {
-    let mut items = Vec::new();
-    for input in &args.inputs {
-        for film in films(input)? {
-            items.push(Item { output: args.output(&film)?, input: film });
+/// What a batch does.
+#[derive(Debug, Default)]
+struct Films {
+    /// In order, each with an output of its own.
+    items: Vec<Item>,
+    /// Films that earlier runs made, which are left out.
+    results: Vec<PathBuf>,
+}
+
+impl Films {
+    fn of(args: &BatchArgs) -> Result<Self, CliError> {
+        let mut films = Films::default();
+        for input in &args.inputs {
+            match expanded(input)? {
+                None => films.items.push(Item { input: input.clone(), output: args.output(input)? }),
+                Some(found) => {
+                    for film in found {
+                        films.add(film, args)?;
+                    }
+                }
+            }
+        }
+        if let Some(list) = &args.list {
+            listed(list, args, &mut films)?;
+        }
+        films.drop_results();
+        if films.items.is_empty() {
+            let named = args.inputs.iter().chain(&args.list).map(|path| path.display().to_string());
+            return Err(CliError::NoFilms { what: named.collect::<Vec<_>>().join(", ") });
+        }
+        let mut outputs = BTreeSet::new();
+        match films.items.iter().find(|item| !outputs.insert(&item.output)) {
+            Some(item) => Err(CliError::Twice { path: item.output.clone() }),
+            None => Ok(films),
         }
     }
-    if let Some(list) = &args.list {
-        listed(list, args, &mut items)?;
+
+    /// A film that was found, and not named by itself.
+    fn add(&mut self, input: PathBuf, args: &BatchArgs) -> Result<(), CliError> {
+        match is_result(&input) {
+            true => self.results.push(input),
+            false => self.items.push(Item { output: args.output(&input)?, input }),
+        }
+        Ok(())
     }
-    if items.is_empty() {
-        let named = args.inputs.iter().chain(&args.list).map(|path| path.display().to_string());
-        let what = named.collect::<Vec<_>>().join(", ");
-        return Err(CliError::NoFilms { what: if what.is_empty() { "nothing".into() } else { what } });
-    }
-    let mut outputs = BTreeSet::new();
-    match items.iter().find(|item| !outputs.insert(&item.output)) {
-        Some(item) => Err(CliError::Twice { path: item.output.clone() }),
-        None => Ok(items),
+
+    /// Leaves out films that are outputs of others: a shell names all that match a pattern.
+    fn drop_results(&mut self) {
+        let outputs: BTreeSet<PathBuf> = self.items.iter().map(|item| real(&item.output)).collect();
+        let (results, items) = std::mem::take(&mut self.items)
+            .into_iter()
+            .partition(|item| outputs.contains(&real(&item.input)) && is_result(&item.input));
+        self.items = items;
+        self.results.extend(results.into_iter().map(|item: Item| item.input));
     }
 }
 
-/// The films that a word names: itself, those of a folder, or those that match a pattern.
-fn films(input: &Path) -> Result<Vec<PathBuf>, CliError> {
+/// A path in one way of writing it, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let folder = place::parent(path).canonicalize();
+    let name = path.file_name().unwrap_or_default();
+    path.canonicalize().or(folder.map(|folder| folder.join(name))).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Whether an earlier run made a film: it has a manifest, or our name and what it was made of beside it.
+fn is_result(path: &Path) -> bool {
+    if Manifest::beside(path).is_file() {
+        return true;
+    }
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let Some(source) = stem.strip_suffix(SUFFIX) else { return false };
+    // What was made of a film may have another ending.
+    let Ok(entries) = place::parent(path).read_dir() else { return false };
+    entries.flatten().map(|entry| entry.path()).any(|other| {
+        let made = || beside(&other).is_ok_and(|made| made.file_name() == path.file_name());
+        other.file_stem().is_some_and(|stem| stem == source) && (is_film(&other) || made())
+    })
+}
+
+/// The films that a folder has or that match a pattern; `None` for a film.
+fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, CliError> {
     let failed = |path: &Path, source| CliError::Read { path: path.to_owned(), source };
     let (folder, pattern) = if input.is_dir() {
         (input, None)
@@ -227,14 +329,15 @@ fn films(input: &Path) -> Result<Vec<PathBuf>, CliError> {
     {
         (place::parent(input), Some(name))
     } else {
-        return Ok(vec![input.to_owned()]);
+        return Ok(None);
     };
     let mut films = Vec::new();
     for entry in folder.read_dir().map_err(|source| failed(folder, source))? {
         let path = entry.map_err(|source| failed(folder, source))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let wanted = match pattern {
-            Some(pattern) => matches_pattern(pattern, name),
+            // Manifests and folders of unfinished work have the names of films in theirs.
+            Some(pattern) => matches_pattern(pattern, name) && !name.ends_with(".manifest.json"),
             None => is_film(&path),
         };
         if wanted && path.is_file() {
@@ -242,14 +345,26 @@ fn films(input: &Path) -> Result<Vec<PathBuf>, CliError> {
         }
     }
     films.sort();
-    Ok(films)
+    Ok(Some(films))
 }
 
-/// A file that looks like a film, and not like one that was restored.
+/// Refuses a folder with films and without images: a film is one file.
+pub(crate) fn refuse_videos(folder: &Path) -> Result<(), CliError> {
+    let Ok(entries) = folder.read_dir() else { return Ok(()) };
+    let mut films = false;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if StillFormat::of_ending(&path).is_some() {
+            return Ok(());
+        }
+        films |= is_film(&path);
+    }
+    if films { Err(CliError::Videos { path: folder.to_owned() }) } else { Ok(()) }
+}
+
+/// A file that looks like a film.
 fn is_film(path: &Path) -> bool {
     let ending = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
-    let restored = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(SUFFIX));
-    FILMS.contains(&ending.as_str()) && !restored
+    FILMS.contains(&ending.as_str())
 }
 
 /// `*` stands for any characters and `?` for one.
@@ -281,9 +396,9 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 }
 
 /// Films of a list.
-fn listed(list: &Path, args: &BatchArgs, items: &mut Vec<Item>) -> Result<(), CliError> {
+fn listed(list: &Path, args: &BatchArgs, films: &mut Films) -> Result<(), CliError> {
     let failed = |source| CliError::Read { path: list.to_owned(), source };
-    let mut file = BufReader::new(std::fs::File::open(list).map_err(failed)?);
+    let mut file = BufReader::new(remaster_disk::read_named(list).map_err(failed)?);
     let folder = place::parent(list);
     for line in 1.. {
         let wrong = |reason: &str| CliError::List { path: list.to_owned(), line, reason: reason.into() };
@@ -304,8 +419,10 @@ fn listed(list: &Path, args: &BatchArgs, items: &mut Vec<Item>) -> Result<(), Cl
         let Some(input) = input.filter(|_| more.is_none()) else {
             return Err(wrong("expected an input, or an input and an output with a tab between them"));
         };
-        let output = output.map_or_else(|| args.output(&input), Ok)?;
-        items.push(Item { input, output });
+        match output {
+            Some(output) => films.items.push(Item { input, output }),
+            None => films.add(input, args)?,
+        }
     }
     Ok(())
 }
@@ -361,19 +478,56 @@ mod tests {
         assert!(!matches_pattern(&"*a".repeat(500).replace("aa", "a"), &format!("{long}b")));
     }
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        batch: BatchArgs,
+    }
+
+    /// Films and results of a command line, by their names.
+    fn films(words: &[&Path]) -> [Vec<String>; 2] {
+        let typed = std::iter::once("batch".as_ref()).chain(words.iter().map(|word| word.as_os_str()));
+        let batch = <Line as clap::Parser>::parse_from(typed).batch;
+        let films = Films::of(&batch).unwrap();
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        [
+            films.items.iter().map(|item| name(&item.input)).collect(),
+            films.results.iter().map(|path| name(path)).collect(),
+        ]
+    }
+
     #[test]
-    fn folders_have_films_and_not_results() {
+    fn films_that_were_made_here_are_not_restored_again() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["b.mkv", "a.MP4", "a_upscaled.mp4", "notes.txt", "c.mkv.part"] {
-            std::fs::write(folder.path().join(name), b"").unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in [
+            "b.mkv",
+            "a.MP4",
+            "a_upscaled.mp4",
+            "b_upscaled.mkv",
+            "notes.txt",
+            "c.mkv.part",
+            "sharp.mkv",
+            "sharp.mkv.manifest.json",
+            "old_upscaled.mkv",
+        ] {
+            std::fs::write(at(name), b"").unwrap();
         }
-        std::fs::create_dir(folder.path().join("d.mkv")).unwrap();
-        let names = |input: &Path| {
-            let films = films(input).unwrap();
-            films.iter().map(|p| p.file_name().unwrap().to_string_lossy().into_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(names(folder.path()), ["a.MP4", "b.mkv"]);
-        assert_eq!(names(&folder.path().join("*.mkv")), ["b.mkv"]);
-        assert_eq!(names(&folder.path().join("missing.mkv")), ["missing.mkv"]);
+        std::fs::create_dir(at("d.mkv")).unwrap();
+        // Of a folder and of a pattern. One with our name and nothing it was made of is a film like others.
+        let [all, results] = films(&[folder.path()]);
+        assert_eq!(all, ["a.MP4", "b.mkv", "old_upscaled.mkv"]);
+        assert_eq!(results, ["a_upscaled.mp4", "b_upscaled.mkv", "sharp.mkv"]);
+        assert_eq!(films(&[&at("*.mkv")])[0], ["b.mkv", "old_upscaled.mkv"]);
+        assert_eq!(films(&[&at("b*")])[0], ["b.mkv"]);
+        // Named by itself it is meant; beside what it was made of, a shell named it.
+        assert_eq!(films(&[&at("b_upscaled.mkv")]), [vec!["b_upscaled.mkv".to_owned()], vec![]]);
+        let both = films(&[&at("b.mkv"), &folder.path().join("./b_upscaled.mkv")]);
+        assert_eq!(both, [["b.mkv"], ["b_upscaled.mkv"]]);
+        assert_eq!(films(&[&at("missing.mkv")])[0], ["missing.mkv"]);
+        // Of a list.
+        std::fs::write(at("list"), "b.mkv\nb_upscaled.mkv\nb_upscaled.mkv\tthrice.mkv\n").unwrap();
+        let listed = films(&["--list".as_ref(), &at("list")]);
+        assert_eq!(listed[1], ["b_upscaled.mkv", "b_upscaled.mkv"]);
     }
 }

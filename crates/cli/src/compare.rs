@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remaster_media::{FrameSource, MediaError, appetite, place};
-use remaster_metrics::{
-    Borders, Comparison, Image, Metric, Options, Picture, Report, drift_map, plot, sheet,
-};
+use remaster_metrics::{Borders, Comparison, Metric, Options, Picture, Report, drift_map, plot, sheet};
 use remaster_picture::{Frame, resize};
 use serde::Serialize;
 
@@ -15,6 +13,7 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, Opened, SourceArgs};
 use crate::memory::{self, Amount};
+use crate::numbers::count;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 
@@ -22,7 +21,7 @@ use crate::progress::{Progress, ProgressArgs};
 pub(crate) struct CompareArgs {
     /// Reference clip: video, image, folder of images, or - for y4m on stdin
     pub(crate) a: PathBuf,
-    /// Clip to compare with it; resized to the reference if its size differs
+    /// Clip to compare with it; if sizes differ, the smaller clip is enlarged
     pub(crate) b: PathBuf,
     /// Fail (exit code 6) below this PSNR, or if frame counts, sizes or rates differ
     #[arg(long, value_name = "DB", value_parser = decibels)]
@@ -92,9 +91,21 @@ struct Compared {
     clips: [Clip; 2],
     /// In what they differ that no measure of pictures shows: `frames`, `size`, `rate`.
     mismatches: Vec<&'static str>,
+    /// The clip that was brought to the size of the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resized: Option<Resized>,
     notes: Vec<String>,
     #[serde(flatten)]
     report: Report,
+}
+
+/// How a clip got the size at which both were compared.
+#[derive(Serialize)]
+struct Resized {
+    /// `a` or `b`.
+    clip: &'static str,
+    /// The kind of resampling.
+    filter: &'static str,
 }
 
 /// One of two clips.
@@ -194,11 +205,12 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         return Err(CliError::Room { what: "comparing frames of this size", needed });
     }
     let (mut a, mut b) = (Reader::new(a, args), Reader::new(b, args));
-    let size = a.size();
     let mut notes = Vec::new();
-    let scaled = b.size() != size;
-    if scaled {
-        notes.push(format!("resized the second clip to {} x {}", size[0], size[1]));
+    let (size, resized) = common_size(a.size(), b.size());
+    if let Some(Resized { clip, filter }) = &resized {
+        let (clip, [w, h]) = if *clip == "a" { ("first", a.size()) } else { ("second", b.size()) };
+        let [width, height] = size;
+        notes.push(format!("resized the {clip} clip from {w} x {h} to {width} x {height} ({filter})"));
     }
     let hdr = [&a, &b].iter().any(|r| r.source.format().colour.is_hdr());
     if hdr {
@@ -227,8 +239,10 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         let (Some(x), Some(y)) = (x, y) else { break };
         // Clips may start at other times; what counts is whether they stay together.
         shifted = shifted.max((a.since_first(x) - b.since_first(y)).abs());
-        if scaled {
-            b.frame = resize(&b.frame, size[0], size[1]);
+        for reader in [&mut a, &mut b] {
+            if [reader.frame.width, reader.frame.height] != size {
+                reader.frame = resize(&reader.frame, size[0], size[1]);
+            }
         }
         let picture = |f: &Frame| -> Vec<f32> { f.without_alpha().data };
         let (p, q) = (picture(&a.frame), picture(&b.frame));
@@ -257,10 +271,15 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
         |path: &Path| path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
     let names = [name(&args.a), name(&args.b)];
     if let Some(path) = &args.sheet {
-        write_png(path, &sheet(&report, &names[0], &names[1]), args.yes)?;
+        let named = |clip: &str, name: &str| match &resized {
+            Some(resized) if resized.clip == clip => format!("{name}, resized ({FILTER})"),
+            _ => name.to_owned(),
+        };
+        let image = sheet(&report, &named("a", &names[0]), &named("b", &names[1]));
+        destination::write_image(path, &image, args.yes)?;
     }
     if let Some(path) = &args.drift {
-        write_png(path, &drift_map(&report), args.yes)?;
+        destination::write_image(path, &drift_map(&report), args.yes)?;
     }
     if let Some(path) = &args.plot {
         let svg = plot(&report, &format!("{} against {}", names[1], names[0]));
@@ -270,7 +289,7 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     let psnr = report.pooled.psnr;
     let shown = |p: &Path| p.display().to_string();
     let (a, b) = (shown(&args.a), shown(&args.b));
-    let compared = Compared { a, b, clips, mismatches, notes, report };
+    let compared = Compared { a, b, clips, mismatches, resized, notes, report };
     out.result(&compared, || describe(&compared));
     for difference in &differences {
         out.warn(difference);
@@ -282,28 +301,38 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
     }
 }
 
+/// What `resize` does, for people.
+pub(crate) const FILTER: &str = "bicubic";
+
+/// The size at which clips are compared, and which one has to be resized: the larger one keeps its pixels.
+fn common_size(a: [usize; 2], b: [usize; 2]) -> ([usize; 2], Option<Resized>) {
+    let area = |[w, h]: [usize; 2]| w.saturating_mul(h);
+    let (size, clip) = if area(b) > area(a) { (b, "a") } else { (a, "b") };
+    (size, (a != b).then_some(Resized { clip, filter: FILTER }))
+}
+
 /// Bytes of memory that comparing two clips takes, whatever their length.
 fn needed(args: &CompareArgs, a: &Opened, b: &Opened, threads: usize) -> u64 {
     let pixels =
         |o: &Opened| (o.source.format().width as u64).saturating_mul(o.source.format().height as u64);
     let child =
         |o: &Opened| o.probe.as_ref().map_or(0, |p| args.source.appetite(p, o.source.format(), threads));
-    let frames = pixels(a).saturating_mul(if args.quick { PIXEL_QUICK } else { PIXEL });
-    let scaled = pixels(b).saturating_mul(PIXEL_SCALED);
+    let size = |o: &Opened| [o.source.format().width, o.source.format().height];
+    let most = pixels(a).max(pixels(b));
+    let frames = most.saturating_mul(if args.quick { PIXEL_QUICK } else { PIXEL });
+    let scaled = if size(a) == size(b) { 0 } else { most.saturating_mul(PIXEL_SCALED) };
     [memory::process(false), frames, scaled, child(a), child(b)].into_iter().fold(0, u64::saturating_add)
-}
-
-fn write_png(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {
-    let mut frame = Frame::new(image.width, image.height, 3);
-    frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
-    destination::write_png(path, &frame, replace)
 }
 
 fn describe(compared: &Compared) -> String {
     let report = &compared.report;
     let mut text = format!(
-        "{} against {}: {} frames, {} x {}\n",
-        compared.b, compared.a, report.frames, report.width, report.height
+        "{} against {}: {}, {} x {}\n",
+        compared.b,
+        compared.a,
+        count(report.frames, "frame"),
+        report.width,
+        report.height
     );
     if report.identical {
         text += "all frames are identical\n";

@@ -1,7 +1,8 @@
-//! The config file and its presets. A table becomes arguments that are put before those that were typed, so
-//! that the parser checks both alike; what was typed, or set in the environment, wins.
+//! The config file with its presets, and options of the environment. They become arguments that are put before those that
+//! were typed, so that the parser checks all alike. What was typed wins over the environment, and that over the file.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,6 +12,8 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 use crate::args::GLOBAL;
+use crate::environment;
+use crate::habits;
 
 /// Where settings come from beside the command line.
 #[derive(Debug, Args)]
@@ -50,6 +53,8 @@ const NOT_IN_A_FILE: [&str; 4] = ["config", "preset", "help", "version"];
 pub(crate) enum Refusal {
     /// Help, or what is wrong with what was typed.
     Usage(clap::Error),
+    /// The same, and what to type instead.
+    Habit(clap::Error, String),
     Config(ConfigError),
 }
 
@@ -59,29 +64,41 @@ impl From<ConfigError> for Refusal {
     }
 }
 
-/// Parses `typed` together with what the config file says for that command. `home` is the user's own file.
+/// Parses `typed` together with what the environment and the config file say for that command. `home` is the user's own
+/// file, `set` are options of the environment.
 pub(crate) fn parse(
     cli: Command,
     typed: Vec<OsString>,
     home: Option<PathBuf>,
+    set: &[(&'static str, OsString)],
 ) -> Result<ArgMatches, Refusal> {
     // First only to see which command it is and what was typed: a required flag may be in the file.
     let seen = cli.clone().ignore_errors(true).try_get_matches_from(&typed).map_err(Refusal::Usage)?;
     let (words, leaf) = leaf(&seen);
+    let mut built = cli.clone();
+    built.build();
+    let refused = |error: clap::Error| match habits::instead(&error, &built, &words, &typed) {
+        Some(instead) => Refusal::Habit(error, instead),
+        None => Refusal::Usage(error),
+    };
     if words.is_empty() {
-        return cli.try_get_matches_from(typed).map_err(Refusal::Usage);
+        return cli.try_get_matches_from(&typed).map_err(refused);
     }
     let asked = Asked {
         config: seen.try_get_one::<PathBuf>("config").ok().flatten().cloned(),
         preset: seen.try_get_one::<String>("preset").ok().flatten().cloned(),
     };
-    let Some(file) = File::find(&asked, home)? else {
-        return cli.try_get_matches_from(typed).map_err(Refusal::Usage);
+    let mut settings = match File::find(&asked, home)? {
+        Some(file) => file.settings(&built, &words, asked.preset.as_deref())?,
+        None => Vec::new(),
     };
-    let mut built = cli.clone();
-    built.build();
-    let settings = file.settings(&built, &words, asked.preset.as_deref())?;
-    let mut settings: Vec<Setting> = settings.into_iter().filter(|s| !s.typed(leaf)).collect();
+    for (key, value) in set {
+        if let Some(arg) = long(command(&built, &words), key) {
+            settings.retain(|setting| setting.key != *key);
+            settings.push(from_environment(arg, key, value)?);
+        }
+    }
+    settings.retain(|setting| !setting.typed(leaf));
 
     let at = position(&built, &typed, &words);
     loop {
@@ -100,7 +117,7 @@ pub(crate) fn parse(
             (ErrorKind::ArgumentConflict, Some(i), None) | (ErrorKind::ArgumentConflict, None, Some(i)) => {
                 settings.remove(i);
             }
-            // Of two settings the one of the preset wins.
+            // Of two settings the nearer one wins.
             (ErrorKind::ArgumentConflict, Some(i), Some(j)) if settings[i].rank != settings[j].rank => {
                 settings.remove(if settings[i].rank < settings[j].rank { i } else { j });
             }
@@ -110,9 +127,31 @@ pub(crate) fn parse(
                 let reason = reason.strip_prefix("error: ").unwrap_or(reason).trim().to_owned();
                 return Err(ConfigError::Refused { place: settings[i].place.clone(), reason }.into());
             }
-            _ => return Err(Refusal::Usage(error)),
+            _ => return Err(refused(error)),
         }
     }
+}
+
+/// Bytes of a config file at most: a thousand times what anybody writes.
+const MOST: u64 = 1 << 20;
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        0..=MOST => Ok(text),
+        _ => Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "it is larger than 1 MiB")),
+    }
+}
+
+/// An option that the environment sets.
+fn from_environment(arg: &clap::Arg, key: &str, value: &OsStr) -> Result<Setting, ConfigError> {
+    let place = environment::variable(key);
+    let Some(value) = value.to_str() else {
+        return Err(ConfigError::Refused { place, reason: "the value is not valid UTF-8".into() });
+    };
+    let words = vec![format!("--{key}={value}")];
+    Ok(Setting { place, key: key.to_owned(), id: arg.get_id().to_string(), words, rank: 2 })
 }
 
 struct Asked {
@@ -133,7 +172,7 @@ struct Setting {
     key: String,
     id: String,
     words: Vec<String>,
-    /// 0 from the top of the file, 1 from the preset.
+    /// 0 from the top of the file, 1 from the preset, 2 from the environment.
     rank: u8,
 }
 
@@ -163,8 +202,7 @@ impl File {
                 return Err(ConfigError::NoFile { name, reason });
             }
         };
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+        let text = read(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
         let table = text.parse::<Table>();
         let table = table.map_err(|e| ConfigError::Toml {
             path: path.clone(),
@@ -298,7 +336,7 @@ fn setting(place: &str, rank: u8, arg: &clap::Arg, key: &str, value: &Value) -> 
 }
 
 /// What an error says about one thing.
-fn said(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+pub(crate) fn said(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
         Some(ContextValue::Strings(texts)) => texts.clone(),
@@ -307,7 +345,7 @@ fn said(error: &clap::Error, kind: ContextKind) -> Vec<String> {
 }
 
 /// The words of the command that was typed, and what was typed for it.
-fn leaf(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
+pub(crate) fn leaf(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     let (mut words, mut matches) = (Vec::new(), matches);
     while let Some((word, inner)) = matches.subcommand() {
         words.push(word.to_owned());
@@ -316,7 +354,7 @@ fn leaf(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     (words, matches)
 }
 
-fn command<'a>(cli: &'a Command, words: &[String]) -> &'a Command {
+pub(crate) fn command<'a>(cli: &'a Command, words: &[String]) -> &'a Command {
     words.iter().fold(cli, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
@@ -401,8 +439,10 @@ mod tests {
             "remaster --help",
         ] {
             let plain = Cli::command().try_get_matches_from(words(line)).unwrap_err();
-            match parse(Cli::command(), words(line), None) {
-                Err(Refusal::Usage(error)) => assert_eq!(error.to_string(), plain.to_string(), "{line}"),
+            match parse(Cli::command(), words(line), None, &[]) {
+                Err(Refusal::Usage(error) | Refusal::Habit(error, _)) => {
+                    assert_eq!(error.to_string(), plain.to_string(), "{line}")
+                }
                 other => panic!("{line}: {other:?}"),
             }
         }
@@ -428,14 +468,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (n, bytes) in good.iter().enumerate() {
             std::fs::write(file.path(), bytes).unwrap();
-            let read = parse(Cli::command(), words(lines[1]), Some(file.path().to_owned()));
+            let read = parse(Cli::command(), words(lines[1]), Some(file.path().to_owned()), &[]);
             assert!(read.is_ok(), "{n}: {read:?}");
         }
         let mut turn = 0;
         attack("config", &good, 64 << 20, |bytes| {
             std::fs::write(file.path(), bytes).unwrap();
             turn += 1;
-            if let Ok(matches) = parse(Cli::command(), words(lines[turn % 3]), Some(file.path().to_owned())) {
+            if let Ok(matches) =
+                parse(Cli::command(), words(lines[turn % 3]), Some(file.path().to_owned()), &[])
+            {
                 drop(Cli::from_arg_matches(&matches));
             }
         });

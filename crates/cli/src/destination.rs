@@ -1,8 +1,10 @@
 //! Where results go. A name that cannot be written is refused before the work that would be lost.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use remaster_media::{Format, MediaError, OutputKind, place};
+use remaster_metrics::Image;
 use remaster_picture::{Frame, StillInfo, png};
 use remaster_plan::bytes;
 
@@ -26,9 +28,17 @@ pub(crate) fn check_frames(
     out: &Output,
 ) -> Result<(), CliError> {
     match kind(path)? {
-        OutputKind::Pipe if out.is_json() => Err(CliError::JsonPipe),
-        OutputKind::Pipe => Ok(()),
+        OutputKind::Pipe => check_stdout(out.is_json(), std::io::stdout().is_terminal()),
         kind => check_place(path, inputs, replace && kind != OutputKind::Folder),
+    }
+}
+
+/// Refuses to mix frames with a document, or to show them to a person.
+fn check_stdout(json: bool, terminal: bool) -> Result<(), CliError> {
+    match (json, terminal) {
+        (true, _) => Err(CliError::JsonPipe),
+        (false, true) => Err(CliError::Terminal),
+        (false, false) => Ok(()),
     }
 }
 
@@ -51,10 +61,12 @@ fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), CliEr
     Ok(place::check(path, replace)?)
 }
 
-/// Writes a picture of 8 bits.
-pub(crate) fn write_png(path: &Path, frame: &Frame, replace: bool) -> Result<(), CliError> {
+/// A drawn picture as a PNG.
+pub(crate) fn write_image(path: &Path, image: &Image, replace: bool) -> Result<(), CliError> {
+    let mut frame = Frame::new(image.width, image.height, 3);
+    frame.data.iter_mut().zip(&image.data).for_each(|(to, from)| *to = f32::from(*from) / 255.0);
     let failed = |source| MediaError::Picture { path: path.to_owned(), source };
-    let bytes = png::encode(frame, &StillInfo::srgb(8)).map_err(failed)?;
+    let bytes = png::encode(&frame, &StillInfo::srgb(8)).map_err(failed)?;
     Ok(place::write(path, &bytes, replace)?)
 }
 
@@ -101,6 +113,15 @@ pub(crate) fn raw_bytes(format: &Format) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_are_not_written_to_a_terminal() {
+        let error = check_stdout(false, true).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("name a file with -o"), "{error}");
+        assert!(check_stdout(false, false).is_ok());
+        assert!(matches!(check_stdout(true, true), Err(CliError::JsonPipe)));
+    }
 
     #[test]
     fn only_what_is_known_to_be_too_large_is_refused() {

@@ -107,6 +107,19 @@ pub(crate) fn check_vram(vram: Option<Amount>, backend: &Backend) -> Result<(), 
     }
 }
 
+/// GPU memory that a run may use, in bytes: as given, or what is free. `None` if the device has no memory of its own or
+/// the driver does not report it.
+pub(crate) fn vram_allowed(vram: Option<Amount>, backend: &Backend) -> Result<Option<u64>, CliError> {
+    let own = own(backend).filter(|own| !own.shared);
+    match vram.filter(|_| has_memory(backend)) {
+        Some(vram) => {
+            let (size, free) = (own.map(|m| m.bytes), own.and_then(|m| m.free_bytes));
+            vram.resolve("--vram", size, free).map(Some)
+        }
+        None => Ok(own.map(|own| own.allowed())),
+    }
+}
+
 /// What is held beside the network on this backend: so many bytes of frames, so many by ffmpeg.
 pub(crate) fn held(backend: &Backend, frames: u64, children: u64) -> Held {
     Held { process: process(has_memory(backend)), frames, children }

@@ -1,5 +1,7 @@
 //! What the commands can fail with, and the exit code of each.
 
+pub(crate) mod kind;
+
 use std::path::PathBuf;
 
 use remaster_compute::ComputeError;
@@ -46,6 +48,10 @@ pub(crate) enum CliError {
     Twice { path: PathBuf },
     #[error("--json and -o - both write to stdout; use --progress json for a summary on stderr")]
     JsonPipe,
+    #[error(
+        "a terminal cannot show frames; pipe them, as in `remaster ... -o - | ffplay -`, or name a file with -o"
+    )]
+    Terminal,
     #[error("cannot write the result to stdout")]
     Stdout {
         #[source]
@@ -89,8 +95,12 @@ pub(crate) enum CliError {
     },
     #[error("cannot determine how much memory is available; set {what} to a size like 8G")]
     UnknownMemory { what: &'static str },
-    #[error("the settings of the plan cannot be used: {reason}; make a new plan")]
-    PlanWords { reason: String },
+    #[error(
+        "the plan was made with the model {file}, which is not in the folders of models; name it with {option}"
+    )]
+    PlannedModel { file: String, option: &'static str },
+    #[error("--emit k8s needs the container image with remaster and ffmpeg; name it with --image")]
+    NoImage,
     #[error("{path} cannot be made of units; name a video file")]
     NoUnits { path: PathBuf },
     #[error(
@@ -103,22 +113,36 @@ pub(crate) enum CliError {
     OtherRun { folder: PathBuf, what: String },
     #[error("another run is at work in {folder}; wait for it, or choose another output")]
     Busy { folder: PathBuf },
-    #[error("{source}; nothing is lost: make room and run the same command again")]
-    Full {
-        #[source]
-        source: UnitsError,
-    },
+    #[error(
+        "{folder} is not a folder of remaster's: the file remaster-state is missing or not ours; move it away, or choose another output or --temp"
+    )]
+    NotOurs { folder: PathBuf },
+    #[error("the disk of {folder} is full; nothing is lost: free some space and run the same command again")]
+    Full { folder: PathBuf },
     #[error("stopped at the time given with --until; run the same command again to resume")]
     Until,
     #[error(
         "unit {unit} failed {tries} times: {reason}; run the same command again to resume, or add --keep-going"
     )]
     UnitFailed { unit: u32, tries: u32, reason: String },
+    #[error("{device}: {reason}")]
+    Child {
+        device: String,
+        reason: String,
+        /// The exit code of the process that failed.
+        code: u8,
+    },
+    #[error("no device is left to restore with; {device} failed last: {reason}")]
+    NoDevice { device: String, reason: String, code: u8 },
+    #[error(
+        "{first} and {second} give results that differ in the last digits; use devices of one kind, or add --mix-devices to allow it"
+    )]
+    OtherDevices { first: String, second: String },
     #[error("{path} is for another container than {planned}; use the same ending")]
     OtherContainer { path: PathBuf, planned: PathBuf },
     #[error("{path} is not what it should be: {reason}; restore it again")]
     Verify { path: PathBuf, reason: String },
-    #[error("no films found in {what}; name files, folders, patterns like '*.mkv', or a list with --list")]
+    #[error("{}", no_films(what))]
     NoFilms { what: String },
     #[error(
         "{failed} of {films} films failed, see above; the same command tries them again and skips the others"
@@ -207,15 +231,17 @@ pub(crate) enum CliError {
     NoModels,
     #[error(transparent)]
     Hub(#[from] HubError),
-    #[error("there is no `{word}`; use {words}")]
+    #[error("unknown model \"{word}\": use {words}")]
     UnknownModel { word: String, words: String },
     #[error("no {quant} build of {word} with a known hash is available; use --quant {known}")]
     NoSuchQuant { word: &'static str, quant: String, known: String },
-    #[error("no {what} is installed; get it with `{command}` ({size}){}", cannot_be_used(*unusable))]
+    #[error("no {what} is installed; get it with `{command}` ({size}), {or}{}", cannot_be_used(*unusable))]
     NotInstalled {
         what: &'static str,
         command: String,
         size: String,
+        /// The other ways.
+        or: &'static str,
         /// Files that were found and cannot be used.
         unusable: usize,
     },
@@ -233,6 +259,16 @@ pub(crate) enum CliError {
         #[source]
         source: ScenesError,
     },
+    #[error("URLs cannot be read; download the film first: {url}")]
+    Url { url: String },
+    #[error("{path} is a folder of videos; to restore them, use `remaster batch {path}`")]
+    Videos { path: PathBuf },
+    #[error("{path} is still being written; wait until it is complete")]
+    Growing { path: PathBuf },
+    #[error(
+        "{path} has frames that were not restored, of units {units}; use -y to restore it again, or --keep-going to leave it"
+    )]
+    NotRestored { path: PathBuf, units: String },
     #[error("{path} is a pipe, which cannot be read twice; send y4m to stdin and name it -")]
     NamedPipe { path: PathBuf },
     #[error("the input has no name to derive an output from; name one with -o")]
@@ -250,7 +286,7 @@ pub(crate) enum CliError {
         #[source]
         source: ctrlc::Error,
     },
-    #[error("interrupted")]
+    #[error("stopped")]
     Interrupted,
 }
 
@@ -271,10 +307,20 @@ impl CliError {
     }
 }
 
+fn no_films(what: &str) -> String {
+    match what {
+        "" => "name at least one film or folder".into(),
+        what => format!(
+            "no films found in {what}; name films, folders, patterns like '*.mkv', or a list with --list"
+        ),
+    }
+}
+
 fn cannot_be_used(files: usize) -> String {
     match files {
         0 => String::new(),
-        n => format!("; {n} that were found cannot be used: `remaster models list` says why"),
+        1 => "; 1 file that was found cannot be used: `remaster models list` says why".into(),
+        n => format!("; {n} files that were found cannot be used: `remaster models list` says why"),
     }
 }
 
@@ -327,6 +373,11 @@ impl From<ComputeError> for CliError {
 }
 
 impl CliError {
+    /// True if the run was stopped on request.
+    pub(crate) fn is_stop(&self) -> bool {
+        self.exit_code() == INTERRUPTED
+    }
+
     /// As documented in `remaster --help`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -334,6 +385,10 @@ impl CliError {
             | CliError::SameFile { .. }
             | CliError::Twice { .. }
             | CliError::JsonPipe
+            | CliError::Terminal
+            | CliError::NotRestored { .. }
+            | CliError::Url { .. }
+            | CliError::Videos { .. }
             | CliError::NoOutput
             | CliError::Unsupported { .. }
             | CliError::OtherVae { .. }
@@ -345,6 +400,7 @@ impl CliError {
                 | MediaError::Filters { .. }
                 | MediaError::Exists { .. }
                 | MediaError::PixelFormat { .. }
+                | MediaError::Quality { .. }
                 | MediaError::Rehearsal { .. },
             )
             | CliError::Weights { .. }
@@ -366,14 +422,18 @@ impl CliError {
             | CliError::UnknownModel { .. }
             | CliError::NoSuchQuant { .. }
             | CliError::NoCache
-            | CliError::PlanWords { .. }
+            | CliError::PlannedModel { .. }
+            | CliError::NoImage
             | CliError::NoUnits { .. }
             | CliError::Repeats { .. }
             | CliError::OtherRun { .. }
+            | CliError::OtherShots { .. }
+            | CliError::NotOurs { .. }
             | CliError::OtherContainer { .. }
+            | CliError::OtherDevices { .. }
             | CliError::NoFilms { .. }
             | CliError::List { .. }
-            | CliError::Units(UnitsError::Journal(JournalError::Unit { .. }))
+            | CliError::Units(UnitsError::Journal(JournalError::Unit { .. }) | UnitsError::Repeat { .. })
             | CliError::Hub(
                 HubError::Endpoint { .. }
                 | HubError::Token
@@ -425,6 +485,7 @@ impl CliError {
             CliError::Media(error) if error.is_over_budget() => 4,
             CliError::Media(MediaError::Cancelled) => INTERRUPTED,
             CliError::Interrupted | CliError::Until => INTERRUPTED,
+            CliError::Child { code, .. } | CliError::NoDevice { code, .. } => *code,
             _ => 3,
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<(), CliError> {
         out.result(&json!({ "page": text }), || text.clone());
         return Ok(());
     };
-    std::fs::create_dir_all(dir).map_err(|source| CliError::Write { path: dir.clone(), source })?;
+    remaster_disk::make_folders(dir).map_err(|source| CliError::Write { path: dir.clone(), source })?;
     let mut files = Vec::new();
     for (name, page) in pages {
         let path = dir.join(format!("{name}.1"));

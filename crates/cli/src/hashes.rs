@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use remaster_compute::CancelToken;
+use remaster_media::fingerprint;
+use remaster_store::Hash;
 use remaster_weights::sha256_in_pieces;
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +18,25 @@ const MOST: usize = 200;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Known {
-    /// By path, size and time of the last change.
+    /// By path and identity.
     files: BTreeMap<String, String>,
 }
 
-/// SHA-256 of a file. One that was hashed before and has the same size and time is not read again.
+/// What tells whether a file was touched, and is the same as long as it was not.
+pub(crate) fn identity(path: &Path) -> Result<Option<Hash>, CliError> {
+    let failed = |source| CliError::Read { path: path.to_owned(), source };
+    Ok(fingerprint::identity(path).map_err(failed)?.map(Hash::from))
+}
+
+/// SHA-256 of a file. One that was hashed before and was not touched since is not read again.
 pub(crate) fn sha256(path: &Path, cancel: &CancelToken) -> Result<String, CliError> {
     let failed = |source| CliError::Read { path: path.to_owned(), source };
-    let about = path.metadata().map_err(failed)?;
-    let modified = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let identity = identity(path)?;
     let whole = std::path::absolute(path).map_err(failed)?;
-    let key = modified.map(|time| format!("{}|{}|{}", whole.display(), about.len(), time.as_nanos()));
+    let key = identity.map(|identity| format!("{}|{identity}", whole.display()));
     let file = cache::folder().map(|folder| folder.join("hashes.json"));
-    let text = file.as_ref().and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
-    let mut known: Known = serde_json::from_slice(&text).unwrap_or_default();
+    let text = file.as_ref().and_then(|file| cache::read(file)).unwrap_or_default();
+    let mut known: Known = serde_json::from_str(&text).unwrap_or_default();
     let is_hash = |text: &&String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(hash) = key.as_ref().and_then(|key| known.files.get(key)).filter(is_hash) {
         return Ok(hash.clone());

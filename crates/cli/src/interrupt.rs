@@ -9,6 +9,7 @@ use remaster_compute::CancelToken;
 use remaster_media::place;
 
 use crate::error::CliError;
+use crate::stdin::Stdin;
 
 /// Exit code of an interrupted run, as a shell gives it to SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -26,8 +27,9 @@ pub(crate) struct Interrupt {
     token: CancelToken,
     cleanups: Cleanups,
     farewell: Arc<dyn Fn() + Send + Sync>,
+    stdin: Stdin,
     /// The end of stdin counts as Ctrl-C.
-    stdin: bool,
+    with_stdin: bool,
 }
 
 /// While this lives, something must be cleaned up should the process end at once.
@@ -44,14 +46,20 @@ impl Interrupt {
             token: CancelToken::default(),
             cleanups: Cleanups::default(),
             farewell: Arc::new(farewell),
-            stdin: false,
+            stdin: Stdin::default(),
+            with_stdin: false,
         }
     }
 
     /// The end of stdin shall cancel, too. Signals do not reach everywhere: Windows has none, and a shell's background
-    /// ignores SIGINT. Nothing else may read stdin then.
+    /// ignores SIGINT. Only [`Interrupt::stdin`] may read it then.
     pub(crate) fn also_on_stdin_close(&mut self) {
-        self.stdin = true;
+        self.with_stdin = true;
+    }
+
+    /// The reader of stdin.
+    pub(crate) fn stdin(&self) -> &Stdin {
+        &self.stdin
     }
 
     /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the token that is given. Ask for it once in a command,
@@ -61,15 +69,10 @@ impl Interrupt {
         let ignored = ignored::now();
         ctrlc::set_handler(move || this.cancel()).map_err(|source| CliError::Handler { source })?;
         ignored::again(&ignored);
-        if self.stdin {
+        if self.with_stdin {
             let this = self.clone();
-            let wait = move || {
-                // Whatever is written to it is of no interest; an error is an end, too.
-                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-                this.cancel();
-            };
-            let thread = std::thread::Builder::new().name("stdin".into()).spawn(wait);
-            thread.map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })?;
+            let watched = self.stdin.at_end(move || this.cancel());
+            watched.map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })?;
         }
         Ok(self.token.clone())
     }

@@ -11,17 +11,23 @@ mod devices;
 mod dit;
 mod doctor;
 mod emit;
+mod environment;
 mod error;
+mod estimate;
 mod generate;
+mod habits;
 mod hashes;
 mod help;
 mod hush;
 mod interrupt;
+#[cfg(debug_assertions)]
+mod kill;
 mod machine;
 mod media;
 mod memory;
 mod models;
 mod network;
+mod numbers;
 mod output;
 mod plan;
 mod plan_command;
@@ -33,6 +39,7 @@ mod report;
 mod restore;
 mod scenes;
 mod spill;
+mod stdin;
 mod tensors;
 #[cfg(feature = "gpu")]
 mod tune;
@@ -51,9 +58,13 @@ use config::Refusal;
 use error::CliError;
 use interrupt::Interrupt;
 use output::Output;
+use progress::ProgressMode;
 
 fn main() -> ExitCode {
     hush::drivers();
+    spill::settle_temporary();
+    #[cfg(debug_assertions)]
+    kill::arm();
     let typed: Vec<_> = std::env::args_os().collect();
     // They could not be parsed yet, so `--json` is looked for by hand.
     let json = typed.iter().any(|a| a == "--json");
@@ -67,20 +78,24 @@ fn main() -> ExitCode {
 }
 
 fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
-    let command = Cli::command();
+    let command = help::short(Cli::command(), &typed);
     let typed = restore::as_typed(&command, typed);
-    let parsed = config::parse(command.clone(), typed, config::home()).and_then(|matches| {
-        let mut cli = Cli::from_arg_matches(&matches).map_err(Refusal::Usage)?;
-        units::remember(&mut cli.command, &command, &matches);
-        Ok(cli)
+    let set = environment::set();
+    let parsed = config::parse(command, typed, config::home(), &set).and_then(|matches| {
+        if ProgressMode::of(&matches) == ProgressMode::Json {
+            out.screen().json_lines();
+        }
+        Cli::from_arg_matches(&matches).map_err(Refusal::Usage)
     });
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(Refusal::Usage(error)) => return output::usage(&error),
+        Err(Refusal::Usage(error)) => return output::usage(&error, None),
+        Err(Refusal::Habit(error, instead)) => return output::usage(&error, Some(&instead)),
         Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
     out.set_json(cli.json);
     out.set_level(cli.verbose, cli.quiet);
+    environment::warn(out);
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
         #[expect(clippy::panic, reason = "shows in tests how a panic ends; no part of a release")]
@@ -112,6 +127,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Restore(args) => restore::run(&args, out, interrupt),
         Command::Batch(args) => batch::run(&args, out, interrupt),
         Command::Unit { command: UnitCommand::Run(args) } => units::run(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Status(args) } => units::status(&args, out, interrupt),
         Command::Assemble(args) => units::assemble(&args, out, interrupt),
         Command::Verify(args) => units::verify(&args, out, interrupt),
         Command::Redecode(args) => restore::redecode(&args, out, interrupt),

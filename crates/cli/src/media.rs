@@ -1,6 +1,7 @@
 //! Video as people name it: which file, how to read it, what to write.
 
 mod args;
+mod asked;
 mod open;
 mod target;
 mod tools;
@@ -9,10 +10,11 @@ mod words;
 use std::ffi::OsStr;
 use std::path::Path;
 
-pub(crate) use args::{Programs, SizeArgs, SourceArgs, TargetArgs};
-pub(crate) use open::{Opened, Spool};
-pub(crate) use target::Goal;
+pub(crate) use args::{ENCODER_THREADS, Programs, SizeArgs, SourceArgs, TargetArgs};
+pub(crate) use open::{Opened, Spool, refuse_url};
+pub(crate) use target::{Checked, Goal};
 pub(crate) use tools::Lazy;
+pub(crate) use words::filters;
 
 /// Whether a path stands for stdin or stdout.
 pub(crate) fn is_pipe(path: &Path) -> bool {

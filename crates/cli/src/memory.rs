@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use remaster_disk::free_space;
-use remaster_plan::{SPACE, Tiling, Wish, WishedMode};
+use remaster_plan::{SLICES, SPACE, Tiling, Wish, WishedMode};
+use remaster_units::Tiles;
 
 use crate::error::CliError;
 use crate::machine;
@@ -193,6 +194,11 @@ impl MemoryArgs {
         Ok(Wish { mode, slice: self.slice })
     }
 
+    /// The same with slices as short as they can be, unless others were asked for.
+    pub(crate) fn in_short_slices(&self) -> Self {
+        MemoryArgs { slice: self.slice.or(Some(SLICES[SLICES.len() - 1])), ..self.clone() }
+    }
+
     /// The folder of the spill file of a run that writes to `output`.
     pub(crate) fn spill(&self, output: Option<&Path>) -> Result<Spill, CliError> {
         spill::choose(self.spill.as_deref(), output)
@@ -217,17 +223,39 @@ impl MemoryArgs {
         matches!(self.mode, ModeWord::SharedStats | ModeWord::Blend)
     }
 
-    /// The same, cut as the other one says.
-    pub(crate) fn with_tiling_of(self, other: &MemoryArgs) -> Self {
-        match other.changes_frames() {
-            true => MemoryArgs { mode: other.mode, tile: other.tile, overlap: other.overlap, ..self },
-            false => self,
+    /// How frames are cut, where that changes them.
+    pub(crate) fn tiles(&self) -> Option<Tiles> {
+        let pixels =
+            |given: Option<usize>, usual: usize| u32::try_from(given.unwrap_or(usual)).unwrap_or(u32::MAX);
+        match self.mode {
+            ModeWord::SharedStats => Some(Tiles::SharedStats),
+            ModeWord::Blend => Some(Tiles::Blend([pixels(self.tile, TILE), pixels(self.overlap, OVERLAP)])),
+            ModeWord::Auto | ModeWord::Whole | ModeWord::Exact => None,
+        }
+    }
+
+    /// The same, cut so if that changes frames.
+    pub(crate) fn with_tiles(self, tiles: Option<Tiles>) -> Self {
+        match tiles {
+            None => self,
+            Some(Tiles::SharedStats) => {
+                MemoryArgs { mode: ModeWord::SharedStats, tile: None, overlap: None, ..self }
+            }
+            Some(Tiles::Blend([tile, overlap])) => {
+                let (tile, overlap) = (Some(tile as usize), Some(overlap as usize));
+                MemoryArgs { mode: ModeWord::Blend, tile, overlap, ..self }
+            }
         }
     }
 
     /// The folder for temporary data that was asked for.
     pub(crate) fn spill_folder(&self) -> Option<&Path> {
         self.spill.as_deref()
+    }
+
+    /// The same with this much memory.
+    pub(crate) fn with_ram(&self, bytes: u64) -> Self {
+        MemoryArgs { ram: Amount::Bytes(bytes), ..self.clone() }
     }
 
     /// The same with this much disk.

@@ -16,8 +16,8 @@ use crate::args::InspectArgs;
 use crate::error::CliError;
 use crate::output::Output;
 
-pub(crate) use choice::{installed, installed_text, installed_vae};
-pub(crate) use list::{ListArgs, installed_vaes, run as list};
+pub(crate) use choice::{installed, installed_text, installed_vae, of_plan, ready};
+pub(crate) use list::{ListArgs, run as list};
 pub(crate) use pull::{PullArgs, run as pull};
 pub(crate) use search::ModelDirArgs;
 pub(crate) use verify::{VerifyArgs, run as verify};

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::error::{CliError, INTERNAL};
+use crate::error::{CliError, INTERNAL, kind};
+
+/// The kind of the line that ends a run which was asked to stop: no error for people, one for programs.
+const STOPPED: &str = "stopped";
 
 /// What a panic is called.
 const BUG: &str = "internal error, please report it at https://github.com/remaster-video/remaster/issues";
@@ -112,7 +115,7 @@ impl Output {
     /// A panic ended the work; stderr has it already.
     pub(crate) fn crashed(&self) {
         if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
-            let _ = stdout(failure(self.panic.get().map_or(BUG, String::as_str), INTERNAL));
+            let _ = stdout(failure(self.panic.get().map_or(BUG, String::as_str), kind::INTERNAL, INTERNAL));
         }
     }
 
@@ -124,7 +127,7 @@ impl Output {
     /// The result of a command: a JSON document, or `text`.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
         let text = if self.json() {
-            serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), 5))
+            serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), kind::INTERNAL, 5))
         } else {
             printable(&text()).into_owned()
         };
@@ -181,9 +184,9 @@ impl Output {
     /// the exit code and the result itself then say so.
     pub(crate) fn failed(&self, error: &CliError) {
         let message = error.with_causes();
-        self.screen.line("error", &message);
+        self.screen.line(if error.is_stop() { STOPPED } else { "error" }, &message);
         if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
-            let _ = stdout(failure(&message, error.exit_code()));
+            let _ = stdout(failure(&message, error.kind(), error.exit_code()));
         }
     }
 
@@ -191,11 +194,12 @@ impl Output {
     /// that one may be stuck while it prints.
     pub(crate) fn farewell(&self, error: &CliError) -> impl Fn() + Send + Sync + 'static {
         let (json, answered, screen) = (self.json(), self.answered.clone(), self.screen.clone());
-        let (message, code) = (error.to_string(), error.exit_code());
+        let (message, kind, code) = (error.to_string(), error.kind(), error.exit_code());
+        let line = if error.is_stop() { STOPPED } else { "error" };
         move || {
-            screen.line_at_once("error", &message);
+            screen.line_at_once(line, &message);
             if json && !answered.swap(true, Ordering::SeqCst) {
-                let _ = stdout(failure(&message, code));
+                let _ = stdout(failure(&message, kind, code));
             }
         }
     }
@@ -271,12 +275,13 @@ impl Screen {
 
 impl Lines {
     fn say(&mut self, kind: &'static str, text: impl Display) {
-        if self.quiet && !self.json && kind != "error" {
+        if self.quiet && !self.json && !matches!(kind, "error" | STOPPED) {
             return;
         }
         let text = match (self.json, kind) {
+            (true, STOPPED) => json!({ "event": "error", "text": text.to_string() }).to_string(),
             (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
-            (false, "message") => printable(&text.to_string()).into_owned(),
+            (false, "message" | STOPPED) => printable(&text.to_string()).into_owned(),
             (false, _) => printable(&format!("{kind}: {text}")).into_owned(),
         };
         self.put(&text);
@@ -298,14 +303,17 @@ impl Lines {
     }
 }
 
-/// Help, the version, or what is wrong with the arguments. They could not be parsed, so `--json` is
-/// looked for by hand.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+/// Help, the version, or what is wrong with the arguments, in better words if there are any. They could not be parsed,
+/// so `--json` is looked for by hand.
+pub(crate) fn usage(error: &clap::Error, better: Option<&str>) -> ExitCode {
     // Arguments are quoted as they are, and the name of a file may bring control characters along (`*.mp4`).
     let strange = |arg: std::ffi::OsString| matches!(printable(&arg.to_string_lossy()), Cow::Owned(_));
-    let printed = match error.use_stderr() && std::env::args_os().any(strange) {
-        true => write!(io::stderr(), "{}", printable(&error.to_string())),
-        false => error.print().and_then(|()| io::stdout().flush()),
+    let printed = match better {
+        Some(better) => writeln!(io::stderr(), "error: {}", printable(better)),
+        None if error.use_stderr() && std::env::args_os().any(strange) => {
+            write!(io::stderr(), "{}", printable(&error.to_string()))
+        }
+        None => error.print().and_then(|()| io::stdout().flush()),
     };
     let mut code = u8::try_from(error.exit_code()).unwrap_or(2);
     if printed.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) && code == 0 {
@@ -313,8 +321,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
     if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
         let text = error.to_string();
-        let reason = text.split("\n\n").next().unwrap_or_default().trim();
-        let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), code));
+        let reason = better.unwrap_or(text.split("\n\n").next().unwrap_or_default().trim());
+        let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), kind::USAGE, code));
     }
     ExitCode::from(code)
 }
@@ -333,8 +341,8 @@ fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn failure(message: &str, exit_code: u8) -> String {
-    format!("{:#}", json!({ "error": message, "exit_code": exit_code }))
+fn failure(message: &str, kind: &str, exit_code: u8) -> String {
+    format!("{:#}", json!({ "error": message, "kind": kind, "exit_code": exit_code }))
 }
 
 fn stdout(text: impl Display) -> io::Result<()> {

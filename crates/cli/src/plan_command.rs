@@ -17,13 +17,14 @@ use crate::bench;
 use crate::devices;
 use crate::dit::{Size, Transformer, held_bytes};
 use crate::error::CliError;
+use crate::estimate::{NETWORK_SHARE, words};
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, is_pipe};
 use crate::memory::{MemoryArgs, Room};
 use crate::network;
+use crate::numbers::count;
 use crate::output::Output;
 use crate::plan::{self, Search, Total, describe};
-use crate::progress::clock;
 use crate::rates::{self, Key};
 use crate::report::{Source, is_detail};
 use crate::restore;
@@ -114,7 +115,8 @@ fn of_size(
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     let time = time(args, &backend, config, std::slice::from_ref(&plan), out);
     out.result(&Planned { plan: &plan, total, time }, || {
-        format!("{}{}\n{}", describe(&plan, budget.is_apart()), total.describe(), describe_time(time))
+        let time = describe_time(time, out.is_verbose());
+        format!("{}{}\n{time}", describe(&plan, budget.is_apart()), total.describe())
     });
     Ok(())
 }
@@ -234,10 +236,6 @@ fn file_children(
         .saturating_add(appetite::encoder("libx264", size, threads))
 }
 
-/// The whole network runs at this share of the rate of its convolutions: decoding 5 frames of 128 x 128 in f32 reached
-/// 137 GFLOP/s where they reached 169 to 184.
-const NETWORK_SHARE: f64 = 0.75;
-
 fn time(
     args: &PlanArgs,
     backend: &Backend,
@@ -251,9 +249,10 @@ fn time(
         return None;
     }
     let macs: u64 = plans.iter().map(|p| p.work.macs.saturating_add(p.work.attention_macs)).sum();
-    let (rate, basis) = match rates::recorded(&Key::of(backend, dtype, config)) {
+    let key = Key::of(backend, dtype, config);
+    let (rate, basis) = match rates::recorded(&key) {
         Some(rate) => (rate, "recorded"),
-        None => match bench::calibrate(*backend, dtype) {
+        None => match bench::convolutions(*backend, dtype, key.channels()) {
             Ok(rate) => (rate * NETWORK_SHARE, "calibrated"),
             Err(error) => {
                 out.detail(format_args!("cannot estimate the time: {error}"));
@@ -264,14 +263,17 @@ fn time(
     Some(Time { seconds: macs as f64 / rate, macs_per_second: rate, basis })
 }
 
-fn describe_time(time: Option<Time>) -> String {
+fn describe_time(time: Option<Time>, verbose: bool) -> String {
     let Some(time) = time else { return String::new() };
-    let rate = 2.0 * time.macs_per_second / 1e9;
     let why = match time.basis {
-        "recorded" => format!("measured: {rate:.0} GFLOP/s in the last run"),
-        _ => format!("estimate: {rate:.0} GFLOP/s from a short calibration"),
+        "recorded" => "by the speed of the last run",
+        _ => "estimated from a short measurement",
     };
-    format!("  {:12} about {} ({why})\n", "time", clock(time.seconds.ceil()))
+    let rate = match verbose {
+        true => format!(" ({:.0} GFLOP/s)", 2.0 * time.macs_per_second / 1e9),
+        false => String::new(),
+    };
+    format!("  {:12} about {}, {why}{rate}\n", "time", words(time.seconds))
 }
 
 fn describe_file(planned: &PlannedFile<'_>, apart: bool, verbose: bool) -> String {
@@ -279,8 +281,7 @@ fn describe_file(planned: &PlannedFile<'_>, apart: bool, verbose: bool) -> Strin
     let ([width, height], [padded_width, padded_height]) = (geometry.shown, geometry.padded);
     let about = if source.frames_estimated { "about " } else { "" };
     let frames = match source.format.frames {
-        Some(1) => "1 frame".into(),
-        Some(n) => format!("{about}{n} frames"),
+        Some(n) => format!("{about}{}", count(n, "frame")),
         None => "unknown number of frames, planned for 1".into(),
     };
     let mut text = format!(
@@ -301,8 +302,6 @@ fn describe_file(planned: &PlannedFile<'_>, apart: bool, verbose: bool) -> Strin
             line("GPU memory", bytes(sum(|p| p.peaks.device)));
         }
         line("disk", format!("{} of temporary data", bytes(sum(|p| p.peaks.disk))));
-        let macs = sum(|p| p.work.macs.saturating_add(p.work.attention_macs));
-        line("work", format!("{:.2} TFLOP", 2.0 * macs as f64 / 1e12));
     }
-    text + &total.describe() + "\n" + &describe_time(planned.time)
+    text + &total.describe() + "\n" + &describe_time(planned.time, verbose)
 }

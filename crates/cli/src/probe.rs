@@ -7,7 +7,8 @@ use remaster_media::{Probe, Tag, probe};
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::media::Programs;
+use crate::media::{Programs, refuse_url};
+use crate::numbers::count;
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -21,6 +22,7 @@ pub(crate) struct ProbeArgs {
 pub(crate) fn run(args: &ProbeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let cancel = interrupt.watch()?;
     let tools = args.programs.find(&cancel)?;
+    refuse_url(&args.input)?;
     let probe = probe(&tools, &args.input)?;
     out.result(&probe, || describe(&probe));
     Ok(())
@@ -36,8 +38,9 @@ fn describe(probe: &Probe) -> String {
     }
     let rate = v.rate.map_or("unknown rate".into(), |r| format!("{:.3} fps", r.num as f64 / r.den as f64));
     let about = if v.frames_estimated { "about " } else { "" };
-    let frames = v.frames.map_or("unknown".into(), |n| format!("{about}{n}"));
-    line("video", format!("{} {} x {}, {rate}, {frames} frames", v.codec, v.width, v.height));
+    let frames =
+        v.frames.map_or("unknown number of frames".into(), |n| format!("{about}{}", count(n, "frame")));
+    line("video", format!("{} {} x {}, {rate}, {frames}", v.codec, v.width, v.height));
     let alpha = if v.alpha { ", alpha" } else { "" };
     line("samples", format!("{}, {} bit{alpha}", v.pixel_format, v.depth));
     if v.sample_aspect != [1, 1] {

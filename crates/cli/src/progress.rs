@@ -23,14 +23,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use remaster_engine::Event;
 use serde_json::json;
 
 use crate::args::GLOBAL;
 use crate::output::{Output, Screen};
 
-use display::{How, Shared, State};
+use display::{How, Pauses, Shared, State};
 pub(crate) use summary::{Label, Summary};
 use tally::{Tally, Total};
 use view::Style;
@@ -56,6 +56,14 @@ pub(crate) struct ProgressArgs {
     /// Progress on stderr: auto (bar), plain, json or none
     #[arg(id = "progress", long, value_enum, default_value = "auto", value_name = "KIND", help_heading = GLOBAL, hide_possible_values = true)]
     pub(crate) mode: ProgressMode,
+}
+
+impl ProgressMode {
+    /// What was asked for, before the command itself is known.
+    pub(crate) fn of(matches: &ArgMatches) -> Self {
+        let (_, leaf) = crate::config::leaf(matches);
+        leaf.try_get_one("progress").ok().flatten().copied().unwrap_or_default()
+    }
 }
 
 /// The display. Dropped without [`Progress::finish`] it takes its bar away and says no more.
@@ -108,6 +116,7 @@ impl Progress {
             told: false,
             shown: None,
             over: false,
+            pauses: Pauses::default(),
         };
         let shared = Arc::new(Shared {
             how,
@@ -178,9 +187,37 @@ impl Progress {
     /// Frames that were done and how long it took. Phases may take turns; times are per phase.
     pub(crate) fn advance(&mut self, phase: &'static str, frames: usize, seconds_busy: Duration) {
         let mut state = self.shared.lock();
+        let busy = state.pauses.without(seconds_busy);
+        self.count(&mut state, phase, frames, busy);
+    }
+
+    /// As [`Progress::advance`], for work that another process does, in time of [`Progress::elapsed`].
+    pub(crate) fn advance_elsewhere(&mut self, phase: &'static str, frames: usize, busy: Duration) {
+        let mut state = self.shared.lock();
+        self.count(&mut state, phase, frames, busy);
+    }
+
+    fn count(&self, state: &mut State, phase: &'static str, frames: usize, busy: Duration) {
         state.look();
-        state.tally.advance(self.shared.started.elapsed(), phase, frames, seconds_busy);
+        state.tally.advance(state.pauses.clock(self.shared.started), phase, frames, busy);
+        self.shared.show(state);
+    }
+
+    /// At least this many frames of a phase are done; what this run did not make was there before.
+    pub(crate) fn reach(&mut self, phase: &'static str, frames: usize) {
+        let mut state = self.shared.lock();
+        state.tally.reach(phase, frames);
         self.shared.show(&mut state);
+    }
+
+    /// Time since the start without pauses.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.shared.lock().pauses.clock(self.shared.started)
+    }
+
+    /// For whoever hears that the run shall wait.
+    pub(crate) fn pause(&self) -> Pause {
+        Pause(Arc::clone(&self.shared))
     }
 
     /// Bytes that a device holds now, and at most so far. Where nobody says, the process is looked at.
@@ -205,7 +242,8 @@ impl Progress {
         if of > 0 {
             let mut state = self.shared.lock();
             state.look();
-            state.tally.within(self.shared.started.elapsed(), phase, done as f64 / of as f64);
+            let now = state.pauses.clock(self.shared.started);
+            state.tally.within(now, phase, done as f64 / of as f64);
             self.shared.show(&mut state);
         }
     }
@@ -242,7 +280,7 @@ impl Progress {
     pub(crate) fn finish(self) -> Summary {
         let mut state = self.shared.lock();
         state.look();
-        let summary = state.summary(self.shared.started.elapsed());
+        let summary = state.summary(state.pauses.clock(self.shared.started));
         state.over = true;
         if self.shared.how == How::Json {
             let mut value = json!(summary);
@@ -251,6 +289,21 @@ impl Progress {
         }
         drop(state);
         summary
+    }
+}
+
+/// Stops and starts the clock of a [`Progress`] from another thread.
+#[derive(Clone)]
+pub(crate) struct Pause(Arc<Shared>);
+
+impl Pause {
+    /// Whether the run waits from now on.
+    pub(crate) fn set(&self, paused: bool) {
+        let mut state = self.0.lock();
+        state.pauses.set(paused);
+        // At once, however short ago the last one was: it is the answer to a key.
+        state.shown = None;
+        self.0.show(&mut state);
     }
 }
 

@@ -1,6 +1,5 @@
 //! How fast this machine runs the network: measured by earlier runs and kept in the user's cache folder.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use remaster_compute::{Backend, DType};
@@ -23,6 +22,11 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Channels of the widest layer.
+    pub(crate) fn channels(&self) -> usize {
+        self.channels
+    }
+
     pub(crate) fn of(backend: &Backend, dtype: DType, config: &VaeConfig) -> Self {
         Self::new(backend, dtype, config.channels.into_iter().max().unwrap_or(0))
     }
@@ -62,8 +66,6 @@ struct Kept {
 const VERSION: u32 = 1;
 /// A machine has a few devices, each with a few formats and networks.
 const MOST_RATES: usize = 64;
-/// 64 entries of at most 500 bytes; whatever is longer is not ours.
-const MOST_BYTES: u64 = 64 << 10;
 /// Shorter runs measure how they start, not how they go on.
 const LEAST_SECONDS: f64 = 1.0;
 
@@ -74,11 +76,7 @@ fn file() -> Option<PathBuf> {
 /// What the file says; a damaged one, or one of another version, counts as none.
 fn read(file: &Path) -> Kept {
     let none = Kept { version: VERSION, rates: Vec::new() };
-    let mut text = String::new();
-    let Ok(opened) = std::fs::File::open(file) else { return none };
-    if opened.take(MOST_BYTES).read_to_string(&mut text).is_err() {
-        return none;
-    }
+    let Some(text) = cache::read(file) else { return none };
     let Ok(mut kept) = serde_json::from_str::<Kept>(&text) else { return none };
     kept.rates.retain(|r| r.macs_per_second.is_finite() && r.macs_per_second > 0.0);
     if kept.version == VERSION { kept } else { none }
@@ -130,7 +128,7 @@ mod tests {
         let kept = read(&file);
         assert_eq!(kept.rates.len(), MOST_RATES);
         assert_eq!((kept.rates[0].key.channels, kept.rates[63].macs_per_second), (136, 7.0));
-        assert!(file.metadata().unwrap().len() < MOST_BYTES);
+        assert!(file.metadata().unwrap().len() < 64 << 10);
         for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             record_in(&file, &key(5), nonsense).unwrap();
         }

@@ -12,6 +12,7 @@ use crate::args::VaeArgs;
 use crate::error::CliError;
 use crate::media::{Lazy, is_pipe};
 use crate::network::Network;
+use crate::numbers::count;
 use crate::output::Output;
 use crate::plan::{self, Total};
 use crate::progress::{Progress, ProgressMode, Summary, clock};
@@ -67,8 +68,7 @@ pub(crate) fn announce(
     let [width, height] = start.shown;
     let about = if start.estimated { "about " } else { "" };
     let frames = match start.frames {
-        Some(1) => "1 frame".into(),
-        Some(n) => format!("{about}{n} frames"),
+        Some(n) => format!("{about}{}", count(n, "frame")),
         None => "an unknown number of frames".into(),
     };
     let time = network.rate_key().and_then(|key| rates::recorded(&key)).zip(start.frames).map(|(rate, n)| {
@@ -291,7 +291,7 @@ fn phase(done: &NetworkDone, summary: &Summary) -> Phase {
 }
 
 fn line(report: &Report) -> String {
-    let frames = if report.frames == 1 { "1 frame".into() } else { format!("{} frames", report.frames) };
+    let frames = count(report.frames, "frame");
     let seconds = report.summary.total_seconds;
     let took = if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds.round()) };
     let output = if report.output == "-" { "stdout" } else { &report.output };

@@ -13,6 +13,7 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, Opened, SourceArgs};
 use crate::memory::{self, Amount};
+use crate::numbers::count;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 
@@ -61,9 +62,9 @@ pub(crate) fn run(args: &ScenesArgs, out: &Output, interrupt: &Interrupt) -> Res
     let _ = progress.finish();
     match &args.output {
         Some(path) if !out.is_json() => out.conclude(&(), || {
-            let (count, frames) = (shots.starts().len(), shots.frames().unwrap_or(0));
-            let plural = if count == 1 { "" } else { "s" };
-            format!("wrote {}: {count} shot{plural} in {frames} frames", path.display())
+            let frames = usize::try_from(shots.frames().unwrap_or(0)).unwrap_or(usize::MAX);
+            let (shots, frames) = (count(shots.starts().len(), "shot"), count(frames, "frame"));
+            format!("wrote {}: {shots} in {frames}", path.display())
         }),
         _ => out.raw(list.as_bytes()),
     }

@@ -29,8 +29,20 @@ pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spil
         return Ok(Spill { folder: folder.to_owned(), none: false, note });
     }
     let beside = output.map(|path| place::parent(path).to_owned());
-    let folders = [Some(std::env::temp_dir()), beside, cache::folder().map(Path::to_owned)];
+    let folders = [Some(tempfile::env::temp_dir()), beside, cache::folder().map(Path::to_owned)];
     Ok(first_on_disk(folders.into_iter().flatten(), &in_memory, &|folder| usable(folder).is_ok()))
+}
+
+/// Takes another folder for temporary files if the one that TMPDIR names is missing: the system's, or the user's cache.
+pub(crate) fn settle_temporary() {
+    if std::env::temp_dir().is_dir() {
+        return;
+    }
+    let system = if cfg!(unix) { Some(Path::new("/tmp")) } else { None };
+    let mut others = system.into_iter().chain(cache::folder());
+    if let Some(folder) = others.find(|folder| folder.is_dir()) {
+        let _ = tempfile::env::override_temp_dir(folder);
+    }
 }
 
 fn first_on_disk(

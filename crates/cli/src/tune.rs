@@ -57,7 +57,7 @@ fn file() -> Option<PathBuf> {
 
 /// A file of another version, or one that is not ours, counts as none.
 fn kept() -> Kept {
-    let text = file().and_then(|f| std::fs::read_to_string(f).ok()).unwrap_or_default();
+    let text = file().and_then(|file| cache::read(&file)).unwrap_or_default();
     let kept: Kept = serde_json::from_str(&text).unwrap_or_default();
     if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
 }

@@ -100,7 +100,7 @@ impl Run<'_> {
             &clip,
         )?;
         let (sink, more) =
-            args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut self.tools)?;
+            args.target.create(&goal, opened.probe.as_ref(), opened.originals.as_ref(), &mut self.tools)?;
         notes.extend(more);
         self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
         let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
@@ -229,7 +229,7 @@ impl Run<'_> {
         let encoder = shown.and_then(|format| {
             let name = args.target.encoder(&args.output, format, from)?;
             let size = appetite::Size::new(&format.layout, format.width, format.height);
-            Some(appetite::encoder(&name, size, self.threads))
+            Some(appetite::encoder(&name, size, args.target.encoder_threads() as usize))
         });
         Search {
             backend: self.network.backend,

@@ -1,5 +1,9 @@
-//! What the standard library lacks about files: a file that appears whole or not at all, reads and writes at a place,
+//! What the standard library lacks about files: folders that are worked in without following a link ([`Folder`]), files
+//! that appear whole or not at all, points at which a test can end the process ([`points`]), reads and writes at a place,
 //! free space, and whether a folder lives in memory.
+//!
+//! Everything that the product creates, renames or removes goes through here; `cargo xtask rules` refuses the calls of the
+//! standard library that go past it.
 //!
 //! ```
 //! let folder = tempfile::tempdir()?;
@@ -9,35 +13,20 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use std::ffi::OsString;
+mod folder;
+mod paths;
+pub mod points;
+
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
-/// Makes the file `path`, replacing one that is there. It is written beside its place, flushed to the disk and renamed;
-/// after an error nothing is left behind and an older file is untouched.
-pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let beside = sibling(path)?;
-    let written = File::create_new(&beside)
-        .and_then(|mut file| write(&mut file).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        // What was wrong is already known; a leftover that cannot be removed adds nothing.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
-}
-
-/// A name nobody else uses: two writers in one process get two.
-fn sibling(path: &Path) -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let missing = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
-    let mut name = OsString::from(".");
-    name.push(path.file_name().ok_or_else(missing)?);
-    name.push(format!(".{}.{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    Ok(path.with_file_name(name))
-}
+pub use folder::{About, Folder, Kind, MOST_NAMES, is_ours};
+pub(crate) use paths::write_counted;
+pub use paths::{
+    create, make_folders, read, read_named, remove, remove_folder, remove_tree, rename, rename_new, sync,
+    write_all, write_whole,
+};
 
 /// Fills `out` with the bytes from `at` on. The file's own position does not matter; on Windows it moves.
 pub fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<()> {

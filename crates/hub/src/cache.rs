@@ -60,7 +60,7 @@ impl Cache {
     pub(crate) fn prepare(&self, remote: &Remote) -> Result<(), HubError> {
         for path in [self.blob(remote), self.lock(remote)] {
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).map_err(error::write(folder))?;
+                remaster_disk::make_folders(folder).map_err(error::write(folder))?;
             }
         }
         Ok(())
@@ -129,7 +129,7 @@ impl Cache {
     /// The download is whole: its name says so from now on.
     pub(crate) fn accept(&self, remote: &Remote) -> Result<(), HubError> {
         let blob = self.blob(remote);
-        std::fs::rename(self.partial(remote), &blob).map_err(error::write(&blob))
+        remaster_disk::rename(&self.partial(remote), &blob).map_err(error::write(&blob))
     }
 
     /// The download has another hash. It is kept under a name that says so.
@@ -141,7 +141,7 @@ impl Cache {
         });
         let mut free = names.filter(|path| !path.exists());
         let kept = match free.next() {
-            Some(kept) => std::fs::rename(&partial, &kept).map(|()| kept),
+            Some(kept) => remaster_disk::rename(&partial, &kept).map(|()| kept),
             None => Err(std::io::Error::other("there are too many files with a wrong hash")),
         };
         match kept {
@@ -153,17 +153,17 @@ impl Cache {
     /// Puts the blob into its snapshot, and remembers the commit as the newest.
     pub(crate) fn link(&self, remote: &Remote) -> Result<PathBuf, HubError> {
         let repo = self.repo(&remote.repo);
+        // First, for a file that is in a snapshot is taken as it is.
+        let newest = repo.join("refs").join("main");
+        remaster_disk::make_folders(&repo.join("refs")).map_err(error::write(&newest))?;
+        remaster_disk::write_whole(&newest, |file| std::io::Write::write_all(file, remote.commit.as_bytes()))
+            .map_err(error::write(&newest))?;
         let path = repo.join("snapshots").join(&remote.commit).join(&remote.file);
         let folder = path.parent().unwrap_or(&repo);
-        std::fs::create_dir_all(folder).map_err(error::write(folder))?;
+        remaster_disk::make_folders(folder).map_err(error::write(folder))?;
         let up = "../".repeat(remote.file.split('/').count() + 1);
         let target = PathBuf::from(format!("{up}blobs/{}", remote.blob));
         put(&target, &self.blob(remote), &path).map_err(error::write(&path))?;
-
-        let newest = repo.join("refs").join("main");
-        std::fs::create_dir_all(repo.join("refs")).map_err(error::write(&newest))?;
-        remaster_disk::write_whole(&newest, |file| std::io::Write::write_all(file, remote.commit.as_bytes()))
-            .map_err(error::write(&newest))?;
         Ok(path)
     }
 }
@@ -178,13 +178,14 @@ fn put(target: &Path, _: &Path, path: &Path) -> std::io::Result<()> {
     if std::fs::read_link(path).is_ok_and(|there| there == target) {
         return Ok(());
     }
+    // Whoever gets here holds the lock of the blob, so that one name is enough.
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(".part");
     let beside = path.with_file_name(name);
-    let _ = std::fs::remove_file(&beside);
+    let _ = remaster_disk::remove(&beside);
     std::os::unix::fs::symlink(target, &beside)?;
-    std::fs::rename(&beside, path)
+    remaster_disk::rename(&beside, path)
 }
 
 /// A link where the system lets this user make one; otherwise the file itself moves, as huggingface_hub does it.
@@ -194,11 +195,22 @@ fn put(target: &Path, blob: &Path, path: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     let target = target.to_string_lossy().replace('/', "\\");
-    std::os::windows::fs::symlink_file(target, path).or_else(|_| std::fs::rename(blob, path))
+    std::os::windows::fs::symlink_file(target, path).or_else(|_| remaster_disk::rename(blob, path))
+}
+
+/// Opens a file that only programs which keep to the layout write, and creates it if it is missing. A link would lead
+/// what is written somewhere else, and a pipe would wait for its other end: both are errors.
+pub(crate) fn open_own(path: &Path) -> std::io::Result<File> {
+    let folder = remaster_disk::Folder::open(path.parent().unwrap_or(Path::new("")))?;
+    folder.edit_or_create(path.file_name().unwrap_or_default())
 }
 
 /// SHA-256 of a file in lower-case hexadecimal.
 fn hash_of(path: &Path, events: &mut dyn FnMut(Event<'_>), stop: &Stop) -> Result<String, HubError> {
+    // Whatever is no regular file might never end.
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        return Err(error::read(path)(std::io::Error::other("it is not a regular file")));
+    }
     let mut file = File::open(path).map_err(error::read(path))?;
     let of = file.metadata().map_err(error::read(path))?.len();
     hash_start(&mut file, of, path, events, stop).map(hex)

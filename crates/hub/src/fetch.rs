@@ -1,7 +1,7 @@
 //! The transfer: from where an earlier one stopped, until every byte is there and the hash is right.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use ureq::Body;
 use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 
 use crate::address::{Origin, host};
-use crate::cache::{Cache, hash_start, hex};
+use crate::cache::{Cache, hash_start, hex, open_own};
 use crate::client::{Client, is_coded, number, silent};
 use crate::error::{self, HubError};
 use crate::remote::Remote;
@@ -47,7 +47,7 @@ pub(crate) fn fetch(
             tries.again(fault, events, stop)?;
         }
     }
-    transfer.file.sync_all().map_err(error::write(&transfer.path))?;
+    remaster_disk::sync(&transfer.path, &transfer.file).map_err(error::write(&transfer.path))?;
     let found = hex(transfer.hash);
     drop(transfer.file);
     if found == remote.sha256 { cache.accept(remote) } else { Err(cache.reject(remote, found)) }
@@ -75,8 +75,7 @@ impl<'a> Transfer<'a> {
         events: &mut dyn FnMut(Event<'_>),
         stop: &Stop,
     ) -> Result<Self, HubError> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = file.map_err(error::write(&path))?;
+        let mut file = open_own(&path).map_err(error::write(&path))?;
         let mut done = file.metadata().map_err(error::read(&path))?.len();
         if done > remote.bytes {
             // Not a part of this file.
@@ -209,11 +208,13 @@ impl<'a> Transfer<'a> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), HubError> {
-        self.file.write_all(bytes).map_err(|source| match source.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                HubError::Full { path: self.path.clone(), bytes: self.done }
+        remaster_disk::write_all(&self.path, &mut self.file, bytes).map_err(|source| {
+            match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    HubError::Full { path: self.path.clone(), bytes: self.done }
+                }
+                _ => HubError::Write { path: self.path.clone(), source },
             }
-            _ => HubError::Write { path: self.path.clone(), source },
         })?;
         self.hash.update(bytes);
         self.done += bytes.len() as u64;

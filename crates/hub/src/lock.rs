@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::cache::open_own;
 use crate::error::{self, HubError};
 use crate::settings::{Event, Stop};
 use crate::tries::sleep;
@@ -22,8 +23,7 @@ impl Lock {
         events: &mut dyn FnMut(Event<'_>),
         stop: &Stop,
     ) -> Result<Self, HubError> {
-        let file = File::options().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(error::write(path))?;
+        let file = open_own(path).map_err(error::write(path))?;
         let started = Instant::now();
         let mut told = false;
         loop {

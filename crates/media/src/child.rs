@@ -306,7 +306,14 @@ impl Tools {
         self.watched(command, what, patience)
     }
 
-    fn watched(&self, command: Command, what: &'static str, patience: u64) -> Result<Watched, MediaError> {
+    fn watched(
+        &self,
+        mut command: Command,
+        what: &'static str,
+        patience: u64,
+    ) -> Result<Watched, MediaError> {
+        // Otherwise SVT-AV1 tells its settings where only complaints are expected.
+        command.env("SVT_LOG", "1");
         let watched = Watched::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);

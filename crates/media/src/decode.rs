@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 
 use remaster_picture::{Coding, Frame, turn};
 
+use crate::asked::Filters;
 use crate::child::{Tools, Watched, plain};
 use crate::clip::{Format, FrameSource, Late};
 use crate::colour::Colour;
 use crate::door::opened;
-use crate::error::MediaError;
+use crate::error::{MediaError, frames};
 use crate::excerpt::{Excerpt, Place};
 use crate::fields::{self, Deinterlace};
 use crate::filter::{self, Filtered};
@@ -24,7 +25,7 @@ pub struct ReadOptions {
     /// What to do with interlaced video.
     pub deinterlace: Deinterlace,
     /// Filters of ffmpeg that frames go through, behind deinterlacing.
-    pub filters: Option<String>,
+    pub filters: Option<Filters>,
     /// Pass PQ and HLG through as numbers.
     pub keep_hdr: bool,
     /// Read EXRs, whose light becomes the sRGB curve.
@@ -150,7 +151,7 @@ impl Decoder {
             hdr(&video.colour)?;
         }
         let fields = fields::decide(tools, probe, options.deinterlace)?;
-        let filtered = filter::decide(tools, probe, &fields, options.filters.as_deref())?;
+        let filtered = filter::decide(tools, probe, &fields, options.filters.as_ref().map(Filters::text))?;
         hdr(&filtered.colour)?;
         let unsupported = |what| MediaError::Samples { path: probe.path.clone(), what };
         let coding = filtered.colour.coding().map_err(unsupported)?;
@@ -289,12 +290,12 @@ impl Decoder {
             return Err(self.empty());
         }
         let stated = self.format.frames.filter(|n| *n > self.frames);
-        let of = stated.map_or_else(String::new, |n| format!(" of about {n}"));
+        let got = self.frames;
+        let got = stated.map_or_else(|| frames(got), |n| format!("{got} of about {n} frames"));
         if let Some(words) = complaint {
-            let got = self.frames;
-            self.late.add(format!("the input is damaged: {got}{of} frames decoded; ffmpeg reports: {words}"));
+            self.late.add(format!("the input is damaged: {got} decoded; ffmpeg reports: {words}"));
         } else if missing.is_some() {
-            self.late.add(format!("the input is cut off: {}{of} frames decoded", self.frames));
+            self.late.add(format!("the input is cut off: {got} decoded"));
         }
         Ok(())
     }
@@ -447,8 +448,8 @@ impl Decoder {
             return Err(self.empty());
         }
         if !lines.is_empty() {
-            let (got, words) = (self.frames, plain(&lines));
-            self.late.add(format!("the input is damaged: {got} frames decoded; ffmpeg reports: {words}"));
+            let (got, words) = (frames(self.frames), plain(&lines));
+            self.late.add(format!("the input is damaged: {got} decoded; ffmpeg reports: {words}"));
         }
         Ok(())
     }

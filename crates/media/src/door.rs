@@ -23,6 +23,26 @@ const ONE_FILE: &str = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mp
     tiff_pipe,vbn_pipe,webp_pipe,webp_anim,xbm_pipe,xpm_pipe,xwd_pipe,ico,\
     mp3,wav,w64,flac,aac,ac3,eac3,aiff,caf";
 
+/// Demuxers of subtitles.
+const SUBTITLES: [&str; 16] = [
+    "srt",
+    "ass",
+    "ssa",
+    "webvtt",
+    "sup",
+    "vobsub",
+    "microdvd",
+    "subviewer",
+    "subviewer1",
+    "sami",
+    "realtext",
+    "stl",
+    "jacosub",
+    "mpl2",
+    "lrc",
+    "scc",
+];
+
 /// Options that open `path` for reading and nothing else.
 pub(crate) fn opened(path: &Path) -> Vec<OsString> {
     let mut args: Vec<OsString> =
@@ -45,7 +65,10 @@ pub(crate) fn closed(path: &Path, reason: String) -> MediaError {
     match reason.split_once(": Format not on whitelist") {
         Some((format, _)) => {
             let format = format.rsplit("; ").next().unwrap_or_default();
-            MediaError::NotOneFile { path, format: format.to_owned() }
+            match SUBTITLES.contains(&format) {
+                true => MediaError::Subtitles { path },
+                false => MediaError::NotOneFile { path, format: format.to_owned() },
+            }
         }
         // What ffmpeg 9 says of a playlist that is not called one.
         None if reason.contains("m3u8/hls") => MediaError::NotOneFile { path, format: "hls".into() },
@@ -72,6 +95,8 @@ mod tests {
     fn a_refusal_names_the_kind_of_file() {
         let error = closed(Path::new("a.mp4"), "hls: Format not on whitelist 'mov,mp4'; it: Invalid".into());
         assert!(matches!(&error, MediaError::NotOneFile { format, .. } if format == "hls"), "{error}");
+        let error = closed(Path::new("a.srt"), "srt: Format not on whitelist 'mov'; it: Invalid".into());
+        assert_eq!(error.to_string(), "a.srt is a subtitle file, not a video");
         let error = closed(Path::new("a.mp4"), "moov atom not found".into());
         assert!(matches!(error, MediaError::Unreadable { .. }), "{error}");
     }

@@ -75,6 +75,10 @@ impl Encoder {
             // It has opened, took the frame and had nothing to say: it is slow, not wrong.
             Err(MediaError::Stalled { .. }) => Ok(()),
             Err(MediaError::Child { reason, .. } | MediaError::Verify { reason, .. }) => Err(refused(reason)),
+            // Space can be made.
+            Err(MediaError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => {
+                Err(MediaError::NoSpace { folder: crate::place::parent(path).to_owned() })
+            }
             Err(MediaError::Io { source, .. }) => Err(refused(source.to_string())),
             done => done,
         }
@@ -101,7 +105,10 @@ impl Encoder {
             repeats: false,
         });
         let patience = if extent == Extent::Whole { PATIENCE } else { REHEARSAL_PATIENCE };
-        let outgoing = Outgoing::start(tools, path, part, &raw(&target, format), &args, patience)?;
+        // One frame does not tell its rate, and some encoders refuse what the clock of a file would mean as one.
+        let rate = Some(segment::rate(format)).filter(|_| extent == Extent::Rehearsal);
+        let stream = VideoStream { rate, ..raw(&target, format) };
+        let outgoing = Outgoing::start(tools, path, part, &stream, &args, patience)?;
         let streams = target.stream_notes.clone();
         let mut encoder = Encoder::of(target, outgoing);
         encoder.outgoing.note(streams);

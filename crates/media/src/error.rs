@@ -56,6 +56,12 @@ pub enum MediaError {
         /// In ffmpeg's words.
         format: String,
     },
+    /// Subtitles alone.
+    #[error("{path} is a subtitle file, not a video")]
+    Subtitles {
+        /// Which.
+        path: PathBuf,
+    },
     /// Sound without a picture.
     #[error("{path} has no video stream; found {found}")]
     NoVideo {
@@ -130,7 +136,8 @@ pub enum MediaError {
     },
     /// Fewer frames than the file should have.
     #[error(
-        "{path} ends after {got} frames, but its header announces {stated}; add --damaged keep to use them anyway"
+        "{path} ends after {}, but its header announces {stated}; add --damaged keep to use them anyway",
+        frames(*got)
     )]
     Truncated {
         /// Which.
@@ -301,6 +308,14 @@ pub enum MediaError {
         /// ffmpeg's words.
         reason: String,
     },
+    /// A quality that the encoder does not have.
+    #[error("--crf {crf} {reason}")]
+    Quality {
+        /// What was asked for.
+        crf: u8,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// An encoder that is not known.
     #[error("this ffmpeg has no video encoder `{name}`; list them with `ffmpeg -encoders`")]
     Encoder {
@@ -362,4 +377,9 @@ impl MediaError {
     pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
         MediaError::Broken { what, reason: reason.into() }
     }
+}
+
+/// `1 frame`, `2 frames`.
+pub(crate) fn frames(n: usize) -> String {
+    format!("{n} frame{}", if n == 1 { "" } else { "s" })
 }

@@ -15,6 +15,7 @@ use crate::error::MediaError;
 use crate::fields::Treatment;
 use crate::hdr::Hdr;
 use crate::nut::TimeBase;
+use crate::place::Scratch;
 use crate::probe::{Probe, Video, probe};
 
 /// Filters that look far ahead and slow ones on large frames take a while for the first frame.
@@ -148,7 +149,7 @@ fn rehearse(tools: &Tools, source: &Probe, chain: &str, filters: &str) -> Result
         return Err(refused("there is no filter".into()));
     }
     let failed = |source| MediaError::Io { doing: "make a temporary folder".into(), source };
-    let folder = tempfile::tempdir().map_err(failed)?;
+    let folder = Scratch::new(None).map_err(failed)?;
     let path = folder.path().join("frame.mkv");
     let mut args: Vec<OsString> =
         ["-hide_banner", "-nostdin", "-v", "error", "-noautorotate", "-copyts"].map(Into::into).into();

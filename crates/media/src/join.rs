@@ -200,7 +200,11 @@ impl<'a> Joint<'a> {
         let path = self.film.path.to_owned();
         let missing = MediaError::Verify {
             path,
-            reason: format!("its segments have {} frames instead of {}", self.sent, self.frames),
+            reason: format!(
+                "its segments have {} instead of {}",
+                crate::error::frames(self.sent),
+                self.frames
+            ),
         };
         let Some((mut outgoing, _)) = self.open.filter(|_| self.sent == self.frames) else {
             return Err(missing);

@@ -3,7 +3,9 @@
 //! * [`probe`]: what is in a file;
 //! * [`FrameSource`] and [`FrameSink`]: frames in order, with their timestamps;
 //! * [`Decoder`], [`Encoder`]: any file, through ffmpeg as a child process, watched and never left behind;
+//! * [`Filters`], [`Encoding`]: what ffmpeg is asked for, and closed lists of what a plan may ask for;
 //! * [`Span`]: a part of a clip;
+//! * [`fingerprint`]: which film a file is, and whether it was touched;
 //! * [`Excerpt`]: some frames of a film, with their times in the film;
 //! * [`Encoder::segment`], [`join`]: a film in pieces, encoded apart and joined without encoding again;
 //! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg;
@@ -13,6 +15,7 @@
 //! that no default of another program changes a colour. Timestamps travel with the frames.
 
 pub mod appetite;
+mod asked;
 mod child;
 mod clip;
 mod colour;
@@ -24,6 +27,7 @@ mod error;
 mod excerpt;
 mod fields;
 mod filter;
+pub mod fingerprint;
 mod hdr;
 #[cfg(test)]
 mod hostile;
@@ -36,6 +40,7 @@ mod outgoing;
 mod pinned;
 pub mod place;
 mod probe;
+mod quality;
 mod resident;
 mod segment;
 mod sequence;
@@ -46,6 +51,7 @@ mod trial;
 mod watched;
 mod y4m;
 
+pub use asked::{AskedError, Encoding, Filters, ListedEncoding, ListedFilters};
 pub use child::{Stop, Tools};
 pub use clip::{Format, FrameSink, FrameSource, Late};
 pub use colour::{Colour, Said, Tag};
@@ -63,7 +69,7 @@ pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, count_frames, probe};
 pub use remaster_picture::PictureInfo;
 pub use resident::resident;
 pub use segment::{Film, SegmentKind, check_tag};
-pub use sequence::{PictureWriter, Pictures, is_still};
+pub use sequence::{Originals, PictureWriter, Pictures, is_still};
 pub use span::Span;
 pub use target::{ENCODERS, WriteOptions, encoder_name};
 pub use tee::{Again, Tee};

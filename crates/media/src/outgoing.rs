@@ -131,7 +131,11 @@ impl Outgoing {
             e => verify(e.to_string()),
         })?;
         if frames != self.frames {
-            return Err(verify(format!("it has {frames} frames instead of {}", self.frames)));
+            return Err(verify(format!(
+                "it has {} instead of {}",
+                crate::error::frames(frames),
+                self.frames
+            )));
         }
         Ok(())
     }

@@ -6,29 +6,58 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tempfile::TempPath;
+use remaster_disk::{Folder, MOST_NAMES};
+// The program may have chosen another folder than the system's.
+use tempfile::env as temporary;
 
 use crate::error::MediaError;
 
 /// Held locked in the folder of a part for as long as its process lives.
 const LOCK: &str = "lock";
-/// What is in it.
+/// What is in it. A writer that was killed early leaves less.
 const MARK: &[u8] = b"remaster part\n";
+/// How the names of folders for temporary files start.
+const SCRATCH: &str = ".remaster.";
+/// How they and those of parts end.
+const ENDING: &str = ".part";
+/// Folders that are tried: a sweeping process can take a new one for a leftover until it is locked.
+const TRIES: usize = 16;
 /// Random letters in the name of a part's folder.
 const RANDOM: usize = 8;
 /// Bytes of an output's name in it: names may have 255 in all.
 const NAME: usize = 160;
 
-/// The folders that this process made, with their locks. A signal ends the process and not one run in it, so the list
-/// is the process's.
+/// The folders that this process made. A signal ends the process and not one run in it, so the list is the process's.
 struct Parts {
-    made: Vec<(PathBuf, Option<File>)>,
+    made: Vec<Made>,
     closed: bool,
+}
+
+/// A folder of ours. It is emptied through its handle: whatever has its name by then is not looked into.
+struct Made {
+    parent: Folder,
+    folder: Folder,
+    lock: File,
+}
+
+impl Made {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn remove(self) {
+        let Made { parent, folder, lock } = self;
+        // Windows removes no folder with an open file in it.
+        drop(lock);
+        remove(&parent, folder);
+    }
 }
 
 static PARTS: Mutex<Parts> = Mutex::new(Parts { made: Vec::new(), closed: false });
@@ -41,11 +70,7 @@ fn parts() -> MutexGuard<'static, Parts> {
 pub fn abandon() {
     let mut parts = parts();
     parts.closed = true;
-    for (folder, lock) in parts.made.drain(..) {
-        // Windows removes no folder with an open file in it.
-        drop(lock);
-        remove(&folder);
-    }
+    parts.made.drain(..).for_each(Made::remove);
 }
 
 /// An output on its way. Dropping it removes everything that was made of it.
@@ -88,32 +113,18 @@ impl Part {
         if !parent.is_dir() {
             return Err(refused(format!("there is no folder {}; create it first", parent.display())));
         }
-        let start = start(name);
-        sweep(parent, &start);
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&start).suffix(".part").rand_bytes(RANDOM);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        // Made and noted under one lock: `abandon` cannot come between.
-        let mut parts = parts();
-        if parts.closed {
-            return Err(MediaError::Cancelled);
-        }
-        let made = builder.tempdir_in(parent).map_err(|source| {
+        let folder = claim(&start(name), Some(parent)).map_err(|source| {
             // The system names the folder that could not be made, which nobody asked for.
             let source =
-                source.raw_os_error().map_or_else(|| source.kind().into(), std::io::Error::from_raw_os_error);
-            let kind = source.kind();
-            match kind {
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+            match source.kind() {
+                io::ErrorKind::Interrupted => MediaError::Cancelled,
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     refused(format!("cannot create files in {}: {source}", parent.display()))
                 }
                 _ => MediaError::writing(place, source),
             }
         })?;
-        let folder = made.keep();
-        let lock = lock(&folder);
-        parts.made.push((folder.clone(), lock));
         let mut inner = OsString::from("output");
         if let Some(ending) = place.extension() {
             inner.push(".");
@@ -132,42 +143,107 @@ impl Part {
         self.moved().map_err(|source| MediaError::writing(&self.place, source))
     }
 
-    fn moved(&self) -> std::io::Result<()> {
+    fn moved(&self) -> io::Result<()> {
         if self.path.is_dir() {
             // Only an empty folder could be replaced by this.
-            return fs::rename(&self.path, &self.place);
+            return remaster_disk::rename(&self.path, &self.place);
         }
         // A rename can reach the disk before what is in the file: after a power failure the name would stand for
         // less than it says.
-        fs::OpenOptions::new().write(true).open(&self.path)?.sync_all()?;
+        remaster_disk::sync(&self.path, &fs::OpenOptions::new().write(true).open(&self.path)?)?;
         if !self.replace {
-            let part = TempPath::try_from_path(&self.path)?;
-            return part.persist_noclobber(&self.place).map_err(|e| e.error);
+            return remaster_disk::rename_new(&self.path, &self.place);
         }
         #[cfg(unix)]
         if let Ok(before) = fs::metadata(&self.place) {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&self.path, fs::Permissions::from_mode(before.permissions().mode() & 0o777))?;
         }
-        fs::rename(&self.path, &self.place)
+        remaster_disk::rename(&self.path, &self.place)
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Held until the end: `abandon` must not end the process halfway through.
-        let mut parts = parts();
-        let found = parts.made.iter().position(|(folder, _)| *folder == self.folder);
-        let lock = found.map(|i| parts.made.swap_remove(i));
-        drop(lock);
-        remove(&self.folder);
+        release(&self.folder);
     }
+}
+
+/// A folder for temporary files. Dropping it removes it with everything in it; after a kill the next one that is made
+/// in the same place does.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// In the system's folder for temporary files, or in `parent`.
+    pub fn new(parent: Option<&Path>) -> io::Result<Self> {
+        claim(SCRATCH, parent).map(Scratch)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Removes those that killed processes left in a folder.
+    pub fn sweep(folder: &Path) {
+        if let Ok(folder) = Folder::open(folder) {
+            sweep(&folder, SCRATCH);
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        release(&self.0);
+    }
+}
+
+/// Makes a folder of our own, locked, and removes those of processes that are gone.
+fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
+    let place = parent.map_or_else(temporary::temp_dir, Path::to_owned);
+    let parent = Folder::open(&place)?;
+    sweep(&parent, start);
+    for _ in 0..TRIES {
+        // Made and noted under one lock: `abandon` cannot come between.
+        let mut parts = parts();
+        if parts.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let folder = match parent.new_folder(format!("{start}{}{ENDING}", random()), true) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            folder => folder?,
+        };
+        let Some(lock) = lock(&folder) else { continue };
+        let path = folder.path().to_owned();
+        parts.made.push(Made { parent, folder, lock });
+        return Ok(path);
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "another process removes new folders there"))
+}
+
+/// Letters that nobody else has: the standard library seeds its hash maps with bits from the system.
+fn random() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let count = NEXT.fetch_add(1, Ordering::Relaxed);
+    let bits = RandomState::new().hash_one((std::process::id(), count));
+    format!("{bits:016x}")[..RANDOM].to_owned()
+}
+
+/// Removes a folder of our own.
+fn release(folder: &Path) {
+    // Held until the end: `abandon` must not end the process halfway through.
+    let mut parts = parts();
+    let found = parts.made.iter().position(|made| made.path() == folder);
+    found.map(|i| parts.made.swap_remove(i)).into_iter().for_each(Made::remove);
 }
 
 /// `bytes` as the file `path`, whole or not at all.
 pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<(), MediaError> {
     let part = Part::beside(path, replace)?;
-    fs::write(part.path(), bytes).map_err(|source| MediaError::writing(path, source))?;
+    let written = remaster_disk::create(part.path())
+        .and_then(|mut file| remaster_disk::write_all(part.path(), &mut file, bytes));
+    written.map_err(|source| MediaError::writing(path, source))?;
     part.put()
 }
 
@@ -205,45 +281,66 @@ fn start(name: &OsStr) -> String {
     format!(".{short}.")
 }
 
-/// Marks a folder as that of a living process. The lock is taken before the file has its name, so whoever sees it sees
-/// it locked. Some network file systems have no locks: the mark is left out there.
-fn lock(folder: &Path) -> Option<File> {
-    let fresh = folder.join("lock.new");
-    let mut file = File::create_new(&fresh).ok()?;
-    file.write_all(MARK).ok()?;
-    file.try_lock().ok()?;
-    fs::rename(&fresh, folder.join(LOCK)).ok()?;
-    Some(file)
+/// Marks a folder as that of a living process. `None` if another process took it for a leftover meanwhile. Some network
+/// file systems have no locks; there a folder is never taken for a leftover.
+fn lock(folder: &Folder) -> Option<File> {
+    let mut lock = folder.create(LOCK).ok()?;
+    if !remaster_disk::is_ours(&lock) {
+        return None;
+    }
+    // On a full disk less is in it.
+    let _ = folder.write(LOCK, &mut lock, MARK);
+    Some(lock)
 }
 
 /// Removes parts whose process is gone: the system let go of their locks.
-fn sweep(parent: &Path, start: &str) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let random = name.strip_prefix(start).and_then(|n| n.strip_suffix(".part"));
+fn sweep(parent: &Folder, start: &str) {
+    for name in parent.names(MOST_NAMES).unwrap_or_default() {
+        let Some(text) = name.to_str() else { continue };
+        let random = text.strip_prefix(start).and_then(|n| n.strip_suffix(ENDING));
         let ours = random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
-        if ours && entry.file_type().is_ok_and(|t| t.is_dir()) && is_dead(&entry.path()) {
-            remove(&entry.path());
+        if !ours {
+            continue;
+        }
+        let Ok(folder) = parent.folder(&name) else { continue };
+        match dead(&folder) {
+            // Held until it is gone.
+            Some(_lock) => remove(parent, folder),
+            // Its process ended before it had a lock; fails unless it is empty.
+            None => drop(parent.remove_folder(&name)),
         }
     }
 }
 
-fn is_dead(folder: &Path) -> bool {
-    let opened = fs::OpenOptions::new().read(true).write(true).open(folder.join(LOCK));
-    let Ok(file) = opened else { return false };
+/// The lock of a part, if its process is gone.
+fn dead(folder: &Folder) -> Option<File> {
+    let file = folder.edit(LOCK).ok()?;
     let mut mark = Vec::new();
-    let read = (&file).take(MARK.len() as u64 + 1).read_to_end(&mut mark);
-    read.is_ok() && mark == MARK && file.try_lock().is_ok()
+    (&file).take(MARK.len() as u64 + 1).read_to_end(&mut mark).ok()?;
+    (MARK.starts_with(&mark) && file.try_lock().is_ok()).then_some(file)
 }
 
 /// Removes a folder into which a dying encoder may still write.
-fn remove(folder: &Path) {
+fn remove(parent: &Folder, folder: Folder) {
+    let Some(name) = folder.path().file_name().map(OsStr::to_owned) else { return };
     for _ in 0..5 {
-        match fs::remove_dir_all(folder) {
-            Ok(()) => return,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !folder.exists() => return,
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        match empty(&folder).and_then(|()| parent.remove_folder(&name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(10)),
+            _ => return,
         }
+    }
+}
+
+/// The lock goes last: without it a folder that is not empty is nobody's.
+fn empty(folder: &Folder) -> io::Result<()> {
+    for name in folder.names(MOST_NAMES)?.into_iter().filter(|name| name != LOCK) {
+        match folder.about(&name)?.kind {
+            remaster_disk::Kind::Folder => folder.remove_tree(&name)?,
+            _ => folder.remove(&name)?,
+        }
+    }
+    match folder.remove(LOCK) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! Folders of pictures as clips, read and written without ffmpeg.
 
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use remaster_picture::exr::ExrInfo;
@@ -234,9 +236,51 @@ impl Pictures {
         &self.notes
     }
 
+    /// What the first picture says about itself, and what those that will be read are called.
+    pub fn originals(&self) -> Originals {
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_owned();
+        let names = self.paths.get(self.next..).unwrap_or_default().iter().map(name).collect();
+        Originals { info: self.info.clone(), names }
+    }
+}
+
+/// What written pictures are like: descriptions and names.
+#[derive(Clone, Debug)]
+pub struct Originals {
     /// What the first picture says about itself.
-    pub fn info(&self) -> &PictureInfo {
-        &self.info
+    pub info: PictureInfo,
+    /// File names in order.
+    pub names: Vec<OsString>,
+}
+
+/// Bytes of a file's name on the usual file systems.
+const LONGEST_NAME: usize = 255;
+
+impl Originals {
+    /// The names of these pictures with another ending, all different.
+    fn renamed(&self, folder: &Path, ending: &str) -> Result<Vec<OsString>, MediaError> {
+        let refused = |reason: String| Err(MediaError::Place { path: folder.to_owned(), reason });
+        let mut taken: HashMap<OsString, &OsStr> = HashMap::with_capacity(self.names.len());
+        let mut names = Vec::with_capacity(self.names.len());
+        for original in &self.names {
+            let path = Path::new(original);
+            // What is not an ending of pictures is part of the name: `shot.0001`.
+            let stem = StillFormat::of_ending(path).and_then(|_| path.file_stem()).unwrap_or(original);
+            let mut name = stem.to_owned();
+            name.push(".");
+            name.push(ending);
+            let shown = Path::new(original).display();
+            if name.len() > LONGEST_NAME {
+                return refused(format!("the name of {shown} is too long for .{ending}; make it shorter"));
+            }
+            if let Some(other) = taken.insert(name.clone(), original) {
+                let other = Path::new(other).display();
+                let both = Path::new(&name).display();
+                return refused(format!("{other} and {shown} would both become {both}; rename one of them"));
+            }
+            names.push(name);
+        }
+        Ok(names)
     }
 }
 
@@ -275,20 +319,23 @@ pub struct PictureWriter {
     is_folder: bool,
     kind: StillFormat,
     info: PictureInfo,
+    /// Of the files in a folder; without them they are numbered.
+    names: Option<Vec<OsString>>,
     notes: Vec<String>,
     written: usize,
 }
 
 impl PictureWriter {
     /// `path` ends as a still does for one picture; otherwise it is a folder that does not exist yet, which gets EXRs
-    /// if EXRs came in and PNGs if not. What is written says what the pictures it is `like` said.
+    /// if EXRs came in and PNGs if not. What is written says what the pictures it is `like` said, and has their names.
     pub fn create(
         path: &Path,
         format: &Format,
-        like: Option<&PictureInfo>,
+        like: Option<&Originals>,
         overwrite: bool,
     ) -> Result<Self, MediaError> {
-        let named = written_as(path);
+        let (named, originals) = (written_as(path), like);
+        let like = originals.map(|originals| &originals.info);
         let kind = match (named, like) {
             (Some(kind), _) => kind,
             (None, Some(PictureInfo::Exr(_))) => StillFormat::Exr,
@@ -320,17 +367,35 @@ impl PictureWriter {
             (_, _) => PictureInfo::Still(StillInfo::srgb(depth)),
         };
         let is_folder = OutputKind::of(path) == Some(OutputKind::Folder);
+        let names = match originals {
+            Some(originals) if is_folder => Some(originals.renamed(path, ending(kind))?),
+            _ => None,
+        };
         let part = Part::beside(path, overwrite && !is_folder)?;
         if is_folder {
-            std::fs::create_dir(part.path()).map_err(|source| MediaError::writing(path, source))?;
+            remaster_disk::make_folders(part.path()).map_err(|source| MediaError::writing(path, source))?;
         }
-        Ok(PictureWriter { path: path.to_owned(), part, is_folder, kind, info, notes, written: 0 })
+        Ok(PictureWriter { path: path.to_owned(), part, is_folder, kind, info, names, notes, written: 0 })
+    }
+
+    /// The name of the next file in a folder.
+    fn name(&self) -> Result<OsString, MediaError> {
+        let Some(names) = &self.names else {
+            return Ok(format!("{:06}.{}", self.written, ending(self.kind)).into());
+        };
+        let more = || MediaError::broken("the output", "it has more frames than the input has pictures");
+        names.get(self.written).cloned().ok_or_else(more)
     }
 
     /// What the files cannot hold, for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
+}
+
+/// How files in a folder end.
+fn ending(kind: StillFormat) -> &'static str {
+    if kind == StillFormat::Exr { "exr" } else { "png" }
 }
 
 fn lost(info: Option<&PictureInfo>, kind: StillFormat) -> Option<String> {
@@ -348,11 +413,16 @@ impl FrameSink for PictureWriter {
                 hint: "write to a folder or a video file".into(),
             });
         }
-        let ending = if self.kind == StillFormat::Exr { "exr" } else { "png" };
         let to = match self.is_folder {
-            true => self.part.path().join(format!("{:06}.{ending}", self.written)),
+            true => self.part.path().join(self.name()?),
             false => self.part.path().to_owned(),
         };
+        // Names that differ here can be one on a disk that ignores case.
+        if self.is_folder && to.symlink_metadata().is_ok() {
+            let name = to.file_name().unwrap_or_default();
+            let reason = format!("this disk takes {} for another file; rename one of them", name.display());
+            return Err(MediaError::Place { path: self.path.clone(), reason });
+        }
         write(&to, frame, self.kind, &self.info).map_err(|e| match e {
             // The name of the part means nothing to anybody.
             MediaError::Picture { source: PictureError::Write { source, .. }, .. } => {

@@ -4,18 +4,22 @@ use std::path::Path;
 
 use remaster_picture::{Coding, Kind, Layout};
 
+use crate::asked::Encoding;
 use crate::child::Tools;
 use crate::clip::Format;
 use crate::error::MediaError;
 use crate::kind::{Container, OutputKind, container};
 use crate::nut::fourcc;
 use crate::probe::{Probe, Stream};
+use crate::quality;
 
 /// What a person asked for.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Encoder and its options, like `libx265 -crf 16`.
-    pub video: Option<String>,
+    /// Encoder and its options.
+    pub video: Option<Encoding>,
+    /// Constant quality, where the encoder has it; less is better.
+    pub crf: Option<u8>,
     /// Samples, in ffmpeg's words.
     pub pixel_format: Option<String>,
     /// Lose nothing: FFV1.
@@ -93,14 +97,17 @@ pub(crate) fn settle(
             hint: "write .mkv".into(),
         });
     }
-    let mut encoder = match (&options.video, options.lossless) {
-        (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
+    let mut encoder: Vec<String> = match (&options.video, options.lossless) {
+        (Some(asked), _) => asked.words(),
         (None, true) => words(&["ffv1"]),
         (None, false) => default_encoder(container, format, from),
     };
     let Some(name) = encoder.first().cloned() else {
         return Err(MediaError::Encoder { name: String::new() });
     };
+    if let Some(crf) = options.crf {
+        quality::set(&mut encoder, crf, options.video.is_some())?;
+    }
     let supported = taken_by(&name)?;
     let size = [format.width, format.height];
     let (layout, pixel_format) = match &options.pixel_format {
@@ -183,7 +190,7 @@ fn same_samples(target: &Target, supported: &[(Layout, String)]) -> Option<Strin
 /// The encoder that a file of this name gets.
 pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options: &WriteOptions) -> String {
     let words = match (&options.video, options.lossless) {
-        (Some(words), _) => words.split_whitespace().map(str::to_owned).collect(),
+        (Some(asked), _) => asked.words(),
         (None, true) => words(&["ffv1"]),
         (None, false) => container(path).map_or_else(Vec::new, |c| default_encoder(c, format, from)),
     };

@@ -6,6 +6,7 @@ use crate::child::Tools;
 use crate::clip::FrameSink;
 use crate::encode::Encoder;
 use crate::error::MediaError;
+use crate::place::Scratch;
 use crate::segment::Film;
 use crate::target::WriteOptions;
 
@@ -16,7 +17,7 @@ const FRAMES: usize = 5;
 /// the versions of the libraries that encode.
 pub fn trial(tools: &Tools, film: &Film<'_>) -> Result<Vec<u8>, MediaError> {
     let failed = |source| MediaError::Io { doing: "make a temporary folder".into(), source };
-    let folder = tempfile::tempdir().map_err(failed)?;
+    let folder = Scratch::new(None).map_err(failed)?;
     let path = folder.path().join("trial");
     let options = WriteOptions { overwrite: false, ..film.options.clone() };
     let mut encoder = Box::new(Encoder::segment(tools, &path, &Film { options: &options, ..*film })?);

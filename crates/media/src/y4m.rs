@@ -278,7 +278,7 @@ impl Y4mWriter {
             None => To::Stdout(std::io::stdout()),
             Some((path, overwrite)) => {
                 let part = Part::beside(&path, overwrite)?;
-                let file = std::fs::File::create(part.path()).map_err(|e| MediaError::writing(&path, e))?;
+                let file = remaster_disk::create(part.path()).map_err(|e| MediaError::writing(&path, e))?;
                 To::File(std::io::BufWriter::new(file), part, path)
             }
         };

@@ -36,7 +36,7 @@ mod ssimulacra2;
 
 pub use ciede2000::{DeltaE, ciede2000, delta_e};
 pub use comparison::{Comparison, Options};
-pub use draw::{Image, drift_map, heat_map, plot, sheet};
+pub use draw::{BeforeAfter, Image, drift_map, heat_map, plot, preview, sheet};
 pub use drift::{Drift, Largest};
 pub use error::{MetricsError, Side};
 pub use picture::Picture;

@@ -4,18 +4,12 @@
 //! of a sample all over it are those that were written down: who knows these had the file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use remaster_media::Span;
+use remaster_media::fingerprint::Sample;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-
-/// Pieces of a file that are hashed, from its first byte to its last. All of a film takes minutes; the first bytes alone
-/// are known to whoever saw a preview.
-const PIECES: u64 = 64;
-/// Bytes of a piece: one page of a disk's cache and the next. Files of up to 1 MiB are hashed whole.
-const PIECE: u64 = 16 << 10;
 
 /// The file that a clip came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +20,7 @@ pub struct Origin {
     pub absolute: String,
     /// Its size.
     pub bytes: u64,
-    /// SHA-256 of its size and of 64 pieces of 16 KiB, evenly spread; of all of it if it is no larger than that.
+    /// SHA-256 of its size and of samples over its whole length.
     pub sample_sha256: String,
     /// Streams beside the video.
     pub streams: usize,
@@ -54,13 +48,12 @@ impl Origin {
         }
         // Windows marks resolved paths with a prefix that other programs do not take.
         let absolute = if cfg!(windows) { std::path::absolute(path)? } else { path.canonicalize()? };
-        let mut file = File::open(path)?;
-        let bytes = file.metadata()?.len();
+        let (bytes, sample_sha256) = sample(&mut File::open(path)?)?;
         Ok(Some(Origin {
             path: path.to_string_lossy().into_owned(),
             absolute: absolute.to_string_lossy().into_owned(),
             bytes,
-            sample_sha256: sample(&mut file, bytes)?,
+            sample_sha256,
             streams,
             chapters,
             span: Span::default(),
@@ -73,7 +66,7 @@ impl Origin {
         let about = file.metadata()?;
         Ok(about.is_file()
             && about.len() == self.bytes
-            && sample(&mut file, self.bytes)? == self.sample_sha256)
+            && sample(&mut file)? == (self.bytes, self.sample_sha256.clone()))
     }
 
     /// The file, in the folder of the latent file `latents` or where it was. Only regular files are looked at.
@@ -106,27 +99,10 @@ fn is_local(path: &Path) -> bool {
         }
 }
 
-fn sample(file: &mut File, bytes: u64) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    hash.update(bytes.to_le_bytes());
-    let mut piece = vec![0; PIECE as usize];
-    let mut add = |at: u64, length: u64| {
-        let piece = &mut piece[..length as usize];
-        file.seek(SeekFrom::Start(at))?;
-        file.read_exact(piece)?;
-        hash.update(piece);
-        Ok::<_, io::Error>(())
-    };
-    if bytes <= PIECES * PIECE {
-        for at in (0..bytes).step_by(PIECE as usize) {
-            add(at, PIECE.min(bytes - at))?;
-        }
-    } else {
-        for i in 0..PIECES {
-            add((u128::from(bytes - PIECE) * u128::from(i) / u128::from(PIECES - 1)) as u64, PIECE)?;
-        }
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+/// Size and samples of a file.
+fn sample(file: &mut File) -> io::Result<(u64, String)> {
+    let Sample { bytes, sha256 } = Sample::of_file(file)?;
+    Ok((bytes, sha256.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 #[cfg(test)]

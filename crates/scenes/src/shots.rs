@@ -1,5 +1,7 @@
 //! The shots of a clip.
 
+use std::ops::Range;
+
 use crate::detector::Verdict;
 use crate::error::ScenesError;
 use crate::file;
@@ -51,6 +53,13 @@ impl Shots {
         self.starts.binary_search(&frame).is_ok()
     }
 
+    /// The shots of a part of the clip, counted from its first frame.
+    pub fn part(&self, frames: Range<u64>) -> Self {
+        let inside = self.starts.iter().filter(|start| frames.contains(start) && **start > frames.start);
+        let starts = std::iter::once(0).chain(inside.map(|start| start - frames.start)).collect();
+        Shots { starts, frames: Some(frames.end.saturating_sub(frames.start)) }
+    }
+
     /// Reads a list of shots: ours, or the `scenes.json` of av1an. Nothing in it is believed before it was checked.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ScenesError> {
         file::read(bytes)
@@ -59,5 +68,22 @@ impl Shots {
     /// Our list of shots as JSON text that ends in a newline.
     pub fn to_json(&self) -> String {
         file::write(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_begins_with_a_shot_and_keeps_the_cuts_inside() {
+        let film = Shots::new(vec![0, 10, 25, 40], Some(50)).unwrap();
+        let part = |frames: Range<u64>| film.part(frames).starts().to_vec();
+        assert_eq!(part(0..50), [0, 10, 25, 40]);
+        assert_eq!(part(0..25), [0, 10]);
+        assert_eq!(part(10..26), [0, 15]);
+        assert_eq!(part(11..12), [0]);
+        assert_eq!(film.part(20..50).frames(), Some(30));
+        assert_eq!(part(50..50), [0]);
     }
 }

@@ -28,6 +28,12 @@ impl Hash {
     }
 }
 
+impl From<[u8; 32]> for Hash {
+    fn from(bytes: [u8; 32]) -> Self {
+        Hash(bytes)
+    }
+}
+
 impl From<Sha256> for Hash {
     fn from(hasher: Sha256) -> Self {
         Hash(hasher.finalize().into())

@@ -1,7 +1,6 @@
 //! The calls themselves: one store, its limits, and tries.
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -15,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::failure::{Failure, Kind, kind, reason};
 use crate::place::Place;
 use crate::secrets::Secrets;
-use crate::{Created, Key, Limits, StoreError, local};
+use crate::{Created, Key, Limits, StoreError};
 
 /// Small objects that are asked for at a time.
 const AT_ONCE: usize = 32;
@@ -88,6 +87,13 @@ impl Core {
         };
         let reason = self.secrets.hide(&reason(&error));
         match kind(&error) {
+            // An object that is written need not be there, but its bucket must.
+            Kind::Missing if ["write", "create"].contains(&what) || reason.contains("NoSuchBucket") => {
+                match self.place.bucket() {
+                    Some(bucket) => StoreError::NoBucket { bucket: bucket.to_owned() },
+                    None => StoreError::Missing { place, key },
+                }
+            }
             Kind::Missing => StoreError::Missing { place, key },
             Kind::Denied => StoreError::Denied { place, key, what, reason },
             Kind::Full => StoreError::Full { place, key, what },
@@ -111,36 +117,10 @@ impl Core {
             match self.objects.put_opts(&self.path(key), bytes.clone(), PutMode::Create.into()).await {
                 Ok(_) => Ok(Created::New),
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Created::AlreadyThere),
-                Err(error) => match self.create_without_links(key, &bytes, &error).await {
-                    Some(created) => created,
-                    None => Err(error.into()),
-                },
+                Err(error) => Err(error.into()),
             }
         })
         .await
-    }
-
-    /// In a folder whose file system refuses hard links, by another way.
-    async fn create_without_links(
-        &self,
-        key: &Key,
-        bytes: &PutPayload,
-        error: &Error,
-    ) -> Option<Result<Created, Failure>> {
-        let Place::Folder(root) = &self.place else { return None };
-        if !matches!(kind(error), Kind::Denied | Kind::Unable) {
-            return None;
-        }
-        let (root, key): (PathBuf, String) = (root.clone(), key.to_string());
-        let bytes: Vec<u8> = bytes.iter().flat_map(|part| part.iter().copied()).collect();
-        let work = move || local::create_by_rename(&root, &key, &bytes);
-        match tokio::task::spawn_blocking(work).await {
-            Ok(Some(Ok(true))) => Some(Ok(Created::New)),
-            Ok(Some(Ok(false))) => Some(Ok(Created::AlreadyThere)),
-            // What the first way said is what people understand.
-            Ok(Some(Err(_)) | None) => None,
-            Err(join) => Some(Err(Error::from(join).into())),
-        }
     }
 
     /// An object, if it has at most so many bytes.

@@ -50,6 +50,20 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// The server has no TLS, which must be allowed.
+    #[error("{place}: plain http needs {variable}=true; set it, or give an endpoint with https")]
+    PlainHttp {
+        /// The place.
+        place: String,
+        /// What allows it.
+        variable: &'static str,
+    },
+    /// The bucket is not there.
+    #[error("bucket \"{bucket}\" does not exist; check its name, or create it first")]
+    NoBucket {
+        /// Its name.
+        bucket: String,
+    },
     /// The thread that talks to the store cannot run.
     #[error("cannot start a thread for {place}; end other programs and try again")]
     Thread {

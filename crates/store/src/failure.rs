@@ -57,7 +57,12 @@ fn of_the_system(error: &Error) -> Kind {
             return match io.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Kind::Full,
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Kind::Denied,
-                ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::Unsupported => Kind::Unable,
+                // The last two are said of links, pipes and devices, and of folders with too many names.
+                ErrorKind::NotADirectory
+                | ErrorKind::IsADirectory
+                | ErrorKind::Unsupported
+                | ErrorKind::InvalidInput
+                | ErrorKind::InvalidData => Kind::Unable,
                 _ => Kind::MayPass,
             };
         }

@@ -1,7 +1,7 @@
 //! From the store into a local file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Target<'_> {
             return Err(Failure::Short);
         }
         self.hasher.update(bytes);
-        self.file.write_all(bytes).map_err(|e| self.failed(e))
+        remaster_disk::write_all(self.path, self.file, bytes).map_err(|e| self.failed(e))
     }
 
     fn failed(&self, source: io::Error) -> Failure {

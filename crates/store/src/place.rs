@@ -75,6 +75,14 @@ impl Place {
         Ok(Place::Bucket { cloud, bucket: bucket.to_owned(), prefix: prefix.to_owned() })
     }
 
+    /// The name of the bucket, if it is one.
+    pub(crate) fn bucket(&self) -> Option<&str> {
+        match self {
+            Place::Bucket { bucket, .. } => Some(bucket),
+            _ => None,
+        }
+    }
+
     /// What stands in front of the keys inside the store.
     pub(crate) fn prefix(&self) -> &str {
         match self {

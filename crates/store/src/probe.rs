@@ -12,10 +12,21 @@ const RACERS: u8 = 8;
 /// The probe's objects are as small as records are.
 const MOST: u64 = 1 << 10;
 
+/// Where they are.
+pub(crate) const FOLDER: &str = "probe";
+
+/// Whether an object with this path in a store is of a probe.
+pub(crate) fn is_ours(path: &str) -> bool {
+    let mut parts = path.split('/');
+    parts.next() == Some(FOLDER)
+        && parts.next().is_some_and(random::is_name)
+        && matches!((parts.next(), parts.next()), (Some("one" | "race"), None))
+}
+
 pub(crate) fn probe(store: &Store) -> Result<(), StoreError> {
     let name = random::name();
-    let one = Key::new(format!("probe/{name}/one"))?;
-    let race = Key::new(format!("probe/{name}/race"))?;
+    let one = Key::new(format!("{FOLDER}/{name}/one"))?;
+    let race = Key::new(format!("{FOLDER}/{name}/race"))?;
     let found = one_after_the_other(store, &one, &name).and_then(|()| at_once(store, &race));
     // What was found says more than that it could not be removed.
     let removed = store.delete_many(vec![one.clone(), race]);

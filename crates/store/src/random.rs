@@ -13,6 +13,11 @@ pub(crate) fn name() -> String {
     format!("{:016x}{:016x}", half(0), half(1))
 }
 
+/// Whether a name is of that kind.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

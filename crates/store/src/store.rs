@@ -41,12 +41,7 @@ impl Store {
         let place = Place::parse(url)?;
         let secrets = Secrets::of(&settings);
         let (place, objects) = match place {
-            Place::Folder(path) => {
-                let whole = std::path::absolute(&path)
-                    .map_err(|source| StoreError::Folder { path: path.clone(), source })?;
-                let objects = local::open(&whole)?;
-                (Place::Folder(whole), objects)
-            }
+            Place::Folder(path) => return Store::of_folder(&path, settings),
             Place::Bucket { cloud, ref bucket, .. } => {
                 let objects = cloud::open(&place, cloud, bucket, &settings, &secrets)?;
                 (place, objects)
@@ -57,6 +52,23 @@ impl Store {
             }
         };
         Store::with(place, objects, settings.limits, secrets)
+    }
+
+    /// The store in a folder that is open: however it was reached, nothing else is.
+    pub fn inside(folder: remaster_disk::Folder, settings: Settings) -> Result<Self, StoreError> {
+        let path = folder.path().to_owned();
+        let whole = std::path::absolute(&path).map_err(|source| StoreError::Folder { path, source })?;
+        let secrets = Secrets::of(&settings);
+        Store::with(Place::Folder(whole), local::of(folder), settings.limits, secrets)
+    }
+
+    /// Opens a folder that is there. Its path is no URL, whatever it looks like, and need not be UTF-8.
+    pub fn of_folder(path: &Path, settings: Settings) -> Result<Self, StoreError> {
+        let whole = std::path::absolute(path)
+            .map_err(|source| StoreError::Folder { path: path.to_owned(), source })?;
+        let objects = local::open(&whole)?;
+        let secrets = Secrets::of(&settings);
+        Store::with(Place::Folder(whole), objects, settings.limits, secrets)
     }
 
     /// Opens a place and makes its folder first, if it is one and missing.
@@ -164,6 +176,13 @@ impl Store {
         let core = Arc::clone(self.core());
         self.wait(self.begin(core.each(keys, |core, key| async move { core.delete(&key).await })))??;
         Ok(())
+    }
+
+    /// Removes what killed probes left. Nobody may be probing the store.
+    pub fn forget_probes(&self) -> Result<(), StoreError> {
+        let listed: Result<Vec<_>, StoreError> = self.list(probe::FOLDER)?.collect();
+        let keys = listed?.into_iter().map(|listed| listed.key);
+        self.delete_many(keys.filter(|key| probe::is_ours(key.as_str())).collect())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

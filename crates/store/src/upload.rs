@@ -121,11 +121,8 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
         let failed = |source| Failure::Said(StoreError::Read { path: path.to_owned(), source });
-        let file = File::open(path).map_err(failed)?;
+        let file = remaster_disk::read(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
-        if !about.is_file() {
-            return Err(failed(std::io::ErrorKind::InvalidInput.into()));
-        }
         Ok(Source { path, file, bytes: about.len(), read: 0, hasher: Sha256::new() })
     }
 

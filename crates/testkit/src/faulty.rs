@@ -23,6 +23,7 @@ struct Book {
     calls: u64,
     /// What a convolution takes beside its own time.
     dawdle: Duration,
+    during: Option<Arc<dyn Fn() + Send + Sync>>,
     opened: Vec<u64>,
 }
 
@@ -41,6 +42,11 @@ impl Faults {
     /// Convolutions take this much longer, by sleeping: a load on the machine does not change it.
     pub fn dawdle(&self, time: Duration) {
         self.book().dawdle = time;
+    }
+
+    /// Called in every convolution, which is not over before.
+    pub fn during_convolutions(&self, call: impl Fn() + Send + Sync + 'static) {
+        self.book().during = Some(Arc::new(call));
     }
 
     /// Calls so far.
@@ -149,8 +155,14 @@ impl Ops for Faulty {
 
     fn conv(&mut self, desc: &ConvDesc<'_>) -> Result<(), ComputeError> {
         self.call()?.conv(desc)?;
-        let time = self.faults.book().dawdle;
+        let (time, during) = {
+            let book = self.faults.book();
+            (book.dawdle, book.during.clone())
+        };
         std::thread::sleep(time);
+        if let Some(call) = during {
+            call();
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::Rng;
+use crate::{Rng, nightly};
 
 /// Longest time that one file may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,9 +34,12 @@ const EDGES: [u64; 12] = [
     0xffff_ffff_ffff_ffff,
 ];
 
-/// How many mutations each parser gets: `REMASTER_HOSTILE_CASES`, or 1,000.
+/// How many mutations each parser gets: `REMASTER_HOSTILE_CASES`, or 1,000, at night 10,000.
 pub fn cases() -> usize {
-    std::env::var("REMASTER_HOSTILE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
+    std::env::var("REMASTER_HOSTILE_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or_else(|| nightly(1000, 10_000))
 }
 
 /// A file that is nearly `bytes`: one to four of its parts are flipped, overwritten, cut, repeated or moved.

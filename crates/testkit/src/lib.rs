@@ -2,6 +2,7 @@
 //! files made to do harm.
 
 mod bias_cases;
+mod busy;
 mod clip;
 mod faulty;
 pub mod held;
@@ -12,9 +13,10 @@ mod rng;
 pub mod token_cases;
 
 pub use bias_cases::{check_unbiased, unbiased};
+pub use busy::busy;
 pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
 #[cfg(unix)]
 pub use not_run::no_disk;
-pub use not_run::{NO_GPU, not_run};
+pub use not_run::{nightly, no_gpu, no_units, not_run};
 pub use rng::{Noise, Rng};

@@ -1,11 +1,12 @@
 //! Joining what is done into the film.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use remaster_media::MediaError;
 use remaster_plan::Windows;
 use remaster_restore::Pool;
-use remaster_store::{Commit, File, Journal, JournalError, StoreError};
+use remaster_store::{Commit, Commits, Damage, File, Journal, JournalError, StoreError};
 
 use crate::error::UnitsError;
 use crate::plan::FilmPlan;
@@ -17,14 +18,14 @@ pub struct Segments<'a> {
     folder: &'a Path,
     last: Option<PathBuf>,
     number: usize,
-    /// What went wrong, in full.
-    error: Option<UnitsError>,
+    /// What went wrong with which piece, in full.
+    error: Option<(&'a Commit, &'a File, JournalError)>,
 }
 
 impl Segments<'_> {
     fn forget(&mut self) {
         if let Some(path) = self.last.take() {
-            let _ = std::fs::remove_file(path);
+            let _ = remaster_disk::remove(&path);
         }
     }
 }
@@ -50,7 +51,7 @@ impl Iterator for Segments<'_> {
                     }
                     _ => MediaError::Io { doing: format!("read unit {}", commit.unit), source },
                 };
-                self.error = Some(error.into());
+                self.error = Some((commit, file, error));
                 Some(Err(media))
             }
         }
@@ -63,8 +64,8 @@ impl Drop for Segments<'_> {
     }
 }
 
-/// Joins the units of a plan. `join` gets their pieces in order and makes the film; what it used is pinned before.
-/// Returns the commits that became the film.
+/// Joins the units of a plan. `join` gets their pieces in order and makes the film. Returns the commits that became it.
+/// Units that turn out to be damaged count as not done from then on.
 pub fn assemble(
     journal: &Journal,
     plan: &FilmPlan,
@@ -72,7 +73,20 @@ pub fn assemble(
     folder: &Path,
     join: &mut dyn FnMut(&mut Segments<'_>) -> Result<(), UnitsError>,
 ) -> Result<Vec<Commit>, UnitsError> {
-    let commits = journal.commits()?;
+    let Commits { whole: commits, mut damaged } = journal.commits()?;
+    for commit in &commits {
+        let unit = &plan.unit(commit.unit)?.unit;
+        let pieces = unit.pieces(plan.piece_frames, windows, pool).len() as u64;
+        let pairs = [
+            ("frames", commit.frames, unit.frames().len() as u64),
+            ("pieces", commit.files.len() as u64, pieces),
+        ];
+        if let Some((what, found, wanted)) = pairs.into_iter().find(|(_, found, wanted)| found != wanted) {
+            let reason = format!("it has {found} {what} instead of {wanted}");
+            damaged.push(Damage { unit: commit.unit, key: format!("unit {}", commit.unit), reason });
+        }
+    }
+    undo(journal, damaged)?;
     let units = journal.plan().units();
     let missing = (units as usize).saturating_sub(commits.len());
     if missing > 0 {
@@ -80,25 +94,47 @@ pub fn assemble(
         let first = gap.map_or(commits.len() as u32, |(i, _)| i);
         return Err(UnitsError::Missing { missing, units, first });
     }
-    for (commit, planned) in commits.iter().zip(&plan.units) {
-        let pieces = planned.unit.pieces(plan.piece_frames, windows, pool).len() as u64;
-        let frames = planned.unit.frames().len() as u64;
-        let pairs = [("frames", commit.frames, frames), ("pieces", commit.files.len() as u64, pieces)];
-        if let Some((what, found, wanted)) = pairs.into_iter().find(|(_, found, wanted)| found != wanted) {
-            return Err(UnitsError::Commit { unit: commit.unit, what, found, wanted });
-        }
-    }
-    journal.assemble(commits.iter().map(|commit| Some(commit.attempt.clone())).collect())?;
     let pieces: Vec<(&Commit, &File)> =
         commits.iter().flat_map(|commit| commit.files.iter().map(move |file| (commit, file))).collect();
     let mut segments =
         Segments { journal, left: pieces.into_iter(), folder, last: None, number: 0, error: None };
     let joined = join(&mut segments);
-    let error = segments.error.take();
+    let (error, left) = (segments.error.take(), segments.left.as_slice().to_vec());
     drop(segments);
-    // The store knows better than the muxer what went wrong with it.
     match (joined, error) {
-        (Err(_), Some(error)) => Err(error),
+        // The store knows better than the muxer what went wrong with it.
+        (Err(_), Some((commit, file, error))) => {
+            let mut damaged = vec![Damage::of(commit.unit, &name(commit, file), error)?];
+            // Those behind it are looked at, too: so one more round is enough.
+            for (commit, file) in left {
+                let copy = folder.join("checked.nut");
+                let fetched = journal.fetch(commit, file, &copy);
+                let _ = remaster_disk::remove(&copy);
+                match fetched {
+                    Err(error) if error.is_damage() => {
+                        damaged.push(Damage::of(commit.unit, &name(commit, file), error)?);
+                    }
+                    fetched => fetched?,
+                }
+            }
+            undo(journal, damaged)?;
+            Err(UnitsError::Missing { missing: 1, units, first: commit.unit })
+        }
         (joined, _) => joined.map(|()| commits),
     }
+}
+
+/// Where a piece is, for people.
+fn name(commit: &Commit, file: &File) -> String {
+    format!("{} of unit {}", file.name, commit.unit)
+}
+
+/// Makes damaged units count as not done, and says so.
+fn undo(journal: &Journal, damaged: Vec<Damage>) -> Result<(), UnitsError> {
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let units: BTreeSet<u32> = damaged.iter().map(|damage| damage.unit).collect();
+    units.iter().try_for_each(|unit| journal.undo(*unit))?;
+    Err(UnitsError::Undone { units: units.into_iter().collect(), damaged })
 }

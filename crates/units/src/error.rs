@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use remaster_media::MediaError;
 use remaster_restore::RestoreError;
-use remaster_store::{JournalError, StoreError};
+use remaster_store::{Damage, JournalError, StoreError};
 use thiserror::Error;
 
 /// Work on a film that cannot go on.
@@ -24,6 +24,16 @@ pub enum UnitsError {
     Plan {
         /// What is wrong with it.
         reason: String,
+    },
+    /// Filters or encoder options that a plan holds by their hash alone, or others than those of the plan.
+    #[error("{}", repeat(option, what, *other))]
+    Repeat {
+        /// Which option.
+        option: &'static str,
+        /// What it is for.
+        what: &'static str,
+        /// It was typed, but is another one.
+        other: bool,
     },
     /// A machine that computes otherwise.
     #[error(
@@ -46,6 +56,18 @@ pub enum UnitsError {
         /// What differs.
         reason: String,
     },
+    /// A film that is not complete yet, or that somebody works on.
+    #[error("{} changed while it was read; wait until it is complete, then run the command again", path.display())]
+    Changing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A network that changed during the run.
+    #[error("{} changed during the run, so that its results cannot be used; run the command again", path.display())]
+    Touched {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another network than the one that was planned.
     #[error(
         "{what} {name} has other content than the one that was planned ({found}, expected {wanted}); use the same file"
@@ -62,7 +84,7 @@ pub enum UnitsError {
     },
     /// Units that nobody did yet.
     #[error(
-        "{missing} of {units} units are not done, the first is unit {first}; run `remaster unit run` for them, or \
+        "{missing} of {units} units are not done, the first is unit {first}; do them with `unit run --index missing`, or \
          assemble later"
     )]
     Missing {
@@ -73,17 +95,18 @@ pub enum UnitsError {
         /// The first one.
         first: u32,
     },
-    /// A commit that does not fit the plan.
-    #[error("unit {unit} has {found} {what} instead of {wanted}; remove its done.json and run it again")]
-    Commit {
-        /// Which unit.
-        unit: u32,
-        /// `frames` or `pieces`.
-        what: &'static str,
-        /// In the record.
-        found: u64,
-        /// In the plan.
-        wanted: u64,
+    /// Units that were done and are damaged. They count as not done from now on.
+    #[error(
+        "{} damaged in the store and must be done again ({}); run `unit run --index {}` for this plan, then assemble again",
+        if units.len() == 1 { "1 unit is".to_owned() } else { format!("{} units are", units.len()) },
+        first_of(damaged),
+        list(units)
+    )]
+    Undone {
+        /// Which ones, in order.
+        units: Vec<u32>,
+        /// What is wrong with them.
+        damaged: Vec<Damage>,
     },
     /// A local file.
     #[error("cannot {doing} {}", path.display())]
@@ -104,6 +127,28 @@ pub enum UnitsError {
         /// Why.
         reason: String,
     },
+}
+
+/// What is wrong, with as much as a person wants to read.
+fn first_of(damaged: &[Damage]) -> String {
+    let first: Vec<String> = damaged.iter().take(3).map(ToString::to_string).collect();
+    let more = if damaged.len() > first.len() { ", ..." } else { "" };
+    first.join(", ") + more
+}
+
+/// Numbers as `--index` takes them.
+fn list(units: &[u32]) -> String {
+    let words: Vec<String> = units.iter().map(ToString::to_string).collect();
+    words.join(",")
+}
+
+fn repeat(option: &str, what: &str, other: bool) -> String {
+    match other {
+        true => format!("{option} is other than in the plan; use the {what} that the plan was made with"),
+        false => format!(
+            "the plan was made with {what} that a plan cannot hold; repeat {option} as it was given to `remaster plan`"
+        ),
+    }
 }
 
 /// It was time to stop, and everything is kept.

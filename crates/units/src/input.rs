@@ -1,22 +1,14 @@
 //! The film that a plan is about, known by its content.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use remaster_media::fingerprint::{Sample, content, identity};
 use remaster_store::Hash;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::UnitsError;
-
-/// Bytes at each end of a film that are hashed: a header, an index and some picture, in a tenth of a second.
-const END: u64 = 16 << 20;
-
-/// Bytes at each end of a picture of a folder that are hashed.
-const PICTURE_END: u64 = 64 << 10;
 
 /// The film that is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,179 +16,137 @@ const PICTURE_END: u64 = 64 << 10;
 pub struct Input {
     /// Where it was.
     pub path: String,
-    /// Bytes of the file, or of all files of a folder.
+    /// Bytes of the file, or of all pictures of a folder.
     pub bytes: u64,
-    /// When it was changed last, in nanoseconds of the clock of its machine; other machines do not ask.
-    pub modified: Option<u64>,
-    /// Hash of its ends; of a folder, of the names, sizes and ends of its files.
-    pub sha256: Hash,
+    /// Hash of its size and of samples over its whole length. Other machines ask for no more.
+    pub sample: Hash,
+    /// Hash of all of it; `None` until somebody has read all of it.
+    pub sha256: Option<Hash>,
+    /// Hash of what changes when the file is touched, on the machine that planned.
+    pub identity: Option<Hash>,
 }
 
+/// Whether to go on reading a film, and what to say meanwhile: it is told how many bytes were read.
+pub type Reading<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
+
 impl Input {
-    /// The film at `path`.
+    /// The film at `path`, by samples.
     pub fn of(path: &Path) -> Result<Self, UnitsError> {
         let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
-        let about = path.metadata().map_err(failed)?;
+        // Before its content, so that a change meanwhile is seen.
+        let identity = identity(path).map_err(failed)?.map(Hash::from);
+        let Sample { bytes, sha256 } = Sample::of(path).map_err(failed)?;
         let whole = std::path::absolute(path).map_err(failed)?;
-        let mut hash = Sha256::new();
-        let mut bytes = 0;
-        if about.is_dir() {
-            for file in files(path).map_err(failed)? {
-                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                hash.update((name.len() as u64).to_le_bytes());
-                hash.update(name.as_bytes());
-                bytes += ends(&file, PICTURE_END, &mut hash).map_err(failed)?;
-            }
-        } else {
-            bytes = ends(path, END, &mut hash).map_err(failed)?;
-        }
-        let modified = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Ok(Input {
-            path: whole.to_string_lossy().into_owned(),
-            bytes,
-            modified: modified.and_then(|time| u64::try_from(time.as_nanos()).ok()),
-            sha256: hash.into(),
-        })
+        let path = whole.to_string_lossy().into_owned();
+        Ok(Input { path, bytes, sample: sha256.into(), sha256: None, identity })
     }
 
-    /// Refuses another film than this one. Path and time may differ.
+    /// Everything that tells what is in it, and nothing of where it is.
+    pub(crate) fn anywhere(&self) -> Self {
+        Input { path: String::new(), sha256: None, identity: None, ..self.clone() }
+    }
+
+    /// Refuses another film than this one by size and samples. Path and times may differ.
     pub fn check(&self, path: &Path) -> Result<(), UnitsError> {
         let found = Input::of(path)?;
         let other = |reason: String| Err(UnitsError::Input { path: path.to_owned(), reason });
         if found.bytes != self.bytes {
             return other(format!("it has {} bytes instead of {}", found.bytes, self.bytes));
         }
-        if found.sha256 != self.sha256 {
-            return other("its content differs".into());
+        match found.sample == self.sample {
+            true => Ok(()),
+            false => other("its content differs".into()),
         }
-        Ok(())
+    }
+
+    /// Refuses another film than this one, for sure: unless the file was not touched on this machine, all of it is read.
+    pub fn check_whole(&self, path: &Path, reading: Reading<'_>) -> Result<(), UnitsError> {
+        let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
+        if self.identity.is_some() && identity(path).map_err(failed)?.map(Hash::from) == self.identity {
+            return Ok(());
+        }
+        self.check(path)?;
+        let found = read_all(path, reading)?;
+        match self.sha256 == Some(found) {
+            true => Ok(()),
+            false => Err(UnitsError::Input { path: path.to_owned(), reason: "its content differs".into() }),
+        }
     }
 }
 
-/// Watches a film while it is read. Another one that gets its name must not become part of the result.
+/// The hash of all of a film. An end that was asked for is an error of its own.
+pub fn read_all(path: &Path, reading: Reading<'_>) -> Result<Hash, UnitsError> {
+    let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
+    let read = content(path, reading).map_err(failed)?;
+    read.map(Hash::from).ok_or_else(|| remaster_media::MediaError::Cancelled.into())
+}
+
+/// Watches a film while it is read, and the networks that restore it. Others that get their names must not become part of
+/// the result.
 #[derive(Clone)]
 pub struct Watch {
     path: PathBuf,
     input: Input,
-    /// The file as it was when its content was looked at last.
-    seen: Arc<Mutex<Option<Seen>>>,
+    /// How the first look is made.
+    first: First,
+    /// The identity of the film when it was looked at last.
+    seen: Arc<Mutex<Option<Hash>>>,
+    /// Other files, with the identity that they had when they were hashed.
+    others: Arc<Vec<(PathBuf, Hash)>>,
+    stop: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// What tells that a file is still the same one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    bytes: u64,
-    modified: Option<SystemTime>,
-    /// Its disk and number, where files have one.
-    number: Option<[u64; 2]>,
-}
-
-impl Seen {
-    fn of(path: &Path) -> io::Result<Self> {
-        let about = path.metadata()?;
-        #[cfg(unix)]
-        let number = {
-            use std::os::unix::fs::MetadataExt;
-            Some([about.dev(), about.ino()])
-        };
-        #[cfg(not(unix))]
-        let number = None;
-        Ok(Seen { bytes: about.len(), modified: about.modified().ok(), number })
-    }
+/// How much of a film is read when it is looked at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// Samples: the machine is one of many.
+    Samples,
+    /// All of it, unless it was not touched since it was planned here.
+    Whole,
 }
 
 impl Watch {
-    /// Watches the file at `path`, which is to be `input`.
-    pub fn new(path: &Path, input: &Input) -> Self {
-        Watch { path: path.to_owned(), input: input.clone(), seen: Arc::default() }
+    /// Watches the file at `path`, which is to be `input`. Reading all of it ends when it is time to `stop`.
+    pub fn new(path: &Path, input: &Input, first: First, stop: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        let (seen, others) = (Arc::default(), Arc::default());
+        Watch { path: path.to_owned(), input: input.clone(), first, seen, others, stop }
     }
 
-    /// Refuses another film. Its content is looked at only if the file is not the one of the last look.
+    /// Watches other files, too: each with the identity that it had when it was hashed.
+    pub fn and(self, others: Vec<(PathBuf, Hash)>) -> Self {
+        Watch { others: Arc::new(others), ..self }
+    }
+
+    /// Refuses another film. Its content is looked at only if the file was touched since the last look.
     pub fn check(&self) -> Result<(), UnitsError> {
-        let failed = |source| UnitsError::File { doing: "read", path: self.path.clone(), source };
-        let now = Seen::of(&self.path).map_err(failed)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen != Some(now) {
-            self.input.check(&self.path)?;
-            *seen = Some(now);
-        }
-        Ok(())
-    }
-}
-
-/// Files of a folder by name.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in folder.read_dir()? {
-        let entry = entry?;
-        if entry.path().metadata()?.is_file() {
-            files.push(entry.path());
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Hashes size, first and last bytes of a file. Returns its size.
-fn ends(path: &Path, end: u64, hash: &mut Sha256) -> io::Result<u64> {
-    let mut file = File::open(path)?;
-    let bytes = file.metadata()?.len();
-    hash.update(bytes.to_le_bytes());
-    copy(&mut file, end, hash)?;
-    let last = bytes.saturating_sub(end).max(end);
-    if last < bytes {
-        file.seek(SeekFrom::Start(last))?;
-        copy(&mut file, end, hash)?;
-    }
-    Ok(bytes)
-}
-
-fn copy(file: &mut File, most: u64, hash: &mut Sha256) -> io::Result<()> {
-    let mut piece = vec![0; 1 << 16];
-    let mut file = file.take(most);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(()),
-            n => hash.update(piece.get(..n).unwrap_or_default()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_film_is_known_by_size_and_ends_wherever_it_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        for bytes in [0usize, 1, 100, 1 << 20] {
-            let content: Vec<u8> = (0..bytes).map(|i| (i * 7) as u8).collect();
-            std::fs::write(&a, &content).unwrap();
-            std::fs::write(&b, &content).unwrap();
-            let input = Input::of(&a).unwrap();
-            input.check(&b).unwrap();
-            if let Some(last) = bytes.checked_sub(1) {
-                let mut other = content.clone();
-                other[last] ^= 1;
-                std::fs::write(&b, &other).unwrap();
-                assert!(input.check(&b).unwrap_err().to_string().contains("content"));
-                std::fs::write(&b, &content[..last]).unwrap();
-                assert!(input.check(&b).unwrap_err().to_string().contains("bytes"));
+        let now = |path: &Path| match identity(path) {
+            Ok(identity) => Ok(identity.map(Hash::from)),
+            Err(source) => Err(UnitsError::File { doing: "read", path: path.to_owned(), source }),
+        };
+        for (path, before) in self.others.iter() {
+            if now(path)?.as_ref() != Some(before) {
+                return Err(UnitsError::Touched { path: path.clone() });
             }
         }
-        assert!(Input::of(&folder.path().join("none")).is_err());
-    }
-
-    #[test]
-    fn a_folder_is_known_by_its_files() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("1.png"), b"one").unwrap();
-        std::fs::write(folder.path().join("2.png"), b"two").unwrap();
-        let input = Input::of(folder.path()).unwrap();
-        assert_eq!(input.bytes, 6);
-        input.check(folder.path()).unwrap();
-        std::fs::rename(folder.path().join("2.png"), folder.path().join("3.png")).unwrap();
-        assert!(input.check(folder.path()).is_err());
+        // Taken before the look: a change meanwhile is seen next time.
+        let found = now(&self.path)?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.is_some() && *seen == found {
+            return Ok(());
+        }
+        let mut go_on = |_| match (self.stop)() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        match (*seen, self.first) {
+            // Nobody has read all of it.
+            (_, First::Samples) if self.input.sha256.is_none() => self.input.check(&self.path)?,
+            (None, First::Samples) if found.is_none() || found != self.input.identity => {
+                self.input.check(&self.path)?;
+            }
+            _ => self.input.check_whole(&self.path, &mut go_on)?,
+        }
+        *seen = found;
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! A film as units of work, which any machine can do, any number of times.
 //!
 //! * [`FilmPlan`]: what all work on a film follows, to the last setting. It never changes;
+//! * [`Request`]: what was asked for, as checked values: a plan may come from anybody;
 //! * [`Numerics`]: which kernels and programs decide the bytes; a machine with others refuses the plan;
 //! * [`Input`]: the film that is meant, by its content;
 //! * [`survey`]: one pass over a film that finds its shots and times;
@@ -19,17 +20,22 @@ mod manifest;
 mod numerics;
 mod pieces;
 mod plan;
+mod request;
 mod survey;
 mod work;
 
 pub use assemble::{Segments, assemble};
 pub use error::UnitsError;
-pub use input::{Input, Watch};
+pub use input::{First, Input, Reading, Watch, read_all};
 pub use kept::Kept;
 pub use leave::leave;
 pub use manifest::{Manifest, UnitDone};
 pub use numerics::Numerics;
 pub use pieces::NewPiece;
 pub use plan::{FilmPlan, Model, Settings, UnitPlan};
+pub use request::{
+    Asked, AskedSource, AskedTarget, Deinterlacing, ENCODER_THREADS, Pooling, Request, Resolution, Share,
+    Tiles,
+};
 pub use survey::{Survey, survey};
 pub use work::{Outcome, Restoring, Work, work};

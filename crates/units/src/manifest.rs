@@ -1,10 +1,10 @@
 //! What a finished film was made of, in a file beside it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use remaster_media::place;
+use remaster_media::fingerprint;
 use remaster_store::{Commit, Hash};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -13,10 +13,16 @@ use crate::error::UnitsError;
 use crate::plan::{FilmPlan, Settings};
 
 /// The version of manifests that this program writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of a manifest at most: a million units.
 const MOST: u64 = 256 << 20;
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
 
 /// A unit of a film.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +52,8 @@ pub struct Manifest {
     pub bytes: u64,
     /// Its hash.
     pub sha256: Hash,
+    /// Hash of what changes when the film is touched, on the machine that wrote it.
+    pub identity: Option<Hash>,
     /// Its frames.
     pub frames: usize,
     /// The plan, by its hash.
@@ -59,6 +67,8 @@ pub struct Manifest {
 impl Manifest {
     /// Of a film that was just made.
     pub fn new(film: &Path, plan: &FilmPlan, hash: Hash, commits: &[Commit]) -> Result<Self, UnitsError> {
+        // Before its content, so that a change meanwhile is seen.
+        let identity = identity_of(film)?;
         let (bytes, sha256) = hash_of(film)?;
         let units = plan.units.iter().zip(commits).map(|(planned, commit)| UnitDone {
             key: planned.key,
@@ -72,6 +82,7 @@ impl Manifest {
             version: VERSION,
             bytes,
             sha256,
+            identity,
             frames: plan.frames,
             plan: hash,
             settings: plan.settings.clone(),
@@ -106,7 +117,9 @@ impl Manifest {
             |error: serde_json::Error| UnitsError::Manifest { path: path.clone(), reason: error.to_string() };
         let mut text = serde_json::to_string_pretty(self).map_err(wrong)?;
         text.push('\n');
-        place::write(&path, text.as_bytes(), true)?;
+        // A link in its place is replaced, not written through.
+        let written = remaster_disk::write_whole(&path, |file| file.write_all(text.as_bytes()));
+        written.map_err(|source| UnitsError::File { doing: "write", path: path.clone(), source })?;
         Ok(path)
     }
 
@@ -115,7 +128,7 @@ impl Manifest {
         let path = Manifest::beside(film);
         let wrong = |reason: String| UnitsError::Manifest { path: path.clone(), reason };
         let mut text = String::new();
-        let file = File::open(&path).map_err(|error| match error.kind() {
+        let file = remaster_disk::read(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound if film.exists() => wrong(
                 "there is none; films restored with --no-manifest, stills and y4m have none to verify".into(),
             ),
@@ -123,11 +136,16 @@ impl Manifest {
             _ => wrong(error.to_string()),
         })?;
         file.take(MOST).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-        let manifest: Manifest = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        match manifest.version {
-            VERSION => Ok(manifest),
+        let Head { version } = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        match version {
+            VERSION => serde_json::from_str(&text).map_err(|error| wrong(error.to_string())),
             version => Err(wrong(format!("it has version {version}, this program knows {VERSION}"))),
         }
+    }
+
+    /// Whether nobody touched a film on this machine since it was written.
+    pub fn is_untouched(&self, film: &Path) -> Result<bool, UnitsError> {
+        Ok(self.identity.is_some() && identity_of(film)? == self.identity)
     }
 
     /// Size and hash of a film, and whether they are those of the manifest.
@@ -137,6 +155,11 @@ impl Manifest {
         }
         Ok(hash_of(film)? == (self.bytes, self.sha256))
     }
+}
+
+fn identity_of(path: &Path) -> Result<Option<Hash>, UnitsError> {
+    let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
+    Ok(fingerprint::identity(path).map_err(failed)?.map(Hash::from))
 }
 
 /// Size and hash of a file.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
-use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError};
+use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError, Verdict};
 
 use crate::input::Watch;
 
@@ -31,6 +31,8 @@ pub(crate) struct Pieces {
     watch: Watch,
     /// Times that frames must have: number and time.
     expected: Vec<(usize, i64)>,
+    /// Frames are those of the input.
+    frames_left: bool,
     /// Number of the next frame.
     next: usize,
 }
@@ -51,14 +53,29 @@ pub(crate) struct Writing {
     pub(crate) stop: Stop,
     pub(crate) watch: Watch,
     pub(crate) expected: Vec<(usize, i64)>,
+    /// Frames are those of the input.
+    pub(crate) frames_left: bool,
 }
 
 impl Pieces {
     pub(crate) fn new(journal: Journal, unit: u32, writing: Writing) -> Self {
-        let Writing { attempt, pieces, new, folder, stop, watch, expected } = writing;
+        let Writing { attempt, pieces, new, folder, stop, watch, expected, frames_left } = writing;
         let next = pieces.first().map_or(0, |(_, frames)| frames.start);
         let left = pieces.into_iter();
-        Pieces { journal, attempt, unit, left, open: None, new, folder, stop, watch, expected, next }
+        Pieces {
+            journal,
+            attempt,
+            unit,
+            left,
+            open: None,
+            new,
+            folder,
+            stop,
+            watch,
+            expected,
+            frames_left,
+            next,
+        }
     }
 
     /// The piece is whole: it goes into the store and counts from then on.
@@ -69,7 +86,7 @@ impl Pieces {
         let kept = same
             .and_then(|()| self.keep(number, &frames, &path).map_err(|error| failed(&self.folder, error)));
         // Whether or not it is in the store now, this copy is not needed any more.
-        let _ = std::fs::remove_file(&path);
+        let _ = remaster_disk::remove(&path);
         kept?;
         match (self.stop)() {
             true => Err(MediaError::Cancelled),
@@ -83,8 +100,14 @@ impl Pieces {
         own.put_file(&name, path)?;
         let Some(file) = own.files().first().cloned() else { return Ok(()) };
         let (plan, unit) = (self.journal.plan().hash(), self.unit);
-        let record = Piece { plan, unit, piece: number, file, frames: frames.len() as u64 };
-        let counts = self.journal.keep_piece(&record)?.record().file.clone();
+        let (left, frames) = (self.frames_left, frames.len() as u64);
+        let own = Piece { plan, unit, piece: number, file, frames, left };
+        let counts = match self.journal.keep_piece(&own)? {
+            // Somebody leaves the unit at the same time. What was restored is better.
+            Verdict::Lost(theirs) if theirs.left && !left => own.file,
+            Verdict::Lost(theirs) => theirs.file,
+            Verdict::Won(_) => own.file,
+        };
         let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
         attempt.adopt(counts)
     }

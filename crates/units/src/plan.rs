@@ -12,14 +12,30 @@ use serde::{Deserialize, Serialize};
 use crate::error::UnitsError;
 use crate::input::Input;
 use crate::numerics::Numerics;
+use crate::request::{ENCODER_THREADS, Request};
 use crate::survey::Survey;
 
 /// The version of plans that this program writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// Settings that a plan may have at most, and their bytes.
-const MOST_WORDS: usize = 256;
-const MOST_WORD: usize = 16 << 10;
+/// Networks that a plan may name at most, and the bytes of a name in it.
+const MOST_MODELS: usize = 8;
+const MOST_NAME: usize = 4096;
+
+/// Frames of a film at most: 200 days at 60 frames a second. So numbers of frames have room in every sum.
+const MOST_FRAMES: usize = 1 << 30;
+
+/// Frames of a unit at most: three days. Its windows are listed in memory.
+const MOST_UNIT: usize = 1 << 24;
+
+/// Pieces that a unit may be cut into at most, before cuts that fall together are counted once.
+const MOST_CUTS: usize = 1 << 16;
+
+/// Pieces of a unit at most: as many files as its record holds.
+const MOST_PIECES: usize = 256;
+
+/// When a frame is shown, at most: far from what overflows with any clock.
+const LAST_TICK: i64 = 1 << 56;
 
 /// A network that a plan needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,10 +55,10 @@ pub struct Model {
 pub struct Settings {
     /// The film.
     pub input: Input,
-    /// Where the result goes. Its ending decides the container.
+    /// The file name of the result. Its ending decides the container; no file of that name is opened.
     pub output: String,
-    /// Options as they are typed, in one way of writing them.
-    pub words: Vec<String>,
+    /// What was asked for.
+    pub request: Request,
     /// Networks.
     pub models: Vec<Model>,
     /// What computes and encodes.
@@ -58,18 +74,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// These settings as a machine with other free memory had them: units may be shorter and encoders have fewer threads, and
-    /// whoever goes on with them keeps to that.
-    pub fn as_in(&self, other: &Settings) -> Settings {
-        let numerics = Numerics { threads: other.numerics.threads, ..self.numerics.clone() };
-        Settings { unit_frames: other.unit_frames, numerics, ..self.clone() }
+    /// What was asked for, and the threads of the encoder.
+    pub fn asked(&self) -> (&Request, u32) {
+        (&self.request, self.numerics.threads)
     }
 
     /// Their hash. It tells whether a plan is the one that a command asks for.
     pub fn hash(&self) -> Result<Hash, UnitsError> {
-        // Where a file lies and when it was touched says nothing about what is in it.
-        let input = Input { path: String::new(), modified: None, ..self.input.clone() };
-        hash(&Settings { input, ..self.clone() })
+        // Where a file lies and when it was touched says nothing about what is in it; and who asks has not read all of it.
+        hash(&Settings { input: self.input.anywhere(), ..self.clone() })
     }
 }
 
@@ -109,6 +122,8 @@ pub struct FilmPlan {
 #[derive(Serialize)]
 struct Action<'a> {
     settings: Hash,
+    /// All of the film.
+    input: Option<Hash>,
     time_base: TimeBase,
     piece_frames: usize,
     unit: &'a Unit,
@@ -152,6 +167,7 @@ impl FilmPlan {
             let (anchor, shown) = (known.then_some(anchor), known.then_some([start, last]));
             let action = Action {
                 settings: settings_hash,
+                input: settings.input.sha256,
                 time_base: survey.time_base,
                 piece_frames,
                 unit: &unit,
@@ -170,6 +186,16 @@ impl FilmPlan {
             units: plans,
         };
         plan.check()?;
+        for (i, planned) in plan.units.iter().enumerate() {
+            let pieces = planned.unit.pieces(piece_frames, windows, pool).len();
+            if pieces > MOST_PIECES {
+                let reason = format!(
+                    "unit {i} has {pieces} pieces, but at most {MOST_PIECES}; use a larger --piece-frames or a smaller \
+                     --unit-frames"
+                );
+                return Err(wrong(reason));
+            }
+        }
         Ok(plan)
     }
 
@@ -203,15 +229,28 @@ impl FilmPlan {
         self.settings.models.iter().find(|model| model.role == role)
     }
 
-    /// The file name of the result.
+    /// The file name of the result, without a folder.
     pub fn output(&self) -> &Path {
         Path::new(&self.settings.output)
     }
 
     fn check(&self) -> Result<(), UnitsError> {
-        let words = &self.settings.words;
-        if words.len() > MOST_WORDS || words.iter().any(|word| word.len() > MOST_WORD) {
-            return Err(wrong("it has too many settings"));
+        let Settings { input, output, request, models, numerics, .. } = &self.settings;
+        request.check()?;
+        if output.is_empty() || output.len() > MOST_NAME || output.contains(['/', '\\', '\0']) {
+            return Err(wrong("its output is no file name"));
+        }
+        if models.len() > MOST_MODELS
+            || models.iter().any(|model| model.name.len() > MOST_NAME || model.role.len() > MOST_NAME)
+            || input.path.len() > MOST_NAME
+        {
+            return Err(wrong("it names too many files, or their names are too long"));
+        }
+        if !ENCODER_THREADS.contains(&numerics.threads) {
+            return Err(wrong(format!("its encoder has {} threads instead of 1 to 64", numerics.threads)));
+        }
+        if self.settings.input.sha256.is_none() {
+            return Err(wrong("it does not say what its input holds"));
         }
         if self.time_base.num == 0 || self.time_base.den == 0 {
             return Err(wrong("its clock stands still"));
@@ -219,13 +258,38 @@ impl FilmPlan {
         if self.piece_frames == 0 || self.settings.unit_frames == 0 {
             return Err(wrong("its units or pieces have no frames"));
         }
+        if self.frames > MOST_FRAMES {
+            return Err(wrong(format!(
+                "it has {} frames, but a film has at most {MOST_FRAMES}",
+                self.frames
+            )));
+        }
         let mut next = 0;
-        for (i, unit) in self.units.iter().enumerate() {
-            let range = unit.unit.frames();
+        for (i, planned) in self.units.iter().enumerate() {
+            let range = planned.unit.frames();
             if range.start != next || range.is_empty() {
                 return Err(wrong(format!("unit {i} does not start where the one before it ends")));
             }
             next = range.end;
+            // A stretch of a shot says how long its shot is.
+            let longest = planned.unit.shots.iter().map(|shot| shot.stretch.shot).max().unwrap_or(0);
+            if next > MOST_FRAMES || longest > MOST_FRAMES || range.len() > MOST_UNIT {
+                return Err(wrong(format!(
+                    "unit {i} has {} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \
+                     {MOST_FRAMES}",
+                    range.len()
+                )));
+            }
+            let cuts = range.len().div_ceil(self.piece_frames);
+            if cuts > MOST_CUTS {
+                return Err(wrong(format!(
+                    "unit {i} would have {cuts} pieces, but at most {MOST_CUTS}; use a larger --piece-frames"
+                )));
+            }
+            let mut ticks = planned.anchor.into_iter().chain(planned.shown.into_iter().flatten());
+            if ticks.any(|tick| tick.unsigned_abs() > LAST_TICK.unsigned_abs()) {
+                return Err(wrong(format!("unit {i} is shown at a time that no film has")));
+            }
         }
         if next != self.frames || self.units.is_empty() {
             return Err(wrong(format!("its units have {next} frames, but the film has {}", self.frames)));

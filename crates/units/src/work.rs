@@ -1,5 +1,7 @@
 //! One unit, from where an earlier attempt was stopped to its commit.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 use remaster_media::FrameSink;
 use remaster_plan::Windows;
 use remaster_restore::{Pool, Unit};
-use remaster_store::{Journal, Notes, Verdict};
+use remaster_store::{Damage, Journal, Notes, Piece, Verdict};
 
 use crate::error::UnitsError;
 use crate::input::Watch;
@@ -65,16 +67,23 @@ pub enum Outcome {
     Elsewhere,
 }
 
-/// Does a unit that is not done. `restore` makes its frames; `new` starts a piece.
+/// Does a unit that is not done. `restore` makes its frames; `new` starts a piece. What was damaged in the store, and is
+/// made again, is added to `damaged`.
 pub fn work(
     setup: &Work<'_>,
     index: u32,
     new: NewPiece,
     restore: &mut dyn FnMut(Restoring<'_>) -> Result<(), UnitsError>,
+    damaged: &mut Vec<Damage>,
 ) -> Result<Outcome, UnitsError> {
     let Work { journal, plan, .. } = setup;
-    if journal.commit_of(index)?.is_some() {
-        return Ok(Outcome::Elsewhere);
+    match journal.commit_of(index) {
+        Ok(Some(_)) => return Ok(Outcome::Elsewhere),
+        Ok(None) => {}
+        Err(error) => {
+            damaged.push(Damage::of(index, &format!("the record of unit {index}"), error)?);
+            journal.undo(index)?;
+        }
     }
     let began = Instant::now();
     setup.watch.check()?;
@@ -82,16 +91,21 @@ pub fn work(
     let unit = &planned.unit;
     let range = unit.frames();
     let pieces = unit.pieces(plan.piece_frames, &setup.windows, setup.pool);
-    let there = journal.pieces(index)?;
+    let there = usable(journal, index, &pieces, damaged)?;
     let mut attempt = journal.attempt(index)?;
-    let mut todo = Vec::new();
+    let (mut todo, mut left) = (Vec::new(), false);
     for (number, frames) in (0u32..).zip(pieces) {
-        // Pieces are made in order; one behind a missing one is made again, to the same bytes.
-        match there.get(&number).filter(|piece| todo.is_empty() && piece.frames == frames.len() as u64) {
-            Some(piece) => attempt.adopt(piece.file.clone())?,
+        // Pieces are made in order; one behind a missing one is made again, to the same bytes. Frames that were given up
+        // are none for a worker that restores.
+        match there.get(&number).filter(|piece| todo.is_empty() && (setup.left || !piece.left)) {
+            Some(piece) => {
+                left |= piece.left;
+                attempt.adopt(piece.file.clone())?;
+            }
             None => todo.push((number, frames)),
         }
     }
+    left |= setup.left && !todo.is_empty();
     let made = todo.iter().map(|(_, frames)| frames.len()).sum();
     let attempt = Arc::new(Mutex::new(attempt));
     if let Some(from) = todo.first().map(|(_, frames)| frames.start) {
@@ -106,6 +120,7 @@ pub fn work(
             stop: Arc::clone(&setup.stop),
             watch: setup.watch.clone(),
             expected,
+            frames_left: setup.left,
         };
         let sink = Box::new(Pieces::new((*journal).clone(), index, writing));
         let (stop, watch) = (Arc::clone(&setup.stop), setup.watch.clone());
@@ -119,7 +134,7 @@ pub fn work(
         frames: range.len() as u64,
         worker: setup.worker.clone(),
         milliseconds: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        left: setup.left,
+        left,
     };
     let verdict = attempt.lock().unwrap_or_else(PoisonError::into_inner).commit(notes)?;
     journal.drop_kept(index)?;
@@ -127,4 +142,31 @@ pub fn work(
         Verdict::Won(_) => Outcome::Done { frames: made },
         Verdict::Lost(_) => Outcome::Elsewhere,
     })
+}
+
+/// The finished pieces of a unit that are as planned. Records of others are removed.
+fn usable(
+    journal: &Journal,
+    index: u32,
+    planned: &[Range<usize>],
+    damaged: &mut Vec<Damage>,
+) -> Result<BTreeMap<u32, Piece>, UnitsError> {
+    let found = journal.pieces(index)?;
+    for damage in &found.damaged {
+        journal.drop_damaged(damage)?;
+    }
+    damaged.extend(found.damaged);
+    let mut usable = found.whole;
+    let fits = |number: u32, piece: &Piece| {
+        planned.get(number as usize).is_some_and(|frames| frames.len() as u64 == piece.frames)
+    };
+    let others: Vec<u32> =
+        usable.iter().filter(|(number, piece)| !fits(**number, piece)).map(|(number, _)| *number).collect();
+    for number in others {
+        journal.drop_piece(index, number)?;
+        usable.remove(&number);
+        let reason = "it has other frames than planned".into();
+        damaged.push(Damage { unit: index, key: format!("piece {number} of unit {index}"), reason });
+    }
+    Ok(usable)
 }

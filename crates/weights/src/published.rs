@@ -3,8 +3,10 @@
 /// What a published file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// The 3B diffusion transformer.
+    /// The 3B diffusion transformer, with the weights that its authors published on 2025-06-22.
     Dit3b,
+    /// The 3B diffusion transformer with the first weights, which those replaced.
+    Dit3bFirst,
     /// The 7B diffusion transformer.
     Dit7b,
     /// The 7B diffusion transformer that was trained for more detail.
@@ -17,12 +19,14 @@ pub enum Model {
 
 impl Model {
     /// All of them.
-    pub const ALL: [Model; 5] = [Model::Dit3b, Model::Dit7b, Model::Dit7bSharp, Model::Vae, Model::Text];
+    pub const ALL: [Model; 6] =
+        [Model::Dit3b, Model::Dit3bFirst, Model::Dit7b, Model::Dit7bSharp, Model::Vae, Model::Text];
 
     /// The word for it on a command line.
     pub const fn word(self) -> &'static str {
         match self {
             Model::Dit3b => "3b",
+            Model::Dit3bFirst => "3b-first",
             Model::Dit7b => "7b",
             Model::Dit7bSharp => "7b-sharp",
             Model::Vae => "vae",
@@ -43,7 +47,7 @@ pub struct Published {
     pub model: Model,
     /// The number format of most of its values, as people call it.
     pub quant: &'static str,
-    /// Its name there.
+    /// Its path there.
     pub file: &'static str,
     /// The repository on huggingface.co.
     pub repo: &'static str,
@@ -53,12 +57,13 @@ pub struct Published {
     pub bytes: Option<u64>,
 }
 
-/// The repository with the first files of SeedVR2 in safetensors.
-pub const NUMZ: &str = "numz/SeedVR2_comfyUI";
+const NUMZ: &str = "numz/SeedVR2_comfyUI";
+const COMFY: &str = "Comfy-Org/SeedVR2";
 const AINVFX: &str = "AInVFX/SeedVR2_comfyUI";
 const BYTEDANCE: &str = "ByteDance-Seed/SeedVR2-3B";
 
-/// The files that the ComfyUI nodes for SeedVR2 fetch, and the text embedding that those without one need.
+/// The files that ComfyUI and its nodes for SeedVR2 fetch, and the text embedding that those without one need. Which 3B
+/// weights the GGUF files were made of is not published.
 pub const PUBLISHED: &[Published] = &[
     Published {
         model: Model::Vae,
@@ -71,13 +76,29 @@ pub const PUBLISHED: &[Published] = &[
     Published {
         model: Model::Dit3b,
         quant: "fp16",
+        file: "diffusion_models/seedvr2_3b_fp16.safetensors",
+        repo: COMFY,
+        sha256: "98669fd2c06df5eca88baf68cd5c478775c8e61fc110e598c52b350145ea2660",
+        bytes: None,
+    },
+    Published {
+        model: Model::Dit3b,
+        quant: "fp8",
+        file: "diffusion_models/seedvr2_3b_fp8_e4m3fn.safetensors",
+        repo: COMFY,
+        sha256: "a0226eaa2c3e6f47ae5ce83225120f16479da890ced1a3bc32b1a14619787914",
+        bytes: Some(3_392_794_232),
+    },
+    Published {
+        model: Model::Dit3bFirst,
+        quant: "fp16",
         file: "seedvr2_ema_3b_fp16.safetensors",
         repo: NUMZ,
         sha256: "2fd0e03a3dad24e07086750360727ca437de4ecd456f769856e960ae93e2b304",
         bytes: Some(6_783_018_808),
     },
     Published {
-        model: Model::Dit3b,
+        model: Model::Dit3bFirst,
         quant: "fp8",
         file: "seedvr2_ema_3b_fp8_e4m3fn.safetensors",
         repo: NUMZ,
@@ -158,14 +179,29 @@ pub const PUBLISHED: &[Published] = &[
     },
 ];
 
-/// Values of a 7B transformer.
+/// Values of the transformers.
+const VALUES_3B: u64 = 3_391_476_448;
 const VALUES_7B: u64 = 8_239_608_232;
 
 impl Published {
+    /// Its name without the folders of the repository.
+    pub fn name(&self) -> &'static str {
+        self.file.rsplit('/').next().unwrap_or(self.file)
+    }
+
+    /// Whether the text embedding is inside.
+    pub fn has_text(&self) -> bool {
+        self.repo == COMFY
+    }
+
     /// Its size, as far as that is known: a file in fp16 has two bytes per value and a header of some kibibytes.
     pub fn about_bytes(&self) -> Option<u64> {
-        let is_7b = matches!(self.model, Model::Dit7b | Model::Dit7bSharp);
-        self.bytes.or((is_7b && self.quant == "fp16").then_some(2 * VALUES_7B))
+        let values = match self.model {
+            Model::Dit3b | Model::Dit3bFirst => VALUES_3B,
+            Model::Dit7b | Model::Dit7bSharp => VALUES_7B,
+            Model::Vae | Model::Text => return self.bytes,
+        };
+        self.bytes.or((self.quant == "fp16").then_some(2 * values))
     }
 }
 
@@ -183,7 +219,7 @@ mod tests {
     #[test]
     fn every_hash_is_one_and_names_one_file() {
         let hashes: HashSet<&str> = PUBLISHED.iter().map(|p| p.sha256).collect();
-        let names: HashSet<&str> = PUBLISHED.iter().map(|p| p.file).collect();
+        let names: HashSet<&str> = PUBLISHED.iter().map(|p| p.name()).collect();
         assert_eq!((hashes.len(), names.len()), (PUBLISHED.len(), PUBLISHED.len()));
         for p in PUBLISHED {
             assert!(
@@ -201,6 +237,7 @@ mod tests {
             let quants: Vec<&str> = model.files().map(|p| p.quant).collect();
             let expected: &[&str] = match model {
                 Model::Dit3b => &["fp16", "fp8", "q8_0", "q4_k_m"],
+                Model::Dit3bFirst => &["fp16", "fp8"],
                 Model::Dit7b | Model::Dit7bSharp => &["fp16", "fp8", "q4_k_m"],
                 Model::Vae => &["fp16"],
                 Model::Text => &["bf16"],
@@ -212,5 +249,14 @@ mod tests {
         assert!(fp8.file.contains("mixed_block35_fp16"));
         let sizes = Model::Dit7b.files().map(Published::about_bytes).collect::<Vec<_>>();
         assert_eq!(sizes, [Some(16_479_216_464), Some(8_466_296_338), None]);
+    }
+
+    #[test]
+    fn the_3b_weights_are_the_newer_ones_unless_the_first_are_named() {
+        let newest = Model::Dit3b.files().next().unwrap();
+        assert_eq!((newest.name(), newest.repo), ("seedvr2_3b_fp16.safetensors", "Comfy-Org/SeedVR2"));
+        assert!(newest.has_text() && newest.about_bytes().is_some_and(|bytes| bytes / 1_000_000 == 6782));
+        let first: Vec<_> = Model::Dit3bFirst.files().collect();
+        assert!(first.iter().all(|p| p.repo == NUMZ && p.name() == p.file && !p.has_text()));
     }
 }

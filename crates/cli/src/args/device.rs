@@ -3,6 +3,7 @@
 use clap::Args;
 use remaster_compute::{Backend, CpuPath, DType};
 use remaster_model::Build;
+use remaster_units::UnitsError;
 
 use crate::error::CliError;
 use crate::output::Output;
@@ -21,6 +22,17 @@ impl std::str::FromStr for DeviceName {
 
 impl DeviceName {
     pub(crate) fn find(&self) -> Result<Backend, CliError> {
+        let lower = self.0.to_ascii_lowercase();
+        // Names of other tools.
+        let other =
+            ["cuda", "gpu", "rocm", "hip", "mps", "xpu", "nvidia"].iter().any(|name| lower.starts_with(name));
+        if other || lower.bytes().all(|b| b.is_ascii_digit()) {
+            let reason = format!(
+                "there is no device `{}`; use auto, cpu, or a name that `remaster devices` lists, such as vulkan:0",
+                self.0
+            );
+            return Err(CliError::Device { reason });
+        }
         self.0.parse().map_err(|reason| CliError::Device { reason })
     }
 }
@@ -93,19 +105,55 @@ impl BestDevice {
 
     /// The same with the format of a plan.
     pub(crate) fn with_dtype(self, name: &str) -> Result<Self, CliError> {
-        let dtype =
-            name.parse().map_err(|_| CliError::PlanWords { reason: format!("no format {name:?}") })?;
+        let dtype = name.parse().map_err(|_| UnitsError::Plan { reason: format!("no format {name:?}") })?;
         Ok(BestDevice { dtype: Some(dtype), ..self })
     }
 
-    /// Options of it for another process, but for the device and the format.
+    /// The same on this device.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        BestDevice { name: Some(DeviceName(name.to_owned())), ..self.clone() }
+    }
+
+    /// The name of the device, as typed.
+    #[cfg(debug_assertions)]
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_ref().map_or("auto", |name| &name.0)
+    }
+
+    /// The format that was asked for.
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// Looks the device up.
+    pub(crate) fn find(&self) -> Result<Backend, CliError> {
+        self.or("auto").name.find()
+    }
+
+    /// Threads that were asked for.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.kernels.threads.map(usize::from)
+    }
+
+    /// The same with this many threads.
+    pub(crate) fn with_threads(mut self, threads: usize) -> Self {
+        self.kernels.threads = u16::try_from(threads).ok();
+        self
+    }
+
+    /// The same with as many threads as the device has by itself.
+    pub(crate) fn without_threads(mut self) -> Self {
+        self.kernels.threads = None;
+        self
+    }
+
+    /// Options of it for another process, but for the device, its threads and the format.
     pub(crate) fn words(&self) -> Vec<String> {
-        let Kernels { threads, cpu_path, no_tune, no_collapse } = &self.kernels;
-        let threads = threads.map(|n| format!("--threads={n}"));
+        let Kernels { threads: _, cpu_path, no_tune, no_collapse } = &self.kernels;
         let path = (*cpu_path != CpuPath::detect()).then(|| format!("--cpu-path={cpu_path}"));
         let flags = [("--no-tune", *no_tune), ("--no-collapse", *no_collapse)];
         let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
-        threads.into_iter().chain(path).chain(flags).collect()
+        path.into_iter().chain(flags).collect()
     }
 
     /// The device, and the format that is fast on it.

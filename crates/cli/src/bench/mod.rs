@@ -27,16 +27,28 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Multiply-adds per second of the network's convolutions on a device, in about a second. The fastest counts: the
-/// first run on a device also warms it up.
-pub(crate) fn calibrate(backend: Backend, dtype: DType) -> Result<f64, CliError> {
+/// Multiply-adds per second of convolutions as wide as this, in less than a second.
+pub(crate) fn convolutions(backend: Backend, dtype: DType, channels: usize) -> Result<f64, CliError> {
+    // The channels of the VAE, or of a smaller one, in frames that make 10 GFLOP of them.
+    let channels = channels.clamp(32, 512).next_multiple_of(32);
+    let side = 24 * 512 / channels / 2;
+    fastest(&mut subjects::conv(&backend.into(), dtype, channels, [4, side, side * 4 / 3], false)?)
+}
+
+/// Multiply-adds per second of linear layers as wide as this, in about a second.
+pub(crate) fn linear_layers(backend: Backend, dtype: DType, channels: usize) -> Result<f64, CliError> {
+    let channels = channels.clamp(64, 4096).next_multiple_of(64);
+    fastest(&mut subjects::linear(&backend.into(), dtype, 512, [channels, 3 * channels])?)
+}
+
+/// Of a few runs the fastest: the first one also warms the device up.
+fn fastest(bench: &mut subjects::Bench) -> Result<f64, CliError> {
     let (mut best, mut seconds) = (0.0f64, 0.0);
-    for channels in [128, 256, 512] {
-        let mut subject = kernels::conv(backend, dtype, channels)?;
-        let took = subject.step()?;
-        best = best.max(subject.work / 2.0 / took);
+    for _ in 0..5 {
+        let took = bench.step(1)?.max(1e-9);
+        best = best.max(bench.work / 2.0 / took);
         seconds += took;
-        if seconds > 1.0 {
+        if seconds > 0.4 {
             break;
         }
     }

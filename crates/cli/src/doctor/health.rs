@@ -107,12 +107,17 @@ fn ffmpeg(tools: Result<Tools, CliError>) -> [Check; 2] {
 }
 
 fn models() -> Check {
-    match models::installed_vaes() {
-        Err(error) => Check::problem("models", error.to_string(), "correct $REMASTER_MODEL_DIR"),
-        Ok(files) if files.is_empty() => {
-            Check::problem("models", "no VAE found", "get it with `remaster models pull vae`")
+    match models::ready() {
+        Err(error @ CliError::NotInstalled { .. }) => {
+            let text = error.to_string();
+            let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
+            Check::problem("models", what, next)
         }
-        Ok(files) => Check::ok("models", files.join(", ")),
+        Err(error) => Check::problem("models", error.to_string(), "correct $REMASTER_MODEL_DIR"),
+        Ok(files) => {
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            Check::ok("models", names.join(", "))
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use super::{FINAL, Job};
 const MOST_TASKS: u32 = 10_000;
 /// Pods at the same time, if nobody says: a cluster that grows by itself would buy a node for each.
 const WORKERS: u32 = 8;
-/// An image that no registry has, so that a forgotten one is noticed.
-const NO_IMAGE: &str = "set-the-image.invalid/remaster";
+/// What NVIDIA's runtime is asked for: without `graphics` a container does not see the card through Vulkan.
+const CAPABILITIES: &str = "compute,graphics,utility,video";
 /// The Secret with the credentials of the store.
 const SECRET: &str = "remaster-store";
 
@@ -23,6 +23,10 @@ pub(super) fn job(job: &Job) -> String {
     let unit = pod(job, &unit_command(job), &resources(job));
     let assemble = pod(job, &job.assemble_command(), "");
     let completions = tasks.count;
+    // Only of the first Job: Kueue would start the other one at once.
+    let queue =
+        job.queue.as_ref().map(|queue| format!("  labels: {{kueue.x-k8s.io/queue-name: {}}}\n", yaml(queue)));
+    let queue = queue.unwrap_or_default();
     format!(
         r#"# Start: kubectl create -f FILE && kubectl wait --for=condition=complete --timeout=168h job/{name} && kubectl patch job/{name}-assemble --type=merge -p '{{"spec":{{"suspend":false}}}}'
 # Again, with the units that are not done: kubectl delete -f FILE first.
@@ -30,7 +34,7 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {name}
-spec:
+{queue}spec:
   completionMode: Indexed
   completions: {completions}
   parallelism: {workers}
@@ -62,7 +66,7 @@ spec:
 
 /// The template of a pod.
 fn pod(job: &Job, command: &[String], resources: &str) -> String {
-    let image = yaml(job.image.as_deref().unwrap_or(NO_IMAGE));
+    let image = yaml(job.image.as_deref().unwrap_or_default());
     let command: String =
         command.iter().map(|word| format!("            - {}\n", yaml(&escaped(word)))).collect();
     let mut pod = format!(
@@ -93,7 +97,7 @@ fn pod(job: &Job, command: &[String], resources: &str) -> String {
     pod
 }
 
-/// Requests and limits of a pod that restores.
+/// Requests, limits and the environment of a pod that restores.
 fn resources(job: &Job) -> String {
     let memory = job.mebibytes().map(|mebibytes| format!("memory: {mebibytes}Mi"));
     let cores = job.cores.map(|cores| format!("cpu: {}", cores.max(1)));
@@ -105,7 +109,13 @@ fn resources(job: &Job) -> String {
         _ => format!("            {name}: {{{}}}\n", amounts.join(", ")),
     };
     let lines = line("requests", &requests) + &line("limits", &limits);
-    if lines.is_empty() { lines } else { format!("          resources:\n{lines}") }
+    let env = match job.gpu {
+        true => {
+            format!("          env: [{{name: NVIDIA_DRIVER_CAPABILITIES, value: {}}}]\n", yaml(CAPABILITIES))
+        }
+        false => String::new(),
+    };
+    if lines.is_empty() { env } else { format!("{env}          resources:\n{lines}") }
 }
 
 /// A task: the index of the pod becomes a range of units. The words come behind, so sh never reads them as code.

@@ -42,15 +42,17 @@ pub(crate) struct Job {
     pub(crate) output: Option<String>,
     /// Whether a task needs a GPU.
     pub(crate) gpu: bool,
-    /// Memory of a task in bytes.
-    pub(crate) memory: Option<u64>,
+    /// What a task may use by `--ram`, in bytes. The scheduler is asked for more, see [`Job::mebibytes`].
+    pub(crate) ram: Option<u64>,
     /// Cores of a task.
     pub(crate) cores: Option<u32>,
     /// The container image with `remaster` and ffmpeg, for Kubernetes.
     pub(crate) image: Option<String>,
+    /// The queue of Kueue, for Kubernetes.
+    pub(crate) queue: Option<String>,
     /// The Secret whose entries become variables of the workers, for Kubernetes.
     pub(crate) secret: Option<String>,
-    /// Further words for `unit run`, `--ram` and `8G` say.
+    /// Extra arguments of `unit run`, such as `--device cpu`.
     pub(crate) unit_words: Vec<String>,
     /// Further words for `assemble`.
     pub(crate) assemble_words: Vec<String>,
@@ -88,9 +90,15 @@ impl Job {
         self.units.max(1) - 1
     }
 
-    /// Memory of a task in MiB, rounded up.
+    /// `--ram` of a task in MiB, rounded up.
+    fn ram(&self) -> Option<u64> {
+        self.ram.map(|bytes| bytes.div_ceil(1 << 20).max(1))
+    }
+
+    /// The limit that a scheduler is asked for, in MiB: a tenth and 128 MiB above `--ram`. What the system keeps for a group
+    /// of processes counts there, too: tables of pages, pipes, and pages of files that are being written.
     fn mebibytes(&self) -> Option<u64> {
-        self.memory.map(|bytes| bytes.div_ceil(1 << 20).max(1))
+        self.ram().map(|ram| ram + ram / 10 + 128)
     }
 
     /// `remaster unit run` without its units.
@@ -104,14 +112,24 @@ impl Job {
     fn unit_options(&self) -> Vec<String> {
         let mut words = vec![format!("--plan={}", self.plan)];
         words.extend(self.input.iter().map(|input| format!("--input={input}")));
-        words.extend(self.unit_words.iter().cloned());
+        words.extend(self.own_unit_words());
         words
+    }
+
+    /// `--ram` and the extra arguments of `unit run`.
+    fn own_unit_words(&self) -> Vec<String> {
+        self.ram()
+            .map(|ram| format!("--ram={ram}M"))
+            .into_iter()
+            .chain(self.unit_words.iter().cloned())
+            .collect()
     }
 
     /// `remaster assemble`. A job that is run again writes the same film again, so it may replace it.
     fn assemble_command(&self) -> Vec<String> {
         let mut words: Vec<String> = ["remaster", "assemble"].map(str::to_owned).into();
         words.push(format!("--plan={}", self.plan));
+        words.extend(self.input.iter().map(|input| format!("--input={input}")));
         words.extend(self.output.iter().map(|output| format!("--output={output}")));
         words.push("-y".to_owned());
         words.extend(self.assemble_words.iter().cloned());

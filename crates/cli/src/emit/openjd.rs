@@ -12,13 +12,21 @@ const NOTICE_SECONDS: u32 = 120;
 /// are forbidden. The value of a parameter is taken as it is.
 #[derive(Default)]
 struct Words {
-    parameters: Vec<(String, String)>,
+    parameters: Vec<Parameter>,
+}
+
+/// A parameter of the job.
+struct Parameter {
+    name: String,
+    value: String,
+    /// Its type, and what a path is for: the paths of workers differ, and a scheduler maps those it knows to be paths.
+    kind: &'static str,
 }
 
 impl Words {
     /// A word with the value of a new parameter.
-    fn parameter(&mut self, name: &str, value: &str) -> String {
-        self.parameters.push((name.to_owned(), value.to_owned()));
+    fn parameter(&mut self, name: &str, value: &str, kind: &'static str) -> String {
+        self.parameters.push(Parameter { name: name.to_owned(), value: value.to_owned(), kind });
         format!("{{{{Param.{name}}}}}")
     }
 
@@ -26,7 +34,7 @@ impl Words {
     fn word(&mut self, word: &str) -> String {
         if word.contains(char::is_control) || word.contains("{{") || word.contains("}}") {
             let name = format!("Word{}", self.parameters.len());
-            return self.parameter(&name, word);
+            return self.parameter(&name, word, "STRING");
         }
         word.to_owned()
     }
@@ -38,17 +46,21 @@ impl Words {
 
 pub(super) fn job(job: &Job) -> String {
     let mut words = Words::default();
-    let plan = format!("--plan={}", words.parameter("Plan", &job.plan));
+    let plan = format!("--plan={}", words.parameter("Plan", &job.plan, "STRING"));
     let mut unit: Vec<String> = ["unit", "run"].map(str::to_owned).into();
     unit.push(plan.clone());
     unit.push("--index={{Task.Param.Unit}}".to_owned());
-    if let Some(input) = &job.input {
-        unit.push(format!("--input={}", words.parameter("Input", input)));
-    }
-    unit.extend(words.words(&job.unit_words));
     let mut assemble = vec!["assemble".to_owned(), plan];
+    if let Some(input) = &job.input {
+        let kind = path(input, "PATH, objectType: FILE, dataFlow: IN");
+        let input = format!("--input={}", words.parameter("Input", input, kind));
+        unit.push(input.clone());
+        assemble.push(input);
+    }
+    unit.extend(words.words(&job.own_unit_words()));
     if let Some(output) = &job.output {
-        assemble.push(format!("--output={}", words.parameter("Output", output)));
+        let output = words.parameter("Output", output, path(output, "PATH, objectType: FILE, dataFlow: OUT"));
+        assemble.push(format!("--output={output}"));
     }
     assemble.push("-y".to_owned());
     assemble.extend(words.words(&job.assemble_words));
@@ -56,7 +68,9 @@ pub(super) fn job(job: &Job) -> String {
     let parameters: String = words
         .parameters
         .iter()
-        .map(|(name, value)| format!("  - {{name: {name}, type: STRING, default: {}}}\n", yaml(value)))
+        .map(|Parameter { name, value, kind }| {
+            format!("  - {{name: {name}, type: {kind}, default: {}}}\n", yaml(value))
+        })
         .collect();
     let (name, last, chunk) = (yaml(&shown(&job.name)), job.last(), job.tasks(u32::MAX).chunk);
     let (unit, assemble, needs) = (action(&unit), action(&assemble), needs(job));
@@ -84,6 +98,11 @@ parameterDefinitions:
         onRun:
 {assemble}"#
     )
+}
+
+/// The type of a parameter that is a path. One that is not whole would be taken as one beside the template.
+fn path(value: &str, kind: &'static str) -> &'static str {
+    if value.starts_with('/') { kind } else { "STRING" }
 }
 
 /// A call of `remaster` with these arguments.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use remaster_compute::CancelToken;
-use remaster_media::{Deinterlace, Format, Probe, ReadOptions, Span, Tools, appetite};
+use remaster_media::{Deinterlace, Encoding, Filters, Format, Probe, ReadOptions, Span, Tools, appetite};
 use remaster_picture::{Edges, Layout};
 use remaster_pipeline::{Geometry, Resize};
 
@@ -14,6 +14,9 @@ use super::tools::stop;
 use super::words::{self, Rate};
 use crate::args::word;
 use crate::error::CliError;
+
+/// Threads of an encoder unless another number is asked for.
+pub(crate) const ENCODER_THREADS: u32 = 4;
 
 /// How input is read.
 #[derive(Clone, Debug, Args)]
@@ -30,8 +33,8 @@ pub(crate) struct SourceArgs {
     /// ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'
     ///
     /// They see frames after deinterlacing and rotation, with the timestamps of the file.
-    #[arg(long, value_name = "FILTERS")]
-    pub(super) vf: Option<String>,
+    #[arg(long, value_name = "FILTERS", value_parser = words::filters)]
+    pub(super) vf: Option<Filters>,
     /// Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]
     #[arg(long, value_name = "FPS", value_parser = words::rate)]
     pub(super) fps: Option<Rate>,
@@ -89,7 +92,18 @@ pub(crate) struct TargetArgs {
     ///
     /// The default depends on the file name and the bit depth: H.264 for 8 bits, H.265 for more, VP9 for .webm.
     #[arg(long, value_name = "ENCODER")]
-    pub(super) video: Option<String>,
+    pub(super) video: Option<Encoding>,
+    /// Quality: 0 (best) to 51, or 63 for VP9 and AV1 [default: 12 to 18]
+    ///
+    /// For encoders with a constant quality: libx264, libx265, libvpx-vp9, libsvtav1 and libaom-av1. The default is 12 for
+    /// H.264, 14 for H.265 and 18 for VP9.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63), conflicts_with = "lossless")]
+    pub(super) crf: Option<u8>,
+    /// Threads of the video encoder, 1 to 64 [default: 4]
+    ///
+    /// For some encoders the number decides the bytes of the film, so it never depends on the machine.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), hide_short_help = true)]
+    pub(super) encoder_threads: Option<u32>,
     /// Output pixel format, e.g. yuv420p10le [default: as the input]
     #[arg(long, value_name = "FORMAT", alias = "pix-fmt")]
     pub(super) pixel_format: Option<String>,
@@ -212,7 +226,7 @@ impl SourceArgs {
         let options = [
             ("--ss", self.ss.map(time)),
             ("--to", self.to.map(time)),
-            ("--vf", self.vf.clone()),
+            ("--vf", self.vf.as_ref().map(|filters| filters.text().to_owned())),
             ("--fps", self.fps.map(|rate| format!("{}/{}", rate.0.num, rate.0.den))),
             ("--deinterlace", mode.filter(|_| self.deinterlace != DeinterlaceMode::Auto)),
         ];
@@ -223,6 +237,11 @@ impl SourceArgs {
     /// Whether only a part of the input is used.
     pub(crate) fn is_cut(&self) -> bool {
         !self.span().is_whole()
+    }
+
+    /// Where in the film the first frame is that is read.
+    pub(crate) fn start(&self) -> Duration {
+        self.ss.unwrap_or_default()
     }
 
     /// The part of the input that is used.
@@ -290,8 +309,10 @@ impl TargetArgs {
     pub(crate) fn refuse(&self, what: &'static str) -> Result<(), CliError> {
         let flags = [
             ("--video", self.video.is_some()),
+            ("--crf", self.crf.is_some()),
             ("--pixel-format", self.pixel_format.is_some()),
             ("--lossless", self.lossless),
+            ("--encoder-threads", self.encoder_threads.is_some()),
             ("--audio", self.is_silent()),
             ("--streams", self.streams.is_some()),
         ];
@@ -306,6 +327,11 @@ impl TargetArgs {
     /// Writes this pixel format unless another was asked for.
     pub(crate) fn pixel_format_or(&mut self, format: Option<&str>) {
         self.pixel_format = self.pixel_format.take().or(format.map(str::to_owned));
+    }
+
+    /// Threads of the encoder. They decide the bytes of x264, x265 and VP9, so neither memory nor cores have a say.
+    pub(crate) fn encoder_threads(&self) -> u32 {
+        self.encoder_threads.unwrap_or(ENCODER_THREADS)
     }
 
     /// Whether audio is left out.

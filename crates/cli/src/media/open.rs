@@ -3,15 +3,17 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use remaster_compute::CancelToken;
 use remaster_media::{
-    Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, PictureInfo, Pictures, Probe, ReadOptions,
+    Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, Originals, Pictures, Probe, ReadOptions,
     Stop, Tee, TimeBase, Y4mReader, is_still, probe,
 };
-use remaster_picture::{StillFormat, still};
+use remaster_picture::{Frame, StillFormat, still};
 
 use super::args::SourceArgs;
 use super::tools::{Lazy, stop};
 use super::{has_ending, is_pipe};
+use crate::batch;
 use crate::error::CliError;
 
 /// A clip that was opened.
@@ -20,7 +22,7 @@ pub(crate) struct Opened {
     /// What ffprobe found, for files.
     pub(crate) probe: Option<Probe>,
     /// Of pictures.
-    pub(crate) info: Option<PictureInfo>,
+    pub(crate) originals: Option<Originals>,
     /// Words for people.
     pub(crate) notes: Vec<String>,
     /// More of them when all was read.
@@ -49,10 +51,20 @@ fn is_exr(path: &Path) -> bool {
     has_ending(path, "exr") || still::sniff(path).is_ok_and(|format| format == Some(StillFormat::Exr))
 }
 
+/// Refuses an address, which is no path.
+pub(crate) fn refuse_url(path: &Path) -> Result<(), CliError> {
+    let text = path.to_string_lossy();
+    let is_url = text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    });
+    // A file may have such a name.
+    if is_url && !path.exists() { Err(CliError::Url { url: text.into_owned() }) } else { Ok(()) }
+}
+
 impl SourceArgs {
     /// Whether the frames of what was opened have times of their own.
     pub(crate) fn has_clock(&self, opened: &Opened) -> bool {
-        opened.info.is_none() || self.fps.is_some()
+        opened.originals.is_none() || self.fps.is_some()
     }
 
     /// Opens whatever `path` names for more than one reader. What comes through a pipe is kept for the second one; anything
@@ -97,6 +109,32 @@ impl SourceArgs {
         Ok(Box::new(Excerpted::new(self.open(path, u64::MAX, tools)?.source, excerpt)))
     }
 
+    /// How many frames there are before the part of a clip that is used, and in it. Both are decoded for that: times of
+    /// frames need not be even.
+    pub(crate) fn frames_around(
+        &self,
+        path: &Path,
+        tools: &mut Lazy<'_>,
+        cancel: &CancelToken,
+    ) -> Result<(u64, u64), CliError> {
+        let mut count = |part: &SourceArgs| {
+            let (mut source, mut frame) = (part.open(path, u64::MAX, tools)?.source, Frame::new(0, 0, 3));
+            let mut frames = 0;
+            while source.next(&mut frame)?.is_some() {
+                frames += 1;
+                if cancel.is_cancelled() {
+                    return Err(CliError::Interrupted);
+                }
+            }
+            Ok(frames)
+        };
+        let before = match self.ss.filter(|start| !start.is_zero()) {
+            Some(start) => count(&SourceArgs { ss: None, to: Some(start), ..self.clone() })?,
+            None => 0,
+        };
+        Ok((before, count(self)?))
+    }
+
     /// A picture, or those of a folder.
     fn pictures(&self, path: &Path, most: u64, stop: Stop) -> Result<Pictures, CliError> {
         let rate = self.fps.map_or(TimeBase { num: 25, den: 1 }, |r| r.0);
@@ -117,7 +155,7 @@ impl SourceArgs {
         Ok(Opened {
             source: Box::new(reader),
             probe: None,
-            info: None,
+            originals: None,
             notes,
             late: Late::default(),
             counted: false,
@@ -126,6 +164,7 @@ impl SourceArgs {
 
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
     pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy<'_>) -> Result<Opened, CliError> {
+        refuse_url(path)?;
         let stop = stop(tools.cancel);
         let most = ram / 4;
         let raw = is_pipe(path) || has_ending(path, "y4m");
@@ -158,13 +197,14 @@ impl SourceArgs {
             if path.is_dir() && self.fps.is_none() {
                 notes.push("images have no frame rate: assuming 25 fps (change with --fps)".into());
             }
+            batch::refuse_videos(path)?;
             let pictures = self.pictures(path, most, stop)?;
             notes.extend_from_slice(pictures.notes());
-            let info = Some(pictures.info().clone());
+            let originals = Some(pictures.originals());
             return Ok(Opened {
                 source: Box::new(pictures),
                 probe: None,
-                info,
+                originals,
                 notes,
                 late: Late::default(),
                 counted: true,
@@ -178,6 +218,13 @@ impl SourceArgs {
         let mut notes = probe.video.notes.clone();
         notes.extend_from_slice(source.notes());
         let late = source.late();
-        Ok(Opened { source: Box::new(source), probe: Some(probe), info: None, notes, late, counted: false })
+        Ok(Opened {
+            source: Box::new(source),
+            probe: Some(probe),
+            originals: None,
+            notes,
+            late,
+            counted: false,
+        })
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use remaster_media::{
-    Encoder, Film, Format, FrameSink, MediaError, OutputKind, PictureInfo, PictureWriter, Probe, SegmentKind,
+    Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, SegmentKind,
     Tools, WriteOptions, Y4mWriter, encoder_name, trial,
 };
-use remaster_picture::Frame;
+use remaster_picture::{Frame, Layout};
 
 use super::args::{AudioMode, TargetArgs};
 use super::tools::{Lazy, size};
@@ -50,7 +50,7 @@ impl TargetArgs {
                 Size::Lossless
             }
             OutputKind::Video(_) => {
-                let options = self.write_options(goal.overwrite, tools.threads);
+                let options = self.write_options(goal.overwrite, self.encoder_threads());
                 Encoder::rehearse(tools.get()?, goal.path, goal.format, from, &options)?;
                 if self.lossless { Size::Lossless } else { Size::Lossy }
             }
@@ -63,7 +63,7 @@ impl TargetArgs {
         &self,
         goal: &Goal<'_>,
         from: Option<&Probe>,
-        info: Option<&PictureInfo>,
+        originals: Option<&Originals>,
         tools: &mut Lazy<'_>,
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), CliError> {
         let Goal { path, format, overwrite, .. } = *goal;
@@ -73,16 +73,18 @@ impl TargetArgs {
                 Ok((Box::new(Y4mWriter::create(place, format)?), dropped(from, "y4m")))
             }
             OutputKind::Picture | OutputKind::Folder => {
-                let writer = PictureWriter::create(path, format, info, overwrite)?;
+                let writer = PictureWriter::create(path, format, originals, overwrite)?;
                 let mut notes = dropped(from, "images");
                 notes.extend_from_slice(writer.notes());
                 Ok((Box::new(writer), notes))
             }
             OutputKind::Video(_) => {
-                let options = self.write_options(overwrite, tools.threads);
+                let options = self.write_options(overwrite, self.encoder_threads());
                 let encoder = Encoder::create(tools.get()?, path, format, from, &options)?;
                 let notes = encoder.notes().to_vec();
-                Ok((Box::new(Complete { sink: Box::new(encoder), inputs: tools.inputs() }), notes))
+                let inputs = tools.inputs();
+                let check = Box::new(move || inputs.check());
+                Ok((Box::new(Checked { sink: Box::new(encoder), check }), notes))
             }
         }
     }
@@ -110,23 +112,30 @@ impl TargetArgs {
     ) -> Result<Vec<u8>, MediaError> {
         // Small, unless only some sizes are allowed, and with one thread: it takes a tenth of a second.
         let [width, height] = if encoder == "dnxhd" { [format.width, format.height] } else { TRIAL };
-        let (format, options) = (Format { width, height, ..format.clone() }, self.joined(false, 1));
+        let (mut format, mut options) = (Format { width, height, ..format.clone() }, self.joined(false, 1));
+        if encoder.starts_with("libvpx") {
+            // Alpha of VP8 and VP9 is a second stream of the same encoder, for which segments have no place.
+            format.layout.alpha = false;
+            let opaque = |name: &String| Layout::from_name(name).is_some_and(|layout| !layout.alpha);
+            options.pixel_format = options.pixel_format.filter(opaque);
+        }
         trial(tools, &Film { path: film, format: &format, from, options: &options, kind: SegmentKind::Final })
     }
 
     /// How a film of pieces is written.
     pub(crate) fn joined(&self, overwrite: bool, threads: u32) -> WriteOptions {
-        self.write_options(overwrite, Some(threads as usize))
+        self.write_options(overwrite, threads)
     }
 
-    fn write_options(&self, overwrite: bool, threads: Option<usize>) -> WriteOptions {
+    fn write_options(&self, overwrite: bool, threads: u32) -> WriteOptions {
         WriteOptions {
             video: self.video.clone(),
+            crf: self.crf,
             pixel_format: self.pixel_format.clone(),
             lossless: self.lossless,
             no_audio: self.audio == AudioMode::None,
             overwrite,
-            threads,
+            threads: Some(threads as usize),
             tag: None,
         }
     }
@@ -139,7 +148,7 @@ impl TargetArgs {
     /// The encoder of ffmpeg that `create` would start for `path`, if any.
     pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
         let video = matches!(OutputKind::of(path), Some(OutputKind::Video(_)));
-        video.then(|| encoder_name(path, format, from, &self.write_options(false, None)))
+        video.then(|| encoder_name(path, format, from, &self.write_options(false, self.encoder_threads())))
     }
 }
 
@@ -180,19 +189,19 @@ impl Inputs {
     }
 }
 
-/// A file whose inputs are checked at the end.
-struct Complete {
-    sink: Box<dyn FrameSink>,
-    inputs: Inputs,
+/// An output that is put in its place only if a check finds nothing wrong.
+pub(crate) struct Checked {
+    pub(crate) sink: Box<dyn FrameSink>,
+    pub(crate) check: Box<dyn FnOnce() -> Result<(), MediaError> + Send>,
 }
 
-impl FrameSink for Complete {
+impl FrameSink for Checked {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
         self.sink.write(frame, pts)
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        self.inputs.check()?;
+        (self.check)()?;
         self.sink.finish()
     }
 }

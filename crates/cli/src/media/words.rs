@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use remaster_media::TimeBase;
+use remaster_media::{Filters, TimeBase};
 use remaster_picture::Edges;
 use remaster_pipeline::Resize;
+
+/// Filters, which can be anything.
+pub(crate) fn filters(text: &str) -> Result<Filters, String> {
+    Ok(Filters::typed(text))
+}
 
 /// Frames per second.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +90,8 @@ pub(super) fn resolution(word: &str) -> Result<Resize, String> {
         if (16..=LARGEST).contains(&n) {
             Ok(n)
         } else {
-            Err(format!("{n} is out of range: use 16 to {LARGEST} pixels"))
+            let factor = if n <= 16 { format!("; for a factor, write {n}x") } else { String::new() };
+            Err(format!("{n} is out of range: use 16 to {LARGEST} pixels{factor}"))
         }
     };
     let lower = word.to_ascii_lowercase();
@@ -143,6 +149,7 @@ mod tests {
         assert_eq!(resolution("4K"), Ok(Resize::Short(2160)));
         assert_eq!(resolution("1.5x"), Ok(Resize::Times(150)));
         assert_eq!(resolution("640x360"), Ok(Resize::Exactly([640, 360])));
+        assert!(resolution("2").unwrap_err().ends_with("for a factor, write 2x"));
         for word in ["", "x", "0", "99999", "17x", "axb", "640x", "-5"] {
             assert!(resolution(word).is_err(), "{word}");
         }

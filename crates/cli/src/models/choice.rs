@@ -7,22 +7,41 @@ use remaster_model::dit::DitConfig;
 use remaster_plan::bytes;
 use remaster_weights::{Checkpoint, Kind, Model, POSITIVE, TextEmbedding};
 
-use super::list::{fit, precision, published_blob};
+use super::list::{fit, precision, published_blob, revision};
 use super::search::{self, Found, ModelDirArgs, Surroundings};
 use crate::error::CliError;
 
 /// The name under which the text embedding is published.
 pub(super) const TEXT: &str = "pos_emb.pt";
 
-/// The best installed file of a transformer, `3b`, `7b` or `7b-sharp`: fp16, bf16, fp8, q8_0, int8, q4_k_m, then anything
-/// else, and of equal ones the first in the order of the search.
+/// The best installed file of a transformer, `3b`, `3b-first`, `7b` or `7b-sharp`: fp16, bf16, fp8, q8_0, int8, q4_k_m, then
+/// anything else. Of equal ones the newer weights come first, then the order of the search.
 pub(crate) fn installed(word: &str, dirs: &ModelDirArgs) -> Result<PathBuf, CliError> {
-    let transformers = [Model::Dit3b, Model::Dit7b, Model::Dit7bSharp];
+    let transformers = [Model::Dit3b, Model::Dit3bFirst, Model::Dit7b, Model::Dit7bSharp];
     let Some(model) = transformers.into_iter().find(|model| model.word() == word) else {
-        let words = "3b, 7b or 7b-sharp".to_owned();
+        let words = "3b, 7b, 7b-sharp or 3b-first".to_owned();
         return Err(CliError::UnknownModel { word: word.to_owned(), words });
     };
     pick(model, &all(dirs)?)
+}
+
+/// Everything that a restoration needs, by the names of the files. An error says what is missing, as a restoration would.
+pub(crate) fn ready() -> Result<Vec<PathBuf>, CliError> {
+    ready_in(&search::find(&search::places(None, &Surroundings::read()))?)
+}
+
+fn ready_in(found: &[Found]) -> Result<Vec<PathBuf>, CliError> {
+    let others = [Model::Dit7b, Model::Dit7bSharp].into_iter().filter_map(|model| pick(model, found).ok());
+    let mut files: Vec<PathBuf> = pick(Model::Dit3b, found).into_iter().chain(others).collect();
+    if files.is_empty() {
+        files.push(pick(Model::Dit3b, found)?);
+    }
+    files.push(pick(Model::Vae, found)?);
+    let inside = |file: &PathBuf| Checkpoint::open(file).is_ok_and(|open| open.get(POSITIVE).is_some());
+    if !files.iter().any(inside) {
+        files.push(text(files.first().map(PathBuf::as_path), found)?);
+    }
+    Ok(files)
 }
 
 /// The first installed VAE.
@@ -39,6 +58,18 @@ pub(crate) fn installed_text(dirs: &ModelDirArgs, beside: &Path) -> Result<PathB
     text(Some(beside), &all(dirs)?)
 }
 
+/// The model that a plan names: a word, or a file of that name in the folders of models. Where it was on the machine that
+/// planned says nothing here, and a plan opens no file elsewhere.
+pub(crate) fn of_plan(name: &str, option: &'static str, dirs: &ModelDirArgs) -> Result<String, CliError> {
+    if matches!(name, "identity" | "nano") || name.starts_with("formula:") {
+        return Ok(name.to_owned());
+    }
+    let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let here = all(dirs)?.into_iter().find(|found| found.path.file_name().is_some_and(|name| name == file));
+    here.map(|found| found.path.display().to_string())
+        .ok_or_else(|| CliError::PlannedModel { file: file.chars().take(200).collect(), option })
+}
+
 fn all(dirs: &ModelDirArgs) -> Result<Vec<Found>, CliError> {
     search::find(&search::places(dirs.model_dir.as_deref(), &Surroundings::read()))
 }
@@ -46,7 +77,7 @@ fn all(dirs: &ModelDirArgs) -> Result<Vec<Found>, CliError> {
 /// The best file of a transformer or VAE.
 pub(super) fn pick(model: Model, found: &[Found]) -> Result<PathBuf, CliError> {
     let ours: Vec<&Found> = found.iter().filter(|f| is(model, f)).collect();
-    let usable = ours.iter().filter_map(|f| Some((rank(f)?, *f)));
+    let usable = ours.iter().filter_map(|f| Some(((rank(f)?, revision(f) == Some("first")), *f)));
     // Of equal ones the first.
     match usable.min_by_key(|(rank, _)| *rank) {
         Some((_, best)) => Ok(best.path.clone()),
@@ -70,6 +101,9 @@ fn is(model: Model, found: &Found) -> bool {
     match (&identity.kind, model) {
         (Kind::Vae { .. }, Model::Vae) => true,
         (Kind::Dit { config }, Model::Dit3b) => *config == DitConfig::dit_3b(),
+        (Kind::Dit { config }, Model::Dit3bFirst) => {
+            *config == DitConfig::dit_3b() && revision(found) == Some("first")
+        }
         (Kind::Dit { config }, Model::Dit7b | Model::Dit7bSharp) => {
             *config == DitConfig::dit_7b() && is_sharp(&found.path) == (model == Model::Dit7bSharp)
         }
@@ -112,6 +146,7 @@ fn rank(found: &Found) -> Option<usize> {
 fn missing(model: Model, unusable: usize) -> CliError {
     let what = match model {
         Model::Dit3b => "3B model",
+        Model::Dit3bFirst => "3B model with the first weights",
         Model::Dit7b => "7B model",
         Model::Dit7bSharp => "7B sharp model",
         Model::Vae => "VAE",
@@ -123,8 +158,15 @@ fn missing(model: Model, unusable: usize) -> CliError {
     if !matches!(model, Model::Vae | Model::Text) {
         size += &format!(" + {} for the VAE", about(Model::Vae));
     }
+    let or = match model {
+        Model::Vae => "or name a file with --vae",
+        Model::Text => "or name a file with --text",
+        Model::Dit3b | Model::Dit3bFirst | Model::Dit7b | Model::Dit7bSharp => {
+            "try a small demonstration network with --model nano, or name a file with --model"
+        }
+    };
     let command = format!("remaster models pull {}", model.word());
-    CliError::NotInstalled { what, command, size, unusable }
+    CliError::NotInstalled { what, command, size, or, unusable }
 }
 
 #[cfg(test)]
@@ -192,7 +234,7 @@ mod tests {
 
         dit("7b_plain.safetensors", &large, &|_| "F8_E4M3");
         let error = seven(false).unwrap_err();
-        assert!(error.to_string().contains("1 that were found cannot be used"), "{error}");
+        assert!(error.to_string().contains("1 file that was found cannot be used"), "{error}");
         let mixed = |name: &str| if name.starts_with("blocks.35.") { "F16" } else { "F8_E4M3" };
         dit("7b_mixed.safetensors", &large, &mixed);
         assert!(seven(false).unwrap().ends_with("7b_mixed.safetensors"));
@@ -200,6 +242,33 @@ mod tests {
         dit("7B_Sharp.safetensors", &large, &|_| "F16");
         assert!(seven(true).unwrap().ends_with("7B_Sharp.safetensors"));
         assert!(seven(false).unwrap().ends_with("7b_mixed.safetensors"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_newer_3b_weights_win_and_the_first_are_found_by_name() {
+        let desk = tempfile::tempdir().unwrap();
+        let small = DitConfig::dit_3b();
+        // As downloads leave them: a link to a blob with the name of its hash.
+        let first = Model::Dit3bFirst.files().next().unwrap();
+        let repo = desk.path().join("models--numz--SeedVR2_comfyUI");
+        file(&repo, &format!("blobs/{}", first.sha256), dit::params(&small), |_| "F16");
+        let link = repo.join("snapshots/1").join(first.file);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(repo.join("blobs").join(first.sha256), &link).unwrap();
+        let name = |word: &str| installed(word, &dirs(desk.path())).unwrap();
+        assert_eq!([name("3b"), name("3b-first")], [link.clone(), link.clone()]);
+
+        // Found after the other, and preferred.
+        let newer = "models--pollockjj--SeedVR2/snapshots/2/diffusion_models/seedvr2_3b_fp16.safetensors";
+        let mut params = dit::params(&small);
+        params.push(remaster_model::Param { name: POSITIVE.to_owned(), shape: vec![58, 5120] });
+        file(desk.path(), newer, params, |name| if name == POSITIVE { "BF16" } else { "F16" });
+        assert_eq!([name("3b"), name("3b-first")], [desk.path().join(newer), link]);
+        // A better format counts for more than newer weights.
+        std::fs::remove_file(desk.path().join(newer)).unwrap();
+        file(desk.path(), "z.safetensors", dit::params(&small), |_| "F8_E4M3");
+        assert!(name("3b").starts_with(&repo));
     }
 
     #[test]
@@ -220,10 +289,17 @@ mod tests {
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             assert_eq!(error.exit_code(), 3);
         }
+        // `remaster doctor` says the same.
+        assert_eq!(
+            ready_in(&found).unwrap_err().to_string(),
+            pick(Model::Dit3b, &found).unwrap_err().to_string()
+        );
+        let ways = pick(Model::Dit3b, &found).unwrap_err().to_string();
+        assert!(ways.contains("--model nano") && ways.contains("a file with --model"), "{ways}");
         let text = text(None, &found).unwrap_err().to_string();
         assert!(text.contains("no text embedding") && text.contains("models pull text"), "{text}");
-        let error = installed("3B", &dirs(desk.path())).unwrap_err();
-        assert!(error.to_string().contains("3b, 7b or 7b-sharp"), "{error}");
+        let error = installed("4b", &dirs(desk.path())).unwrap_err();
+        assert!(error.to_string().contains("3b, 7b, 7b-sharp or 3b-first"), "{error}");
         assert_eq!(error.exit_code(), 2);
         assert!(matches!(installed("3b", &dirs(Path::new("nowhere"))), Err(CliError::Read { .. })));
     }

@@ -7,7 +7,7 @@ use remaster_model::dit::Family;
 use remaster_model::vae;
 use remaster_plan::bytes;
 use remaster_weights::{
-    Checkpoint, Identity, Kind, LoadReport, Model, NUMZ, POSITIVE, PUBLISHED, Published, check, check_dit,
+    Checkpoint, Identity, Kind, LoadReport, Model, POSITIVE, PUBLISHED, Published, check, check_dit,
     published,
 };
 use serde::Serialize;
@@ -134,7 +134,7 @@ fn entry(found: &Found, places: &[Place]) -> Entry {
 /// ByteDance replaced its 3B weights on 2025-06-22. ComfyUI's files, which alone have the text embedding inside, hold the
 /// new ones, those of numz the first. Hashing takes too long here, so the latter are known by their blob in the cache, or
 /// by name and size.
-fn revision(found: &Found) -> Option<&'static str> {
+pub(super) fn revision(found: &Found) -> Option<&'static str> {
     let (checkpoint, Identity { kind: Kind::Dit { config }, .. }) = found.content.as_ref().ok()? else {
         return None;
     };
@@ -144,28 +144,16 @@ fn revision(found: &Found) -> Option<&'static str> {
     if checkpoint.get(POSITIVE).is_some() {
         return Some("2025-06-22");
     }
-    let is_first = |p: &&Published| p.model == Model::Dit3b && p.repo == NUMZ;
-    let by_name = PUBLISHED
-        .iter()
-        .find(|p| found.path.file_name().is_some_and(|name| name == p.file) && p.bytes == Some(found.bytes));
+    let is_first = |p: &&Published| p.model == Model::Dit3bFirst;
+    let by_name = PUBLISHED.iter().find(|p| {
+        found.path.file_name().is_some_and(|name| name == p.name()) && p.bytes == Some(found.bytes)
+    });
     published_blob(&found.path).or(by_name).filter(is_first).map(|_| "first")
 }
 
 /// The published file that a link of the Hugging Face cache leads to: its blob is named by its hash.
 pub(super) fn published_blob(path: &Path) -> Option<&'static Published> {
     published(path.canonicalize().ok()?.file_name()?.to_str()?)
-}
-
-/// Files of VAEs that this version can run.
-pub(crate) fn installed_vaes() -> Result<Vec<String>, CliError> {
-    let found = search::find(&search::places(None, &Surroundings::read()))?;
-    let fits = |f: &&Found| match &f.content {
-        Ok((checkpoint, Identity { kind: kind @ Kind::Vae { .. }, .. })) => {
-            fit(checkpoint, kind).is_some_and(|fit| fit.is_complete())
-        }
-        _ => false,
-    };
-    Ok(found.iter().filter(fits).map(|f| shown(&f.path)).collect())
 }
 
 /// How a file fits its network; `None` if it is for none of ours.

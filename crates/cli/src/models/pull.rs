@@ -21,7 +21,7 @@ use crate::progress::{Progress, ProgressArgs};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PullArgs {
-    /// 3b, 7b, 7b-sharp, vae, or text for the embedding that transformers need
+    /// 3b, 7b, 7b-sharp, vae, 3b-first for the 3B weights before June 2025, or text for the embedding alone
     #[arg(value_name = "MODEL", value_parser = model)]
     model: Model,
     /// Number format: fp16, fp8, q8_0 or q4_k_m [default: fp16]
@@ -113,7 +113,7 @@ fn published(model: Model, quant: Option<&str>) -> Result<&'static Published, Cl
     })
 }
 
-/// That file, and what a transformer needs beside it: none of the published ones has the text embedding inside.
+/// That file, and what a transformer needs beside it.
 fn needed(asked: &'static Published, found: &[Found], out: &Output) -> Vec<&'static Published> {
     let mut files = vec![asked];
     if matches!(asked.model, Model::Vae | Model::Text) {
@@ -123,7 +123,7 @@ fn needed(asked: &'static Published, found: &[Found], out: &Output) -> Vec<&'sta
         out.say("also downloading the VAE, which the transformer needs");
         files.extend(Model::Vae.files().next());
     }
-    if choice::text(None, found).is_err() {
+    if !asked.has_text() && choice::text(None, found).is_err() {
         out.say("also downloading the text embedding, which the transformer needs");
         files.extend(Model::Text.files().next());
     }
@@ -137,7 +137,7 @@ fn elsewhere(
     display: &mut Display,
     cancel: &CancelToken,
 ) -> Result<Option<PathBuf>, CliError> {
-    let named = |f: &&Found| f.path.file_name().is_some_and(|name| name == file.file);
+    let named = |f: &&Found| f.path.file_name().is_some_and(|name| name == file.name());
     let sized = |f: &&Found| file.bytes.is_none_or(|bytes| bytes == f.bytes);
     for found in found.iter().filter(named).filter(sized) {
         let mut done = 0;
@@ -187,7 +187,7 @@ impl Job {
 }
 
 fn say(job: &Job, hub: &Hub, out: &Output) {
-    let Published { file, repo, .. } = job.file;
+    let (file, repo) = (job.file.name(), job.file.repo);
     match &job.place {
         Place::Here(path) => out.say(format_args!("{file} is installed: {}", shown(path))),
         Place::There(remote) => {
@@ -312,11 +312,13 @@ mod tests {
 
     #[test]
     fn a_format_that_does_not_exist_is_answered_with_those_that_do() {
-        assert_eq!(published(Model::Dit3b, None).unwrap().file, "seedvr2_ema_3b_fp16.safetensors");
+        assert_eq!(published(Model::Dit3b, None).unwrap().name(), "seedvr2_3b_fp16.safetensors");
+        assert_eq!(published(Model::Dit3bFirst, None).unwrap().file, "seedvr2_ema_3b_fp16.safetensors");
         assert_eq!(published(Model::Dit3b, Some("Q8_0")).unwrap().file, "seedvr2_ema_3b-Q8_0.gguf");
         assert_eq!(published(Model::Text, None).unwrap().file, choice::TEXT);
         for (model, quant, known) in [
             (Model::Dit3b, "int8", "fp16, fp8, q8_0, q4_k_m"),
+            (Model::Dit3bFirst, "q8_0", "fp16, fp8"),
             (Model::Dit7b, "q8_0", "fp16, fp8, q4_k_m"),
             (Model::Dit7bSharp, "nvfp4", "fp16, fp8, q4_k_m"),
             (Model::Vae, "fp8", "--quant fp16"),

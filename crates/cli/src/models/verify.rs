@@ -178,7 +178,7 @@ fn judge(found: &Found, sha256: String) -> Entry {
 /// A published file of the same name. A hint only: names prove nothing.
 fn namesake(path: &Path) -> Option<&'static Published> {
     let name = path.file_name()?.to_string_lossy();
-    PUBLISHED.iter().find(|p| p.file == name)
+    PUBLISHED.iter().find(|p| p.name() == name)
 }
 
 /// Other formats are whole as far as anybody knows; the rest is not what it should be.

@@ -51,6 +51,43 @@ pub(super) struct State {
     /// When and at which share something was shown last.
     pub(super) shown: Option<(Instant, f64)>,
     pub(super) over: bool,
+    pub(super) pauses: Pauses,
+}
+
+/// Time in which a person made the run wait. It counts for nothing.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    /// When the pause at this moment began.
+    since: Option<Instant>,
+    /// All pauses before it.
+    total: Duration,
+    /// What of them is still inside the time that the slice at work takes.
+    inside: Duration,
+}
+
+impl Pauses {
+    pub(super) fn set(&mut self, paused: bool) {
+        match (paused, self.since) {
+            (true, None) => self.since = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.since = None;
+                self.total += since.elapsed();
+                self.inside += since.elapsed();
+            }
+            _ => {}
+        }
+    }
+
+    /// The time of a slice without the pauses in it.
+    pub(super) fn without(&mut self, busy: Duration) -> Duration {
+        busy.saturating_sub(std::mem::take(&mut self.inside))
+    }
+
+    /// Time since `started`, which stands still in a pause.
+    pub(super) fn clock(&self, started: Instant) -> Duration {
+        let now = self.since.unwrap_or_else(Instant::now);
+        now.saturating_duration_since(started).saturating_sub(self.total)
+    }
 }
 
 impl Shared {
@@ -74,7 +111,7 @@ impl Shared {
         if state.over || self.how == How::Nothing {
             return;
         }
-        let Some(view) = state.view(self.started.elapsed()) else { return };
+        let Some(view) = state.view(state.pauses.clock(self.started)) else { return };
         let share = view.share.unwrap_or(0.0);
         // Before the first line nothing was done; a run of less than its pause needs no line at all.
         let (since, before) = match state.shown {
@@ -133,7 +170,7 @@ impl State {
             event: "progress",
             phase: phase.name,
             unit: self.unit,
-            done: phase.done,
+            done: phase.reached(),
             total: phase.total.frames(),
             estimated: matches!(phase.total, Total::About(_)),
             rate: phase.rate(),
@@ -144,6 +181,7 @@ impl State {
             memory_bytes: self.memory.map(|(now, _)| now),
             peak_bytes: self.memory.map(|(_, peak)| peak),
             planned_bytes: self.planned,
+            paused: self.pauses.since.is_some(),
         };
         view.set_eta(self.tally.eta(now));
         Some(view)

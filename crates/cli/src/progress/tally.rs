@@ -25,7 +25,10 @@ impl Total {
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) total: Total,
+    /// Frames that this run made.
     pub(super) done: usize,
+    /// Frames that an earlier run made: they count as done, and say nothing about speed.
+    pub(super) adopted: usize,
     pub(super) busy: Duration,
     /// Work of one frame, in a unit that all phases share; 0 if nobody said.
     work: f64,
@@ -42,8 +45,13 @@ impl Phase {
         (self.done > 0 && seconds > 0.0).then(|| self.done as f64 / seconds)
     }
 
+    /// Frames that are done, whoever made them.
+    pub(super) fn reached(&self) -> usize {
+        self.done.saturating_add(self.adopted)
+    }
+
     fn left(&self) -> Option<usize> {
-        self.total.frames().map(|total| total.saturating_sub(self.done))
+        self.total.frames().map(|total| total.saturating_sub(self.reached()))
     }
 }
 
@@ -178,6 +186,14 @@ impl Tally {
         self.note_share();
     }
 
+    /// At least this many frames of a phase are done: the rest of them was there before.
+    pub(super) fn reach(&mut self, name: &'static str, frames: usize) {
+        let index = self.index(name);
+        let phase = &mut self.phases[index];
+        phase.adopted = phase.adopted.max(frames.saturating_sub(phase.done));
+        self.note_share();
+    }
+
     fn note_share(&mut self) {
         self.most = self.share().unwrap_or(0.0);
     }
@@ -205,10 +221,10 @@ impl Tally {
         let weighted = self.phases.iter().all(|p| p.work > 0.0 || p.total == Total::Exactly(0));
         let (mut done, mut all) = (0.0, 0.0);
         for (index, phase) in self.phases.iter().enumerate() {
-            let total = phase.total.frames()?.max(phase.done);
+            let total = phase.total.frames()?.max(phase.reached());
             let work = if weighted { phase.work } else { 1.0 };
             let begun = self.partial(index).map_or(0.0, Partial::made);
-            done += work * (phase.done as f64 + begun).min(total as f64);
+            done += work * (phase.reached() as f64 + begun).min(total as f64);
             all += work * total as f64;
         }
         (all > 0.0).then(|| (done / all).max(self.most).min(1.0))
@@ -280,7 +296,7 @@ impl Tally {
         let found = self.phases.iter().position(|p| p.name == name);
         found.unwrap_or_else(|| {
             let (total, busy) = (Total::Unknown, Duration::ZERO);
-            self.phases.push(Phase { name, total, done: 0, busy, work: 0.0, slice: 0, peak: 0 });
+            self.phases.push(Phase { name, total, done: 0, adopted: 0, busy, work: 0.0, slice: 0, peak: 0 });
             self.phases.len() - 1
         })
     }
@@ -364,6 +380,22 @@ mod tests {
         // The second frame came three seconds later, though encoding took one.
         tally.advance(s(4.0), "encode", 1, s(1.0));
         assert_eq!(eta(&tally, 4.0), (36.0, Trust::Estimated));
+    }
+
+    #[test]
+    fn frames_of_an_earlier_run_count_as_done_and_not_for_the_speed() {
+        let mut tally = Tally::default();
+        tally.declare("decode", Total::Exactly(100));
+        tally.reach("decode", 80);
+        assert_eq!((tally.share(), tally.eta(s(1.0))), (Some(0.8), None));
+        tally.advance(s(12.0), "decode", 10, s(10.0));
+        assert_eq!((tally.share(), tally.phases()[0].rate()), (Some(0.9), Some(1.0)));
+        assert_eq!(eta(&tally, 12.0), (10.0, Trust::Measured));
+        // What was reached in the meantime takes nothing back.
+        tally.reach("decode", 50);
+        assert_eq!(tally.phases()[0].reached(), 90);
+        tally.reach("decode", 100);
+        assert_eq!((tally.share(), tally.eta(s(12.0))), (Some(1.0), None));
     }
 
     #[test]

@@ -87,3 +87,26 @@ fn a_peak_between_two_looks_belongs_to_the_phase_at_work() {
     let peaks: Vec<_> = summary.phases.iter().map(|p| p.peak_bytes).collect();
     assert_eq!((peaks, summary.peak_bytes), (vec![Some(90), Some(20)], Some(90)));
 }
+
+#[test]
+fn the_bar_says_paused_and_its_clock_stands_still() {
+    let paper = Paper::default();
+    let mut progress = on(&paper, How::Bar);
+    progress.phase("decode", Some(8));
+    progress.advance("decode", 4, Duration::from_secs(4));
+    let pause = progress.pause();
+    pause.set(true);
+    let at = progress.elapsed();
+    assert!(paper.shown()[0].contains("paused, ETA"), "{:?}", paper.shown());
+    // Memory is shown behind the time, and goes on changing.
+    let time = |shown: Vec<String>| shown[0].split("  ").take(5).collect::<Vec<_>>().join("  ");
+    let before = time(paper.shown());
+    std::thread::sleep(3 * TICK);
+    assert_eq!((progress.elapsed(), time(paper.shown())), (at, before));
+    pause.set(false);
+    assert!(!paper.shown()[0].contains("paused"), "{:?}", paper.shown());
+    // The slice that was at work took this long with the pause in it.
+    progress.advance("decode", 4, Duration::from_secs(4) + 3 * TICK);
+    let summary = progress.finish();
+    assert!(summary.phases[0].seconds < 8.1, "{summary:?}");
+}

@@ -36,6 +36,8 @@ pub(super) struct View {
     pub(super) peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) planned_bytes: Option<u64>,
+    /// A person makes it wait.
+    pub(super) paused: bool,
 }
 
 /// What the terminal can show.
@@ -130,9 +132,10 @@ impl View {
             Some("at_least") => ">",
             _ => "",
         };
+        let paused = if self.paused { "paused, " } else { "" };
         match self.eta_seconds {
-            Some(left) => format!("ETA {mark}{}", clock(left.ceil())),
-            None => format!("{} so far", clock(self.elapsed_seconds)),
+            Some(left) => format!("{paused}ETA {mark}{}", clock(left.ceil())),
+            None => format!("{paused}{} so far", clock(self.elapsed_seconds)),
         }
     }
 
@@ -201,6 +204,7 @@ mod tests {
             memory_bytes: Some(3 << 29),
             peak_bytes: Some(7 << 28),
             planned_bytes: Some(2 << 30),
+            paused: false,
         }
     }
 
@@ -220,6 +224,8 @@ mod tests {
         v = view();
         (v.estimated, v.eta, v.rate, v.memory_bytes) = (true, Some("estimated"), Some(0.04), None);
         assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, ETA ~0:12");
+        v.paused = true;
+        assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, paused, ETA ~0:12");
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! `remaster restore` as typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use remaster_colour::Mode;
 use remaster_colour::alpha::Border;
+use remaster_compute::CancelToken;
 use remaster_plan::Windows;
 use remaster_restore::{Finish, Pool};
 
 use super::numz::NumzArgs;
 use crate::args::BestDevice;
 use crate::error::CliError;
+use crate::hashes;
 use crate::media::{SizeArgs, SourceArgs, TargetArgs};
 use crate::memory::{Amount, MemoryArgs};
 use crate::models::ModelDirArgs;
@@ -18,7 +20,7 @@ use crate::progress::ProgressArgs;
 use crate::spill::Spill;
 use crate::units::LocalArgs;
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// Video, image, folder of images, or - for y4m on stdin
     pub(crate) input: PathBuf,
@@ -43,9 +45,6 @@ pub(crate) struct RestoreArgs {
     pub(crate) local: LocalArgs,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
-    /// What was typed of it that decides the result.
-    #[arg(skip)]
-    pub(crate) words: Vec<String>,
     /// An output that is there already is left alone if it is of the same input and settings.
     #[arg(skip)]
     pub(crate) skip_done: bool,
@@ -84,7 +83,7 @@ pub(crate) struct RecipeArgs {
 pub(crate) struct RestoreModels {
     /// Transformer: 3b, 7b, 7b-sharp, nano, or a model file
     ///
-    /// `3b`, `7b` and `7b-sharp` use the best file that is installed; `remaster models pull 3b` installs one. `nano` is a
+    /// `3b`, `7b`, `7b-sharp` and `3b-first` use the best file that is installed; `remaster models pull 3b` installs one. `nano` is a
     /// small demonstration network inside this program.
     #[arg(short, long, value_name = "MODEL", default_value = "3b", alias = "dit-model", alias = "dit_model")]
     pub(crate) model: String,
@@ -96,6 +95,13 @@ pub(crate) struct RestoreModels {
     pub(crate) text: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) dirs: ModelDirArgs,
+}
+
+impl RestoreModels {
+    /// Whether no network is to change the frames.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.model.eq_ignore_ascii_case("identity")
+    }
 }
 
 /// What the result looks like.
@@ -128,6 +134,16 @@ pub(crate) struct LookArgs {
     pub(crate) latent_noise: f32,
     #[command(flatten)]
     pub(crate) finish: FinishArgs,
+}
+
+impl LookArgs {
+    /// How shots are found, or the hash of their list.
+    pub(crate) fn shots(&self, cancel: &CancelToken) -> Result<Option<String>, CliError> {
+        Ok(Some(match self.scenes.as_str() {
+            "auto" | "none" => self.scenes.clone(),
+            file => hashes::sha256(Path::new(file), cancel)?,
+        }))
+    }
 }
 
 /// How restored frames become those of the output.

@@ -31,6 +31,8 @@ pub(crate) struct Film<'a> {
     pub(crate) format: Format,
     pub(crate) recipe: Recipe,
     pub(crate) notes: Vec<String>,
+    /// Units that could not be restored and have frames of the input.
+    pub(crate) left: Vec<u32>,
     pub(crate) networks: Networks,
     /// Encoder, transformer, decoder.
     tasks: [Task; 3],
@@ -40,18 +42,21 @@ pub(crate) struct Film<'a> {
     /// Where latents wait.
     pub(crate) room: LatentRoom,
     pub(crate) place: &'a Place<'a>,
+    /// Of a decoder.
+    pub(super) threads: usize,
     /// The number of frames was computed from duration and rate.
     pub(crate) estimated: bool,
 }
 
 impl<'a> Film<'a> {
-    /// Plans the restoration of what was opened, in one go or `by_units` if there is room for those.
+    /// Plans the restoration of what was opened, in one go or `by_units` if there is room for those. A decoder and the encoder
+    /// have so many threads.
     pub(super) fn new(
         how: &'a RecipeArgs,
         opened: &Opened,
         place: &'a Place<'a>,
         mut networks: Networks,
-        threads: usize,
+        [threads, encoder_threads]: [usize; 2],
         output: Option<&Path>,
         by_units: bool,
     ) -> Result<Self, CliError> {
@@ -74,19 +79,25 @@ impl<'a> Film<'a> {
             networks.transformer(&size, place),
             networks.vae.task(Direction::Decode, clip, open_ended),
         ];
-        let search = Search {
+        // Long slices make networks faster, and there is none.
+        let memory = match how.models.is_identity() {
+            true => place.memory.in_short_slices(),
+            false => place.memory.clone(),
+        };
+        let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
+        let search_with = |threads: usize| Search {
             backend: place.backend,
-            memory: &place.memory,
+            memory: &memory,
             vram: how.vram,
             room: Room { real: output.is_some(), output },
             // The input is decoded twice at a time.
             children: children(&how.source, opened, &format, threads)
                 .saturating_mul(2)
-                .saturating_add(encoder_bytes(&geometry, &format, threads, output)),
+                .saturating_add(encodes),
         };
         let channels = networks.vae.latent();
         let latent = latent_bytes(&geometry, channels);
-        let (_, disk) = place.memory.resolve(&search.room)?;
+        let (_, disk) = place.memory.resolve(&search_with(1).room)?;
         // Without room on disk latents wait in memory: those of two windows.
         let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
         let in_memory = if place.spill.none || disk < least { least } else { 0 };
@@ -97,9 +108,20 @@ impl<'a> Film<'a> {
         };
         let mut planners = tasks.each_ref().map(Task::planner);
         let [encode, dit, decode] = &mut planners;
-        let (plans, budget, held) = search.beside(&held, &clip, |budget, wish| {
-            Planner::together(&mut [&mut [encode], &mut [dit], &mut [decode]], budget, wish)
-        })?;
+        let mut planned = |threads: usize| {
+            search_with(threads).beside(&held, &clip, |budget, wish| {
+                Planner::together(
+                    &mut [&mut [&mut *encode], &mut [&mut *dit], &mut [&mut *decode]],
+                    budget,
+                    wish,
+                )
+            })
+        };
+        // Threads of a decoder change no bit, so they are the first to go.
+        let (threads, (plans, budget, held)) = match planned(threads) {
+            Err(CliError::Budget { .. }) if threads > 1 => (1, planned(1)?),
+            found => (threads, found?),
+        };
         drop(planners);
         for task in &mut tasks {
             task.settings.recovery = Some(Recovery::new(&place.backend, budget));
@@ -120,6 +142,7 @@ impl<'a> Film<'a> {
             format,
             recipe,
             notes,
+            left: Vec::new(),
             networks,
             tasks,
             plans,
@@ -127,6 +150,7 @@ impl<'a> Film<'a> {
             apart: budget.is_apart(),
             room,
             place,
+            threads,
             estimated: opened.is_estimated(),
         })
     }
@@ -137,7 +161,7 @@ impl<'a> Film<'a> {
     }
 
     /// Restores the film in one go.
-    pub(super) fn restore(&self, film: Whole<'_>, progress: &mut Progress) -> Result<Done, CliError> {
+    pub(crate) fn restore(&self, film: Whole<'_>, progress: &mut Progress) -> Result<Done, CliError> {
         let mut events = |event: Event<'_>| report::event(progress, &event);
         Ok(restore(film, &self.recipe, self.tasks(), &self.room, &mut events)?)
     }

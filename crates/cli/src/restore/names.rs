@@ -12,38 +12,61 @@ use crate::media::is_pipe;
 /// What is added to the name of the input.
 pub(crate) const SUFFIX: &str = "_upscaled";
 
-/// What was typed, with `restore` in front of a film that was named without a command, and with ffmpeg's one-dash names
-/// as long options.
+/// What was typed, with `restore` in front of a film that was named without a command, `batch` in front of several, and
+/// with ffmpeg's one-dash names as long options.
 pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
     let long = |word: OsString| match word.to_str() {
         Some("-ss") => "--ss".into(),
         Some("-to") => "--to".into(),
         Some("-vf") => "--vf".into(),
+        Some("-crf") => "--crf".into(),
         _ => word,
     };
     let mut typed: Vec<OsString> = typed.into_iter().map(long).collect();
-    let restore = cli.find_subcommand("restore");
+    let (options, names) = names(cli, &typed);
+    let Some(first) = names.first() else { return typed };
+    // Behind `--` everything is a name.
+    if !options && !is_film(cli, first) {
+        return typed;
+    }
+    let command = match names.as_slice() {
+        // A second name that is not there was meant for the result; the parser says how to name that.
+        [_, second] if !Path::new(second).exists() => "restore",
+        [_, _, ..] => "batch",
+        _ => "restore",
+    };
+    typed.insert(1, command.into());
+    typed
+}
+
+/// Words that are neither options nor their values; and whether the first of them stands behind `--`.
+fn names<'a>(cli: &Command, typed: &'a [OsString]) -> (bool, Vec<&'a OsStr>) {
+    let commands = ["restore", "batch"].map(|name| cli.find_subcommand(name));
+    let known: Vec<&Arg> =
+        commands.into_iter().flatten().chain([cli]).flat_map(Command::get_arguments).collect();
+    let (mut behind, mut found) = (false, Vec::new());
     let mut words = typed.iter().skip(1);
     while let Some(word) = words.next() {
         let Some(text) = word.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
-            if is_film(cli, word) {
-                typed.insert(1, "restore".into());
-            }
-            break;
+            found.push(word.as_os_str());
+            continue;
         };
-        // Behind it everything is a name.
         if text == "--" {
-            typed.insert(1, "restore".into());
+            behind = found.is_empty();
+            found.extend(words.by_ref().map(OsString::as_os_str));
             break;
         }
-        // What follows is its value, and neither a film nor a command.
-        let own = [Some(cli), restore].into_iter().flatten().flat_map(Command::get_arguments);
-        let takes = |arg: &Arg| is_named(arg, text) && arg.get_action().takes_values();
-        if own.into_iter().any(takes) {
-            words.next();
+        let alone = text.split_once('=').map_or(text, |(option, _)| option);
+        match known.iter().find(|arg| is_named(arg, alone)) {
+            // What follows is its value, and neither a film nor a command.
+            Some(arg) if arg.get_action().takes_values() && alone == text => drop(words.next()),
+            Some(_) => {}
+            // The parser will refuse it, or it is another command's: what follows may be anything.
+            None if found.is_empty() => {}
+            None => break,
         }
     }
-    typed
+    (behind, found)
 }
 
 /// Whether the word after all options is an input: a file that is there, or something that looks like one. What is left
@@ -134,6 +157,24 @@ mod tests {
         ] {
             assert_eq!(typed(words), expected, "{words}");
         }
+    }
+
+    #[test]
+    fn several_films_are_a_batch_and_a_second_name_is_no_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["a.mkv", "b.mkv"].map(|name| {
+            std::fs::write(folder.path().join(name), b"").unwrap();
+            folder.path().join(name).display().to_string()
+        });
+        assert_eq!(typed(&format!("{a} -q --seed 7 {b}")), format!("batch {a} -q --seed 7 {b}"));
+        assert_eq!(typed(&format!("-- {a} {b}")), format!("batch -- {a} {b}"));
+        assert_eq!(typed(&format!("{a} -o {b}")), format!("restore {a} -o {b}"));
+        // Those that are missing are named by the batch.
+        assert_eq!(typed(&format!("{a} {b} missing.mkv")), format!("batch {a} {b} missing.mkv"));
+        assert_eq!(typed(&format!("compare {a} {b}")), format!("compare {a} {b}"));
+        assert_eq!(typed(&format!("{a} out.mp4")), format!("restore {a} out.mp4"));
+        // What stands behind an option that nobody knows may be its value.
+        assert_eq!(typed(&format!("{a} --crf {b}")), format!("restore {a} --crf {b}"));
     }
 
     #[test]

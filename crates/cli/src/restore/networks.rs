@@ -26,8 +26,10 @@ pub(crate) struct Networks {
     transformer: Restorer,
     /// Latents of the VAE times this are those of the transformer.
     pub(crate) scale: f32,
-    /// Files, or words, for people.
+    /// Files, or words: transformer and VAE.
     pub(crate) names: [String; 2],
+    /// What people call the model.
+    pub(crate) title: String,
     /// The file of the text embedding, if that is not inside the transformer's.
     pub(crate) text: Option<PathBuf>,
     /// What people should know of them.
@@ -69,7 +71,7 @@ impl Networks {
     pub(crate) fn imagined(args: &RestoreModels, place: &Place<'_>) -> Result<Self, CliError> {
         Self::named(args, place, |word, missing| {
             let word = match word {
-                "3b" => "formula:3b",
+                "3b" | "3b-first" => "formula:3b",
                 "7b" | "7b-sharp" => "formula:7b",
                 "vae" => "formula:full",
                 _ => return Err(missing),
@@ -84,14 +86,8 @@ impl Networks {
         place: &Place<'_>,
         otherwise: impl Fn(&str, CliError) -> Result<String, CliError>,
     ) -> Result<Self, CliError> {
-        let file = |word: &str, found: Result<PathBuf, CliError>| match found {
-            Ok(path) => Ok(path.display().to_string()),
-            Err(missing) => otherwise(word, missing),
-        };
-        let model = match args.model.as_str() {
-            word @ ("3b" | "7b" | "7b-sharp") => file(word, models::installed(word, &args.dirs))?,
-            word => word.to_owned(),
-        };
+        let model = named_model(args, &otherwise)?;
+        let lower = args.model.to_ascii_lowercase();
         let mut notes = Vec::new();
         if model == "nano" {
             notes.push(
@@ -101,13 +97,7 @@ impl Networks {
             );
         }
         let (transformer, scale, text) = restorer(args, &model, &mut notes)?;
-        let vae = match (&args.vae, model.as_str()) {
-            (Some(vae), _) => vae.clone(),
-            (None, "identity" | "nano") => model.clone(),
-            (None, "formula:tiny-3b" | "formula:tiny-7b") => "formula:tiny".into(),
-            (None, word) if word.starts_with("formula:") => "formula:full".into(),
-            (None, _) => file("vae", models::installed_vae(&args.dirs))?,
-        };
+        let vae = named_vae(args, &model, &otherwise)?;
         let network = Network::of(&vae, place.backend, place.build, place.spill.clone(), place.cancel)?;
         if let Restorer::Of(transformer, _) = &transformer {
             let (given, wants) = (network.latent(), transformer.config.latent);
@@ -115,8 +105,9 @@ impl Networks {
                 return Err(CliError::OtherVae { vae, given, wants });
             }
         }
+        let title = title(&lower, &model);
         let names = [model, vae];
-        Ok(Networks { vae: network, transformer, scale, names, text, notes })
+        Ok(Networks { vae: network, transformer, scale, names, title, text, notes })
     }
 
     /// What the speed of the VAE and of the transformer depends on.
@@ -141,6 +132,86 @@ impl Networks {
         task.settings.spill = Some(place.spill.folder.clone());
         task.settings.cancel = place.cancel.clone();
         task
+    }
+}
+
+/// `SeedVR2 3B` with its file, or whatever else was named as a model.
+fn title(word: &str, model: &str) -> String {
+    let name = match word {
+        "3b" => "SeedVR2 3B",
+        "3b-first" => "SeedVR2 3B, first weights",
+        "7b" => "SeedVR2 7B",
+        "7b-sharp" => "SeedVR2 7B sharp",
+        _ => return model.to_owned(),
+    };
+    match Path::new(model).file_name() {
+        Some(file) if !model.starts_with("formula:") => format!("{name} ({})", file.to_string_lossy()),
+        _ => format!("{name}, not installed; get it with `remaster models pull {word}`"),
+    }
+}
+
+/// Refuses a word that is neither a model nor looks like a file.
+fn refuse_unknown(word: &str) -> Result<(), CliError> {
+    let is_file = word.contains(['.', '/', '\\']) || Path::new(word).exists();
+    if is_file || word.starts_with("formula:") {
+        return Ok(());
+    }
+    let words = "3b, 7b, 7b-sharp, nano or a file".to_owned();
+    Err(CliError::UnknownModel { word: word.to_owned(), words })
+}
+
+/// Files of networks, or words, that are not opened.
+pub(crate) struct Names {
+    pub(crate) model: String,
+    pub(crate) vae: String,
+    /// Of a text embedding that was asked for.
+    pub(crate) text: Option<String>,
+}
+
+impl Names {
+    /// Those that [`Networks::open`] would open.
+    pub(crate) fn of(args: &RestoreModels) -> Result<Self, CliError> {
+        let missing = |_: &str, missing| Err(missing);
+        let model = named_model(args, &missing)?;
+        let vae = named_vae(args, &model, &missing)?;
+        Ok(Names { model, vae, text: args.text.as_ref().map(|text| text.display().to_string()) })
+    }
+}
+
+/// What stands for a word whose file is not installed.
+type Otherwise<'a> = &'a dyn Fn(&str, CliError) -> Result<String, CliError>;
+
+fn named_model(args: &RestoreModels, otherwise: Otherwise<'_>) -> Result<String, CliError> {
+    match args.model.to_ascii_lowercase().as_str() {
+        word @ ("3b" | "3b-first" | "7b" | "7b-sharp") => {
+            named_file(word, models::installed(word, &args.dirs), otherwise)
+        }
+        word @ ("nano" | "identity") => Ok(word.to_owned()),
+        _ => {
+            refuse_unknown(&args.model)?;
+            Ok(args.model.clone())
+        }
+    }
+}
+
+fn named_vae(args: &RestoreModels, model: &str, otherwise: Otherwise<'_>) -> Result<String, CliError> {
+    match (&args.vae, model) {
+        (Some(vae), _) => Ok(vae.clone()),
+        (None, "identity" | "nano") => Ok(model.to_owned()),
+        (None, "formula:tiny-3b" | "formula:tiny-7b") => Ok("formula:tiny".into()),
+        (None, word) if word.starts_with("formula:") => Ok("formula:full".into()),
+        (None, _) => named_file("vae", models::installed_vae(&args.dirs), otherwise),
+    }
+}
+
+fn named_file(
+    word: &str,
+    found: Result<PathBuf, CliError>,
+    otherwise: Otherwise<'_>,
+) -> Result<String, CliError> {
+    match found {
+        Ok(path) => Ok(path.display().to_string()),
+        Err(missing) => otherwise(word, missing),
     }
 }
 
@@ -174,4 +245,36 @@ fn restorer(
     let (rows, values) = (text.rows, Arc::new(text.values));
     let values = computed(move |i| values.get(i).copied().unwrap_or_default());
     Ok((Restorer::Of(transformer, (rows, values)), scale, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_have_the_names_that_people_know() {
+        for (word, model, expected) in [
+            ("3b", "/models/seedvr2_ema_3b_fp16.safetensors", "SeedVR2 3B (seedvr2_ema_3b_fp16.safetensors)"),
+            ("3b", "formula:3b", "SeedVR2 3B, not installed; get it with `remaster models pull 3b`"),
+            (
+                "7b-sharp",
+                "formula:7b",
+                "SeedVR2 7B sharp, not installed; get it with `remaster models pull 7b-sharp`",
+            ),
+            ("nano", "nano", "nano"),
+            ("my.gguf", "my.gguf", "my.gguf"),
+        ] {
+            assert_eq!(title(word, model), expected);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_model_is_not_taken_for_a_file() {
+        for word in ["nao", "4b", "", "seedvr2"] {
+            assert!(matches!(refuse_unknown(word), Err(CliError::UnknownModel { .. })), "{word}");
+        }
+        for word in ["a.safetensors", "models/nao", "C:\\models\\nao", "formula:nonsense"] {
+            assert!(refuse_unknown(word).is_ok(), "{word}");
+        }
+    }
 }

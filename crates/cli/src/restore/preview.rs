@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use remaster_compute::CancelToken;
 use remaster_media::{Format, FrameSink, FrameSource, MediaError};
+use remaster_metrics::{BeforeAfter, Image, Picture, preview};
 use remaster_picture::{Frame, resize};
 use remaster_pipeline::Footage;
 use remaster_restore::{Cuts, Film as Whole};
@@ -15,6 +16,7 @@ use super::args::RecipeArgs;
 use super::film::{Film, label};
 use super::networks::{Networks, Place};
 use super::{check_input, report};
+use crate::compare::FILTER;
 use crate::destination::{self, check_file};
 use crate::devices;
 use crate::error::CliError;
@@ -44,10 +46,8 @@ pub(crate) struct PreviewArgs {
     progress: ProgressArgs,
 }
 
-/// Columns of a picture on the sheet; a larger one is reduced.
-const COLUMNS: usize = 960;
-/// Pixels between pictures.
-const GAP: usize = 8;
+/// Bytes of the sheet for a frame at most: two pictures of 720 x 720 and their captions, in 8 bits and in floats.
+const ROW: u64 = 2 * 760 * 780 * 15;
 
 pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     if is_pipe(&args.input) {
@@ -78,18 +78,19 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
     let geometry = how.geometry(opened.source.format());
     let needed = area(geometry.source).saturating_add(area(geometry.shown).saturating_mul(3));
-    let needed = needed.saturating_mul(16 * chosen.len() as u64);
+    let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64);
     if needed > allowed / 4 {
         let needed = needed.saturating_mul(4);
         return Err(CliError::Room { what: "a preview of this many shots", needed });
     }
-    let frames = pick(&mut opened, &chosen)?;
+    let (picked, frames) = pick(&mut opened, &chosen)?;
     let (count, format) =
         (frames.len(), Format { frames: Some(frames.len()), ..opened.source.format().clone() });
+    let has_clock = how.source.has_clock(&opened);
     let frames = Arc::new(frames);
     let stills = || Box::new(Stills { frames: Arc::clone(&frames), next: 0, format: format.clone() });
     let opened = Opened { source: stills(), counted: true, ..opened };
-    let mut film = Film::new(how, &opened, &place, networks, threads, Some(&path), false)?;
+    let mut film = Film::new(how, &opened, &place, networks, [threads, 0], Some(&path), false)?;
     // Each frame is a shot of its own.
     film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
         Ok(shots) => Cuts::At(shots),
@@ -101,11 +102,16 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let sink = Box::new(made.clone());
     film.restore(Whole { footage, input: stills(), sink, keep: None }, &mut progress)?;
     let made = made.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let sheet = sheet(&frames, &made);
-    destination::write_png(&path, &sheet, args.yes)?;
+    let start = how.source.start().as_secs_f64();
+    let seconds: Option<Vec<f64>> = has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
+    let name = args.input.file_name().unwrap_or_default().to_string_lossy();
+    let model = Path::new(&film.networks.names[0]).file_stem().unwrap_or_default().to_string_lossy();
+    let shown = Shown { name: &name, model: &model, picked: &picked, seconds: seconds.as_deref() };
+    let image = shown.sheet(&frames, &made)?;
+    destination::write_image(&path, &image, args.yes)?;
     let _ = progress.finish();
     let (input, output) = (args.input.display().to_string(), path.display().to_string());
-    let told = Told { input, output, frames: chosen };
+    let told = Told { input, output, frames: picked.iter().map(|p| p.number).collect(), seconds };
     let plural = if count == 1 { "" } else { "s" };
     out.conclude(&told, || format!("wrote {}: {count} frame{plural}, before and after", told.output));
     Ok(())
@@ -118,6 +124,9 @@ struct Told {
     output: String,
     /// Numbers of the frames that are shown.
     frames: Vec<u64>,
+    /// When they are shown in the film. Absent for pictures, which have no clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<Vec<f64>>,
 }
 
 /// The name of a sheet that nobody named.
@@ -151,42 +160,87 @@ fn chosen(
     Ok((0..most).map(middle).collect())
 }
 
-/// The frames with these numbers, in order.
-fn pick(opened: &mut Opened, numbers: &[u64]) -> Result<Vec<Frame>, CliError> {
-    let mut frames = Vec::with_capacity(numbers.len());
-    let mut frame = Frame::new(0, 0, 3);
-    let mut number = 0;
-    while frames.len() < numbers.len() && opened.source.next(&mut frame)?.is_some() {
-        if numbers.contains(&number) {
-            frames.push(frame.clone());
-        }
-        number += 1;
-    }
-    // A list of shots may be of another film.
-    if frames.is_empty() {
-        frames.push(frame);
-    }
-    Ok(frames)
+/// A frame that was picked.
+struct Picked {
+    number: u64,
+    /// When it is shown, counted from the first one that is read.
+    seconds: f64,
 }
 
-/// Before on the left, after on the right, a row for each frame.
-fn sheet(before: &[Frame], after: &[Frame]) -> Frame {
-    let [width, height] = after.first().map_or([1, 1], |frame| {
-        let width = frame.width.clamp(1, COLUMNS);
-        [width, (frame.height * width / frame.width.max(1)).max(1)]
-    });
-    let rows = before.len().min(after.len()).max(1);
-    let mut sheet = Frame::new(2 * width + GAP, rows * (height + GAP) - GAP, 3);
-    for (row, pair) in before.iter().zip(after).enumerate() {
-        for (column, frame) in [pair.0, pair.1].into_iter().enumerate() {
-            let small = resize(&frame.without_alpha(), width, height);
-            for y in 0..height {
-                let to = sheet.row_mut(row * (height + GAP) + y);
-                to[3 * column * (width + GAP)..][..3 * width].copy_from_slice(small.row(y));
-            }
+/// The frames with these numbers, in order.
+fn pick(opened: &mut Opened, numbers: &[u64]) -> Result<(Vec<Picked>, Vec<Frame>), CliError> {
+    let base = opened.source.format().time_base;
+    let (mut picked, mut frames) = (Vec::new(), Vec::with_capacity(numbers.len()));
+    let mut frame = Frame::new(0, 0, 3);
+    let mut last = None;
+    while let Some(pts) = opened.source.next(&mut frame)? {
+        let number = last.as_ref().map_or(0, |last: &Picked| last.number + 1);
+        let seconds = pts as f64 * base.num as f64 / base.den as f64;
+        if numbers.contains(&number) {
+            picked.push(Picked { number, seconds });
+            frames.push(frame.clone());
+        }
+        last = Some(Picked { number, seconds });
+        if frames.len() == numbers.len() {
+            break;
         }
     }
-    sheet
+    // A list of shots may be of another film.
+    if let (true, Some(last)) = (frames.is_empty(), last) {
+        picked.push(last);
+        frames.push(frame);
+    }
+    Ok((picked, frames))
+}
+
+/// What is said on a sheet.
+struct Shown<'a> {
+    /// The film.
+    name: &'a str,
+    model: &'a str,
+    picked: &'a [Picked],
+    /// When frames are shown, if they have a clock.
+    seconds: Option<&'a [f64]>,
+}
+
+impl Shown<'_> {
+    /// A row for each frame.
+    fn sheet(&self, before: &[Frame], after: &[Frame]) -> Result<Image, CliError> {
+        let mut rows = Vec::with_capacity(after.len());
+        for (i, (before, after)) in before.iter().zip(after).enumerate() {
+            let (width, height) = (after.width, after.height);
+            let before = resize(&before.without_alpha(), width, height);
+            let after = after.without_alpha();
+            let caption = match (self.picked.get(i), self.seconds.and_then(|s| s.get(i))) {
+                (Some(picked), Some(seconds)) => format!("{}, frame {}", clock(*seconds), picked.number),
+                (Some(picked), None) => format!("frame {}", picked.number),
+                (None, _) => String::new(),
+            };
+            let picture = |frame| Picture::new(width, height, frame);
+            rows.push(BeforeAfter::new(picture(&before.data)?, picture(&after.data)?, caption)?);
+        }
+        let (from, to) = (size(before), size(after));
+        let [about, label] = match from == to {
+            true => [format!("{from}, restored with {}", self.model), "before".into()],
+            false => [
+                format!("{from}, restored with {} to {to}", self.model),
+                format!("before, resized ({FILTER})"),
+            ],
+        };
+        Ok(preview([self.name, &about], [&label, &format!("after ({})", self.model)], &rows))
+    }
+}
+
+/// Columns and rows of the first of frames.
+fn size(frames: &[Frame]) -> String {
+    frames.first().map_or_else(String::new, |frame| format!("{} x {}", frame.width, frame.height))
+}
+
+/// A time of a film to the millisecond: `0:01:23.456`.
+fn clock(seconds: f64) -> String {
+    let thousandths = (seconds.max(0.0) * 1e3).round() as u64;
+    let (whole, rest) = (thousandths / 1000, thousandths % 1000);
+    format!("{}:{:02}:{:02}.{rest:03}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
 /// Frames from memory.
@@ -221,5 +275,19 @@ impl FrameSink for Made {
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_a_clock() {
+        let shown = [0.0, 0.0416, 59.9996, 61.5, 3_723.25, -1.0].map(clock);
+        assert_eq!(
+            shown,
+            ["0:00:00.000", "0:00:00.042", "0:01:00.000", "0:01:01.500", "1:02:03.250", "0:00:00.000"]
+        );
     }
 }

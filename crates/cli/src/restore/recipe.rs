@@ -19,6 +19,9 @@ use crate::spill::Spill;
 /// The short side that is made unless somebody asks for another.
 const SHORT_SIDE: usize = 1080;
 
+/// Frames of a window without a transformer.
+const IDENTITY_WINDOW: usize = 5;
+
 impl RecipeArgs {
     /// Sizes of the frames on their way.
     pub(super) fn geometry(&self, format: &Format) -> Geometry {
@@ -61,10 +64,19 @@ impl RecipeArgs {
         Format { width, height, sample_aspect, ..format.clone() }
     }
 
+    /// What the transformer sees at once. Without one, long windows would take memory for nothing: latents that are the
+    /// frames themselves have 48 times the channels, 12 GiB in windows of 45 frames at 1350 x 1080.
+    fn windows(&self) -> Result<Windows, CliError> {
+        let frames = match self.models.is_identity() {
+            true => self.look.window.min(IDENTITY_WINDOW),
+            false => self.look.window,
+        };
+        Windows::new(frames).map_err(|source| CliError::Sizes { source })
+    }
+
     /// Windows, and which frames share a correction of colour.
     pub(crate) fn pools(&self) -> Result<(Windows, Pool), CliError> {
-        let windows = Windows::new(self.look.window).map_err(|source| CliError::Sizes { source })?;
-        Ok((windows, self.look.finish.pool()))
+        Ok((self.windows()?, self.look.finish.pool()))
     }
 
     /// Everything that decides the result.
@@ -76,8 +88,7 @@ impl RecipeArgs {
         frames: Option<usize>,
     ) -> Result<Recipe, CliError> {
         let look = &self.look;
-        let sizes = |source| CliError::Sizes { source };
-        let windows = Windows::new(look.window).map_err(sizes)?;
+        let windows = self.windows()?;
         let mut recipe = Recipe {
             geometry,
             shown: geometry.shown,
@@ -123,7 +134,7 @@ impl RecipeArgs {
 fn read_list(path: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = remaster_disk::read_named(path).map_err(failed)?;
     file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }

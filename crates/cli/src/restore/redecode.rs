@@ -24,6 +24,7 @@ use crate::media::{Goal, Lazy, SourceArgs, TargetArgs, is_pipe};
 use crate::memory::{Amount, MemoryArgs, Room};
 use crate::models::{self, ModelDirArgs};
 use crate::network::Network;
+use crate::numbers::count;
 use crate::output::Output;
 use crate::plan::{self, Search, Total, threads};
 use crate::progress::{Label, Progress, ProgressArgs, Summary};
@@ -190,7 +191,12 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
         memory: &args.memory,
         vram: args.vram,
         room: Room { real: true, output: Some(&output) },
-        children: decodes.saturating_add(encoder_bytes(&recipe.geometry, &format, threads, Some(&output))),
+        children: decodes.saturating_add(encoder_bytes(
+            &recipe.geometry,
+            &format,
+            args.target.encoder_threads() as usize,
+            Some(&output),
+        )),
     };
     let held = |slice: usize| held_bytes(&recipe, channels, slice);
     let mut planner = task.planner();
@@ -201,15 +207,17 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
     let (_, disk) = args.memory.resolve(&search.room)?;
     recipe.finish.room = disk.saturating_sub(plans[0].peaks.disk);
     let total = Total::of(&plans, budget.is_apart(), held);
-    let (sink, more) = args.target.create(&goal, opened.probe.as_ref(), opened.info.as_ref(), &mut tools)?;
+    let (sink, more) =
+        args.target.create(&goal, opened.probe.as_ref(), opened.originals.as_ref(), &mut tools)?;
     notes.extend(more);
     for line in tools.details() {
         out.detail(line);
     }
     say_notes(&notes, out);
     out.say(format_args!(
-        "decoding {}: {frames} frames at {width} x {height}, on {} in {}, {} of memory",
+        "decoding {}: {} at {width} x {height}, on {} in {}, {} of memory",
         args.latents.display(),
+        count(frames, "frame"),
         backend.numerics(),
         device.dtype.name(),
         bytes(total.ram()),

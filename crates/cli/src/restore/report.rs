@@ -11,7 +11,9 @@ use serde::Serialize;
 use super::args::RestoreArgs;
 use super::film::Film;
 use crate::error::CliError;
+use crate::estimate::Estimate;
 use crate::media::{Lazy, is_pipe};
+use crate::numbers::count;
 use crate::output::Output;
 use crate::plan::{self, Total};
 use crate::progress::{Progress, Summary, clock};
@@ -38,14 +40,6 @@ impl Film<'_> {
             macs_per_frame(&self.plans[1], new),
             macs_per_frame(&self.plans[2], frames(2)),
         ]
-    }
-
-    /// Seconds that the networks take, if earlier runs say how fast they are here and the length is known.
-    pub(crate) fn seconds(&self) -> Option<f64> {
-        let rates = self.networks.rate_keys(self.place).map(|key| rates::recorded(&key?));
-        let ([encode, restore, decode], [vae, transformer]) = (self.work(), rates);
-        let each = (encode + decode) / vae? + restore / transformer?;
-        Some(each * self.format.frames? as f64)
     }
 
     /// Keeps how fast the networks were, for the next run and for `remaster plan`.
@@ -87,25 +81,27 @@ impl Film<'_> {
 /// One line about what will be done, and the models; the plan with `-v`.
 pub(crate) fn announce(film: &Film<'_>, input: &Path, counted: bool, out: &Output, progress: &mut Progress) {
     say_notes(&film.notes, out);
-    let [model, vae] = &film.networks.names;
-    out.say(format_args!("model {model}, VAE {vae}"));
+    let [_, vae] = &film.networks.names;
+    out.say(format_args!("model {}", film.networks.title));
+    out.detail(format_args!("VAE {vae}"));
     let [width, height] = film.recipe.shown;
     let frames = match (film.format.frames, counted) {
-        (Some(1), _) => "1 frame".into(),
-        (Some(n), true) => format!("{n} frames"),
-        (Some(n), false) => format!("about {n} frames"),
+        (Some(n), true) => count(n, "frame"),
+        (Some(n), false) => format!("about {}", count(n, "frame")),
         (None, _) => "an unknown number of frames".into(),
     };
     out.say(format_args!(
-        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory{}",
+        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory",
         if is_pipe(input) { "stdin".into() } else { input.display().to_string() },
         film.format.width,
         film.format.height,
         film.place.backend.numerics(),
         film.place.build.dtype.name(),
         bytes(film.total.ram()),
-        film.seconds().map_or(String::new(), |seconds| format!(", about {}", clock(seconds.ceil()))),
     ));
+    if let Some(estimate) = Estimate::before(film, out) {
+        out.say(format_args!("this takes {estimate}"));
+    }
     for p in &film.plans {
         out.detail(plan::describe(p, film.apart).trim_end());
     }
@@ -161,14 +157,19 @@ struct PlannedFilm {
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<u64>,
     macs_per_frame: f64,
-    /// By the speed of earlier runs; `None` before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_per_frame: Option<f64>,
+    /// What the times rest on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<&'static str>,
 }
 
 /// Says what a restoration will take.
 pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
-    let (work, seconds, groups) = (film.work().iter().sum(), film.seconds(), film.groups());
+    let (work, groups) = (film.work().iter().sum(), film.groups());
+    let (time, title) = (Estimate::of(&film, out), film.networks.title.clone());
     let latent_bytes = film.latent_bytes().filter(|_| film.room.folder.is_some());
     let (apart, [width, height]) = (film.apart, film.recipe.shown);
     let [model, vae] = film.networks.names;
@@ -186,23 +187,25 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
         latent_bytes,
         groups,
         macs_per_frame: work,
-        seconds,
+        seconds: time.and_then(|time| time.seconds),
+        seconds_per_frame: time.map(|time| time.seconds_per_frame),
+        basis: time.map(|time| time.basis),
     };
     out.result(&planned, || {
         let frames = match planned.source.format.frames {
-            Some(1) => "1 frame".into(),
-            Some(n) => format!("{}{n} frames", if planned.source.frames_estimated { "about " } else { "" }),
+            Some(n) => {
+                let about = if planned.source.frames_estimated { "about " } else { "" };
+                format!("{about}{}", count(n, "frame"))
+            }
             None => "unknown number of frames".into(),
         };
         let mut text = format!("{}: {frames}, restored at {width} x {height}\n", planned.input);
         let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
-        line("model", format!("{}, VAE {}", planned.model, planned.vae));
+        line("model", title);
         for note in planned.notes.iter().filter(|note| out.is_verbose() || !is_detail(note)) {
             line("note", note.clone());
         }
-        for (phase, p) in PHASES.into_iter().zip(&planned.plans) {
-            line(phase, p.how.describe());
-        }
+        line("memory", bytes(planned.total.ram()));
         if apart {
             line("GPU memory", bytes(planned.plans.iter().map(|p| p.peaks.device).max().unwrap_or(0)));
         }
@@ -211,17 +214,22 @@ pub(super) fn planned(film: Film<'_>, input: &Path, out: &Output) {
             "disk",
             format!("{} of temporary data", bytes(spilled.saturating_add(latent_bytes.unwrap_or(0)))),
         );
+        if let Some(time) = time {
+            line("time", time.to_string());
+        }
+        if !out.is_verbose() {
+            return text;
+        }
+        line("VAE", planned.vae.clone());
+        for (phase, p) in PHASES.into_iter().zip(&planned.plans) {
+            line(phase, p.how.describe());
+        }
         if let Some(groups) = planned.groups {
             line("groups", turns(groups));
         }
         let all = planned.macs_per_frame * planned.source.format.frames.unwrap_or(1) as f64;
         line("work", format!("{:.2} TFLOP", 2.0 * all / 1e12));
-        text = text + &planned.total.describe() + "\n";
-        if let Some(seconds) = planned.seconds {
-            text +=
-                &format!("  {:12} about {} at the speed of the last run\n", "time", clock(seconds.ceil()));
-        }
-        text
+        text + &planned.total.describe() + "\n"
     });
 }
 
@@ -268,6 +276,8 @@ struct Report {
     groups: usize,
     latent_bytes: u64,
     load_seconds: f64,
+    /// Units that could not be restored and have frames of the input.
+    left: Vec<u32>,
     notes: Vec<String>,
     plans: Vec<Plan>,
     total: Total,
@@ -287,7 +297,10 @@ pub(crate) fn finish(
     warn_of_children(&mut progress, tools, &film.total);
     progress.advance("finish", 0, done.finishing);
     let summary = progress.finish();
-    film.record(&summary, out);
+    // Several devices share the machine: how fast each was says little about one that has it alone.
+    if args.local.devices.is_empty() {
+        film.record(&summary, out);
+    }
     let [model, vae] = film.networks.names;
     let [width, height] = film.recipe.shown;
     let report = Report {
@@ -307,16 +320,22 @@ pub(crate) fn finish(
         groups: done.groups,
         latent_bytes: done.latent_bytes,
         load_seconds: done.loading.as_secs_f64(),
+        left: film.left,
         notes: film.notes,
         plans: film.plans,
         total: film.total,
         summary,
     };
     let text = || {
-        if out.is_verbose() {
+        let text = if out.is_verbose() {
             report.summary.to_string()
         } else {
             wrote(&report.output, report.frames, &report.shots, [width, height], &report.summary)
+        };
+        match report.left.len() {
+            0 => text,
+            1 => format!("{text}; 1 unit is not restored"),
+            n => format!("{text}; {n} units are not restored"),
         }
     };
     conclude(&report, text, output, args.progress.mode, out);
@@ -331,7 +350,7 @@ pub(super) fn wrote(
     [width, height]: [usize; 2],
     summary: &Summary,
 ) -> String {
-    let frames = if frames == 1 { "1 frame".into() } else { format!("{frames} frames") };
+    let frames = count(frames, "frame");
     let shots = if shots.len() > 1 { format!(" in {} shots", shots.len()) } else { String::new() };
     let seconds = summary.total_seconds;
     let took = if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds.round()) };

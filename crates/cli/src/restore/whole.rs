@@ -1,20 +1,23 @@
 //! A film that is restored in one go: what is piped, pictures, and what has no room for units.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use remaster_media::Format;
 use remaster_pipeline::{About, Footage, LatentWriter, Origin, Restored};
 use remaster_restore::Film as Whole;
+use remaster_units::{First, Input, Watch};
 
 use super::film::Film;
 use super::report;
 use super::stage::Staged;
 use crate::destination::{self, Size};
 use crate::error::CliError;
-use crate::media::is_pipe;
+use crate::media::{Checked, is_pipe};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::warn_late;
+use crate::units::unchanged;
 
 /// Restores a film.
 pub(super) fn run(mut stage: Staged<'_>, out: &Output) -> Result<(), CliError> {
@@ -25,8 +28,15 @@ pub(super) fn run(mut stage: Staged<'_>, out: &Output) -> Result<(), CliError> {
         stage.check_list(frames)?;
     }
     stage.rehearse(args.yes, out)?;
-    let (sink, notes) = stage.create()?;
+    let (mut sink, notes) = stage.create()?;
     stage.film.notes.extend(notes);
+    if !is_pipe(&args.input) {
+        let cancel = stage.cancel.clone();
+        let stop = Arc::new(move || cancel.is_cancelled());
+        let watch = Watch::new(&args.input, &Input::of(&args.input)?, First::Samples, stop);
+        let watch = watch.and(stage.used.clone());
+        sink = Box::new(Checked { sink, check: Box::new(move || unchanged(&watch)) });
+    }
     report::announce(&stage.film, &args.input, stage.counted, out, &mut progress);
     let source = stage.source()?;
     let input = match stage.second.take() {

@@ -1,11 +1,14 @@
 //! Options of units as typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::clock::{self, Until};
+use super::members::Member;
+use super::request::TypedArgs;
 use crate::args::BestDevice;
 use crate::error::CliError;
 use crate::media::Programs;
@@ -34,7 +37,7 @@ pub(crate) struct CutArgs {
     /// Keep units as lossless FFV1 and encode the film at the end
     ///
     /// For encoders that need to see the whole film, such as those with a target bit rate: without it -b:v applies to each
-    /// unit. Takes more disk.
+    /// piece. Takes more disk.
     #[arg(long, hide_short_help = true)]
     pub(crate) lossless_units: bool,
 }
@@ -45,9 +48,15 @@ pub(crate) struct CutArgs {
 pub(crate) struct LocalArgs {
     #[command(flatten)]
     pub(crate) cut: CutArgs,
-    /// Devices to use at once, e.g. gpu0,gpu1, as listed by `remaster devices`
+    /// Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`
+    ///
+    /// Each does units of its own, in a process of its own, with an even share of --ram and --disk. A unit that fails on
+    /// one is tried on another. All must be of one kind, or results differ in the last digits: see --mix-devices.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "name")]
     pub(crate) devices: Vec<String>,
+    /// What each of them may use.
+    #[arg(skip)]
+    pub(crate) members: Vec<Member>,
     /// Folder for unfinished work [default: OUTPUT.remaster, beside the output]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) temp: Option<PathBuf>,
@@ -100,8 +109,8 @@ impl LocalArgs {
 pub(crate) struct UnitRunArgs {
     /// Folder or URL of the plan
     #[arg(long, value_name = "URL")]
-    pub(crate) plan: String,
-    /// Units to do, e.g. 0-3,7
+    pub(crate) plan: OsString,
+    /// Units to do, e.g. 0-3,7, or `missing` for all that are not done
     #[arg(long, value_name = "LIST", value_parser = indices)]
     pub(crate) index: Indices,
     #[command(flatten)]
@@ -115,8 +124,19 @@ pub(crate) struct UnitRunArgs {
     /// Write the input frames instead of restoring them
     #[arg(long, hide = true)]
     pub(crate) leave: bool,
+    /// Wait, go on and stop as stdin says: for the process that starts this one
+    #[arg(long, hide = true)]
+    pub(crate) obey_stdin: bool,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
+}
+
+/// `remaster unit status`.
+#[derive(Debug, Args)]
+pub(crate) struct UnitStatusArgs {
+    /// Folder or URL of the plan
+    #[arg(long, value_name = "URL")]
+    pub(crate) plan: OsString,
 }
 
 /// `remaster assemble`.
@@ -124,16 +144,16 @@ pub(crate) struct UnitRunArgs {
 pub(crate) struct AssembleArgs {
     /// Folder or URL of the plan
     #[arg(long, value_name = "URL")]
-    pub(crate) plan: String,
-    /// Output [default: as planned]
+    pub(crate) plan: OsString,
+    /// Output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: PathBuf,
     /// Overwrite the output if it exists
     #[arg(short = 'y', long, help_heading = "Output")]
     pub(crate) yes: bool,
-    /// The film that was planned [default: where it was]
+    /// The film that was planned
     #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
+    pub(crate) input: PathBuf,
     /// Folder for temporary data [default: that of the output]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) temp: Option<PathBuf>,
@@ -144,6 +164,8 @@ pub(crate) struct AssembleArgs {
     #[arg(long, hide_short_help = true)]
     pub(crate) embed_manifest: bool,
     #[command(flatten)]
+    pub(crate) typed: TypedArgs,
+    #[command(flatten)]
     pub(crate) programs: Programs,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
@@ -152,16 +174,16 @@ pub(crate) struct AssembleArgs {
 /// What differs from machine to machine.
 #[derive(Debug, Args)]
 pub(crate) struct MachineArgs {
-    /// The film that was planned [default: where it was]
+    /// The film that was planned
     #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
-    /// Transformer file, if it is elsewhere than planned
+    pub(crate) input: PathBuf,
+    /// Transformer file [default: as planned, from the folders of models]
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub(crate) model: Option<String>,
-    /// VAE file, if it is elsewhere than planned
+    /// VAE file [default: as planned, from the folders of models]
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub(crate) vae: Option<String>,
-    /// Text embedding, if it is elsewhere than planned
+    /// Text embedding [default: as planned, from the folders of models]
     #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
     pub(crate) text: Option<PathBuf>,
     #[command(flatten)]
@@ -177,16 +199,26 @@ pub(crate) struct MachineArgs {
     #[command(flatten)]
     pub(crate) device: BestDevice,
     #[command(flatten)]
+    pub(crate) typed: TypedArgs,
+    #[command(flatten)]
     pub(crate) programs: Programs,
 }
 
-/// Units by number, in order and once each.
+/// Which units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Indices(pub(crate) Vec<u32>);
+pub(crate) enum Indices {
+    /// By number, in order and once each.
+    These(Vec<u32>),
+    /// All that are not done.
+    Missing,
+}
 
-/// `0-3,7`.
+/// `0-3,7` or `missing`.
 fn indices(text: &str) -> Result<Indices, String> {
-    let wrong = || format!("`{text}` is not a list of units; write 7, 0-3 or 0-3,7");
+    if text == "missing" {
+        return Ok(Indices::Missing);
+    }
+    let wrong = || format!("`{text}` is not a list of units; write 7, 0-3, 0-3,7 or missing");
     let mut all = std::collections::BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -197,7 +229,7 @@ fn indices(text: &str) -> Result<Indices, String> {
         }
         all.extend(first..=last);
     }
-    Ok(Indices(all.into_iter().collect()))
+    Ok(Indices::These(all.into_iter().collect()))
 }
 
 #[cfg(test)]
@@ -206,10 +238,12 @@ mod tests {
 
     #[test]
     fn lists_of_units_are_read() {
-        let read = |text: &str| indices(text).map(|list| list.0);
-        assert_eq!(read("7").unwrap(), [7]);
-        assert_eq!(read("0-3,7,2-4").unwrap(), [0, 1, 2, 3, 4, 7]);
-        for wrong in ["", "a", "3-1", "-1", "1,,2", "1-", "0-1000000", "99999999999"] {
+        let read = |text: &str| indices(text);
+        assert_eq!(read("7"), Ok(Indices::These(vec![7])));
+        assert_eq!(read("0-3,7,2-4"), Ok(Indices::These(vec![0, 1, 2, 3, 4, 7])));
+        assert_eq!(read("missing"), Ok(Indices::Missing));
+        for wrong in ["", "a", "Missing", "0,missing", "3-1", "-1", "1,,2", "1-", "0-1000000", "99999999999"]
+        {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,32 +1,41 @@
 //! `remaster assemble`: joins units into the film.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remaster_compute::CancelToken;
+use remaster_media::place::{self, Scratch};
 use remaster_media::{Film, Format, MediaError, Probe, WriteOptions, join};
 use remaster_plan::Windows;
 use remaster_restore::Pool;
-use remaster_store::Journal;
-use remaster_units::{FilmPlan, Manifest, UnitsError, Watch, assemble};
+use remaster_store::{Journal, Sweep};
+use remaster_units::{FilmPlan, First, Manifest, UnitsError, Watch, assemble};
 use serde::Serialize;
 
 use super::args::AssembleArgs;
-use super::{make, store, words};
+use super::{make, request, store, tidy};
 use crate::destination;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{Lazy, TargetArgs};
+use crate::numbers::count;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::conclude;
+
+/// Bytes that are compared at a time.
+const BLOCK: usize = 1 << 18;
 
 /// The phase of joining.
 const JOIN: &str = "finish";
 
 /// What is joined into what.
 pub(super) struct Goal<'a> {
-    /// The film that was restored.
-    pub(super) input: &'a Path,
+    /// Looks after the film that was restored: sound and subtitles come from it.
+    pub(super) watch: Watch,
     pub(super) path: &'a Path,
     pub(super) overwrite: bool,
     /// Of the film that is written.
@@ -52,6 +61,18 @@ pub(super) struct Joined {
     pub(super) left: Vec<u32>,
 }
 
+/// Watches the film of a plan.
+pub(super) fn watch(input: &Path, plan: &FilmPlan, cancel: &CancelToken) -> Watch {
+    let cancel = cancel.clone();
+    Watch::new(input, &plan.settings.input, First::Whole, Arc::new(move || cancel.is_cancelled()))
+}
+
+/// Refuses a film that was replaced, where errors are those of media.
+pub(crate) fn unchanged(watch: &Watch) -> Result<(), MediaError> {
+    let other = std::io::Error::other::<UnitsError>;
+    watch.check().map_err(|error| MediaError::Io { doing: "finish the film".into(), source: other(error) })
+}
+
 /// Joins the units of a plan and writes what the film was made of beside it.
 pub(super) fn join_units(
     (journal, plan): (&Journal, &FilmPlan),
@@ -67,20 +88,20 @@ pub(super) fn join_units(
     let threads = plan.settings.numerics.threads;
     let found = tools.get()?.clone();
     let inputs = tools.inputs();
-    // Sound and subtitles come from it.
-    let watch = Watch::new(goal.input, &plan.settings.input);
-    let other = std::io::Error::other::<UnitsError>;
+    let watch = &goal.watch;
+    watch.check()?;
     let tag = match goal.embed {
         true => Some(Manifest::tag(plan, journal.plan().hash())?),
         false => None,
     };
+    // A run that was killed behind its last step has put the film in its place: it is joined again and compared.
+    let again = (!goal.overwrite && goal.path.symlink_metadata().is_ok()).then(|| again(goal));
+    let path = again.as_deref().unwrap_or(goal.path);
     let commits = assemble(journal, plan, (&goal.windows, goal.pool), goal.folder, &mut |segments| {
         let options = WriteOptions { tag: tag.clone(), ..goal.target.joined(goal.overwrite, threads) };
-        let film = Film { path: goal.path, format: goal.format, from: goal.from, options: &options, kind };
+        let film = Film { path, format: goal.format, from: goal.from, options: &options, kind };
         // An input that shrank or was replaced meanwhile is said before the film is in its place.
-        let same =
-            || watch.check().map_err(|e| MediaError::Io { doing: "join the units".into(), source: other(e) });
-        let checks = std::iter::once_with(|| inputs.check()).chain(std::iter::once_with(same));
+        let checks = std::iter::once_with(|| inputs.check()).chain(std::iter::once_with(|| unchanged(watch)));
         let checked = checks.filter_map(Result::err).map(Err);
         notes = join(&found, &film, plan.frames, &mut segments.chain(checked))?;
         Ok(())
@@ -92,6 +113,13 @@ pub(super) fn join_units(
             return Err(error.into());
         }
     };
+    if let Some(again) = again {
+        let same = same_bytes(&again, goal.path);
+        let _ = remaster_disk::remove(&again);
+        if !same.map_err(|source| CliError::Read { path: goal.path.to_owned(), source })? {
+            return Err(MediaError::Exists { path: goal.path.to_owned() }.into());
+        }
+    }
     let left: Vec<u32> = commits.iter().filter(|commit| commit.left).map(|commit| commit.unit).collect();
     if !left.is_empty() {
         let list: Vec<String> = left.iter().take(20).map(ToString::to_string).collect();
@@ -107,6 +135,42 @@ pub(super) fn join_units(
         false => None,
     };
     Ok(Joined { notes, took: began.elapsed(), manifest, left })
+}
+
+/// Where a film is joined that is compared with the one in its place.
+fn again(goal: &Goal<'_>) -> PathBuf {
+    let path = goal.folder.join("same");
+    match goal.path.extension() {
+        Some(ending) => path.with_extension(ending),
+        None => path,
+    }
+}
+
+fn same_bytes(a: &Path, b: &Path) -> io::Result<bool> {
+    let [mut a, mut b] = [File::open(a)?, File::open(b)?];
+    if !b.metadata()?.is_file() || a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; BLOCK], vec![0; BLOCK]);
+    loop {
+        let n = a.read(&mut left)?;
+        if n == 0 {
+            return Ok(true);
+        }
+        b.read_exact(&mut right[..n])?;
+        if left[..n] != right[..n] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Refuses to replace a file that is no manifest of ours by one, before the work.
+pub(super) fn check_manifest(film: &Path, overwrite: bool) -> Result<(), CliError> {
+    let path = Manifest::beside(film);
+    match !overwrite && path.symlink_metadata().is_ok() && Manifest::of(film).is_err() {
+        true => Err(MediaError::Exists { path }.into()),
+        false => Ok(()),
+    }
 }
 
 /// The JSON document.
@@ -126,31 +190,34 @@ struct Report {
 pub(crate) fn run(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let cancel = interrupt.watch()?;
     let (journal, plan) = make::open(store(&args.plan)?)?;
-    let input = args.input.clone().unwrap_or_else(|| plan.settings.input.path.clone().into());
-    let output = args.output.clone().unwrap_or_else(|| plan.output().to_owned());
-    destination::check_frames(&output, &[&input], args.yes, out)?;
+    let (input, output) = (args.input.clone(), args.output.clone());
+    // Whoever joined this plan may have been killed when the film was in its place: what is there is compared.
+    destination::check_frames(&output, &[&input], true, out)?;
+    if !args.no_manifest {
+        check_manifest(&output, args.yes)?;
+    }
     let same = destination::kind(&output)? == destination::kind(plan.output())?;
     if !same {
         return Err(CliError::OtherContainer { path: output, planned: plan.output().to_owned() });
     }
-    plan.settings.input.check(&input)?;
-    let words = &plan.settings.words;
-    let mut planned = words::parsed(words, &input.display().to_string(), &output.display().to_string())?;
+    // All of it is read, unless it was not touched since it was planned here.
+    let watch = watch(&input, &plan, &cancel);
+    watch.check()?;
+    let mut planned = request::planned(plan.settings.asked(), &args.typed, &input, &output)?;
     planned.how.source.programs = args.programs.clone();
     let mut tools = Lazy::new(&planned.how.source, &cancel, interrupt);
     let opened = planned.how.source.open(&input, u64::MAX, &mut tools)?;
     let format = opened.source.format().clone();
     drop(opened.source);
     let shown = planned.how.shown(&format);
-    let folder = match &args.temp {
-        Some(folder) => tempfile::tempdir_in(folder),
-        None => tempfile::tempdir_in(remaster_media::place::parent(&output)),
-    };
-    let folder = folder.map_err(|source| CliError::Write { path: output.clone(), source })?;
+    tidy([]);
+    let near = args.temp.as_deref().unwrap_or(place::parent(&output));
+    let folder =
+        Scratch::new(Some(near)).map_err(|source| CliError::Write { path: near.to_owned(), source })?;
     let mut progress = Progress::new(args.progress.mode, out);
     let (windows, pool) = planned.how.pools()?;
     let goal = Goal {
-        input: &input,
+        watch,
         path: &output,
         overwrite: args.yes,
         format: &shown,
@@ -163,6 +230,9 @@ pub(crate) fn run(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> R
         embed: args.embed_manifest,
     };
     let joined = join_units((&journal, &plan), &mut tools, &goal, &mut progress)?;
+    // Attempts that lost and what killed workers left are of no use any more. A film is not worse for them.
+    let _ = journal.clean(Sweep::Losers);
+    let _ = journal.store().forget_probes();
     let _ = progress.finish();
     let report = Report {
         output: output.display().to_string(),
@@ -175,8 +245,11 @@ pub(crate) fn run(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> R
     };
     let text = || {
         format!(
-            "wrote {}: {} frames of {} units, in {:.1} s",
-            report.output, report.frames, report.units, report.seconds
+            "wrote {}: {} of {}, in {:.1} s",
+            report.output,
+            count(report.frames, "frame"),
+            count(report.units, "unit"),
+            report.seconds
         )
     };
     conclude(&report, text, &output, args.progress.mode, out);

@@ -1,237 +1,367 @@
-//! Units on several devices at once: one process for each, which takes the next unit when it is done with one.
+//! Units on several devices at once: a process for each unit, which is watched, told to wait or to stop, and never left
+//! behind.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use serde::Deserialize;
+
+use super::crew::{Crew, Failure, Task};
+use super::keys::{Paused, word as told};
+use super::local::Todo;
 use super::state::State;
 use crate::args::word;
+use crate::environment;
 use crate::error::CliError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::progress::Progress;
 use crate::restore::{PHASES, Staged};
 
-/// Attempts at a unit. The last one is made with less memory.
-const TRIES: u32 = 3;
+/// Bytes of what a child says in one piece.
+const MOST: u64 = 64 << 10;
 
-/// Bytes of what a child says that are kept.
-const WORDS: u64 = 64 << 10;
-
-/// How often children are looked at.
+/// How often the run looks whether it shall wait, stop or end.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// What all children together get to clean up.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Children that run, by the number of their device; the interrupt ends them.
 type Running = Arc<Mutex<BTreeMap<usize, Child>>>;
 
-/// How a child ended.
-struct Ended {
-    device: usize,
-    unit: u32,
-    /// What went wrong; `None` if the unit is done.
-    failed: Option<String>,
+/// What a child says.
+enum Said {
+    /// It works on its unit.
+    Began,
+    /// So many frames of a phase, by its number, are done.
+    Frames(usize, usize),
+    Warning(String),
+    Ended(Result<(), Failure>),
 }
 
-/// Does units on all devices. The first unit that no attempt could do ends it, unless the film goes on without.
+/// Does units on all devices. `wants_stop` says that the time is over; `reached` frames are done.
 pub(super) fn run(
-    stage: &Staged<'_>,
-    state: &State,
-    todo: Vec<u32>,
-    stop: &dyn Fn() -> bool,
+    (stage, state): (&Staged<'_>, &State),
+    (units, reached): (Vec<Todo>, usize),
+    wants_stop: &dyn Fn() -> bool,
+    paused: &Paused,
     progress: &mut Progress,
     interrupt: &Interrupt,
 ) -> Result<(), CliError> {
-    let devices = &stage.args.local.devices;
     let running = Running::default();
     let on_exit = Arc::clone(&running);
     let _pending = interrupt.pending(move || end_all(&on_exit));
-    let (tell, ended) = channel();
-    let mut pool = Pool {
+    let local = &stage.args.local;
+    let (tell, told) = channel();
+    let work = Work {
         stage,
         state,
+        crew: Crew::new(&local.devices, units.iter().map(|todo| todo.unit).collect(), local.keep_going),
+        seen: units.iter().map(|todo| (todo.unit, PHASES.map(|_| todo.adopted))).collect(),
+        units: units.into_iter().map(|todo| (todo.unit, todo)).collect(),
+        reached: PHASES.map(|_| reached),
         running: Arc::clone(&running),
         tell,
-        left: todo.into_iter().collect(),
-        tries: BTreeMap::new(),
-        busy: 0,
+        at: BTreeMap::new(),
+        warned: Vec::new(),
     };
-    PHASES.into_iter().for_each(|phase| progress.phase(phase, Some(0)));
-    progress.phase("units", Some(pool.left.len()));
-    progress.enter("units");
-    let done = pool.work(devices, &ended, stop, progress);
+    let done = work.all(&told, wants_stop, paused, progress);
     end_all(&running);
     done
 }
 
+/// Ends all children: they are asked together, and have one second together.
 fn end_all(running: &Running) {
-    let children = std::mem::take(&mut *running.lock().unwrap_or_else(PoisonError::into_inner));
-    for mut child in children.into_values() {
-        // Closing its stdin asks it to clean up; it has a second.
-        drop(child.stdin.take());
-        for _ in 0..20 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                break;
-            }
-            std::thread::sleep(LOOK);
+    let mut children: Vec<Child> = std::mem::take(&mut *lock(running)).into_values().collect();
+    // The end of its stdin asks a child to clean up.
+    children.iter_mut().for_each(|child| drop(child.stdin.take()));
+    let asked = Instant::now();
+    while asked.elapsed() < PATIENCE {
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if children.is_empty() {
+            return;
         }
+        std::thread::sleep(LOOK / 5);
+    }
+    for mut child in children {
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-struct Pool<'a> {
-    stage: &'a Staged<'a>,
-    state: &'a State,
-    running: Running,
-    tell: Sender<Ended>,
-    left: VecDeque<u32>,
-    tries: BTreeMap<u32, u32>,
-    busy: usize,
+fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<usize, Child>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pool<'_> {
-    fn work(
-        &mut self,
-        devices: &[String],
-        ended: &Receiver<Ended>,
-        stop: &dyn Fn() -> bool,
+struct Work<'a> {
+    stage: &'a Staged<'a>,
+    state: &'a State,
+    crew: Crew,
+    units: BTreeMap<u32, Todo>,
+    /// Frames that are done, by phase: of all units, and of each. What is made twice counts once.
+    reached: [usize; PHASES.len()],
+    seen: BTreeMap<u32, [usize; PHASES.len()]>,
+    running: Running,
+    tell: Sender<(usize, Said)>,
+    /// What each device does, whether it began, and when it was heard last.
+    at: BTreeMap<usize, (Task, bool, Duration)>,
+    /// What was said already: each child may say the same.
+    warned: Vec<String>,
+}
+
+impl Work<'_> {
+    fn all(
+        mut self,
+        told: &Receiver<(usize, Said)>,
+        wants_stop: &dyn Fn() -> bool,
+        paused: &Paused,
         progress: &mut Progress,
     ) -> Result<(), CliError> {
-        for device in 0..devices.len() {
-            self.start(device, false)?;
-        }
-        while self.busy > 0 {
+        let (mut stopping, mut waiting) = (false, false);
+        loop {
             if self.stage.cancel.is_cancelled() {
                 return Err(CliError::Interrupted);
             }
-            let Ok(Ended { device, unit, failed }) = ended.recv_timeout(LOOK) else { continue };
-            self.busy -= 1;
-            let mut leave = None;
-            match failed {
-                None => progress.advance("units", 1, Duration::ZERO),
-                Some(reason) => {
-                    let tries = self.tries.entry(unit).or_default();
-                    *tries += 1;
-                    let name = devices.get(device).map_or("", String::as_str);
-                    if *tries < TRIES {
-                        progress.warn(format!("unit {unit} failed on {name}, trying again: {reason}"));
-                        self.left.push_front(unit);
-                    } else if self.stage.args.local.keep_going && *tries == TRIES {
-                        progress.warn(format!("unit {unit} keeps its input frames: {reason}"));
-                        leave = Some(unit);
-                    } else {
-                        return Err(CliError::UnitFailed { unit, tries: *tries, reason });
-                    }
+            if !stopping && wants_stop() {
+                stopping = true;
+                self.say(told::STOP);
+            }
+            if waiting != paused.is_set() && !stopping {
+                waiting = paused.is_set();
+                self.say(if waiting { told::PAUSE } else { told::RESUME });
+            }
+            let mut free = !stopping && !waiting;
+            while free {
+                let next = self.crew.next();
+                free = next.is_some();
+                if let Some((device, task)) = next {
+                    self.start(device, task, progress)?;
                 }
             }
-            if let Some(unit) = leave {
-                self.left.push_front(unit);
-                self.start(device, true)?;
-            } else if !stop() {
-                self.start(device, false)?;
+            if !self.crew.is_busy() && (stopping || !self.crew.has_more()) {
+                break;
+            }
+            match told.recv_timeout(LOOK) {
+                Ok((device, said)) => self.heard(device, said, stopping, progress)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
-        match self.left.is_empty() {
-            true => Ok(()),
-            false => Err(CliError::Until),
+        if self.crew.has_more() { Err(CliError::Until) } else { Ok(()) }
+    }
+
+    /// Tells all children something. Who cannot be told any more is ending.
+    fn say(&self, byte: u8) {
+        for child in lock(&self.running).values_mut() {
+            let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(&[byte]));
         }
     }
 
-    /// Gives the next unit to a device.
-    fn start(&mut self, device: usize, leave: bool) -> Result<(), CliError> {
-        let Some(unit) = self.left.pop_front() else { return Ok(()) };
-        let tries = self.tries.get(&unit).copied().unwrap_or(0);
-        let program = std::env::current_exe()
-            .map_err(|source| CliError::Read { path: "the program itself".into(), source })?;
-        let mut child = Command::new(&program)
-            .args(self.words(device, unit, tries, leave)?)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| CliError::Read { path: program, source })?;
-        let mut stderr = child.stderr.take();
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(device, child);
-        self.busy += 1;
-        let (tell, running) = (self.tell.clone(), Arc::clone(&self.running));
-        std::thread::spawn(move || {
-            let mut said = Vec::new();
-            if let Some(stderr) = &mut stderr {
-                let _ = stderr.by_ref().take(WORDS).read_to_end(&mut said);
-                // What is beyond is of no use, but a full pipe would stop the child.
-                let _ = std::io::copy(stderr, &mut std::io::sink());
-            }
-            let failed = loop {
-                let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-                // Gone: somebody ends all children.
-                let Some(child) = running.get_mut(&device) else { return };
-                match child.try_wait() {
-                    Ok(Some(status)) => {
-                        running.remove(&device);
-                        break (!status.success()).then(|| reason(&said, &status.to_string()));
-                    }
-                    Ok(None) => {}
-                    Err(error) => break Some(error.to_string()),
+    fn heard(
+        &mut self,
+        device: usize,
+        said: Said,
+        stopping: bool,
+        progress: &mut Progress,
+    ) -> Result<(), CliError> {
+        let Some((task, began, last)) = self.at.get_mut(&device) else { return Ok(()) };
+        let unit = task.unit();
+        match said {
+            Said::Began => *began = true,
+            Said::Frames(phase, frames) => {
+                let now = progress.elapsed();
+                let busy = now.saturating_sub(std::mem::replace(last, now));
+                if let Some(new) = self.count(unit, phase, frames) {
+                    progress.advance_elsewhere(PHASES[phase], new, busy);
                 }
-                drop(running);
-                std::thread::sleep(LOOK);
-            };
-            let _ = tell.send(Ended { device, unit, failed });
-        });
+            }
+            Said::Warning(text) => {
+                if !self.warned.contains(&text) {
+                    progress.warn(&text);
+                    self.warned.push(text);
+                }
+            }
+            Said::Ended(Ok(())) => {
+                // Frames that were in the store are not made.
+                for (phase, name) in PHASES.into_iter().enumerate() {
+                    self.count(unit, phase, usize::MAX);
+                    progress.reach(name, self.reached[phase]);
+                }
+                self.at.remove(&device);
+                self.crew.done(device);
+            }
+            Said::Ended(Err(failure)) => {
+                let began = *began;
+                self.at.remove(&device);
+                let stopped = failure.code == Some(INTERRUPTED);
+                if stopped && !stopping {
+                    // Ctrl-C reaches all processes of a terminal, this one maybe a moment later.
+                    std::thread::sleep(2 * LOOK);
+                }
+                if stopped && (stopping || self.stage.cancel.is_cancelled()) {
+                    self.crew.stopped(device);
+                } else {
+                    progress.warn(self.crew.failed(device, Failure { began, ..failure })?);
+                }
+            }
+        }
         Ok(())
     }
 
-    /// What a child is started with.
-    fn words(&self, device: usize, unit: u32, tries: u32, leave: bool) -> Result<Vec<OsString>, CliError> {
-        let args = self.stage.args;
-        let devices = &args.local.devices;
-        let share = devices.len().max(1);
+    /// Counts the frames of a unit's phase that are new.
+    fn count(&mut self, unit: u32, phase: usize, frames: usize) -> Option<usize> {
+        let all = self.units.get(&unit)?.frames;
+        let seen = self.seen.get_mut(&unit)?.get_mut(phase)?;
+        let new = frames.min(all).saturating_sub(*seen);
+        *seen += new;
+        *self.reached.get_mut(phase)? += new;
+        (new > 0).then_some(new)
+    }
+
+    /// Starts a child and a thread that listens to it.
+    fn start(&mut self, device: usize, task: Task, progress: &Progress) -> Result<(), CliError> {
+        let program = std::env::current_exe()
+            .map_err(|source| CliError::Read { path: "the program itself".into(), source })?;
+        let mut command = Command::new(&program);
+        environment::forget(&mut command);
+        let mut child = command
+            .args(self.words(device, task))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| CliError::Read { path: program, source })?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        lock(&self.running).insert(device, child);
+        self.at.insert(device, (task, false, progress.elapsed()));
+        let (tell, running) = (self.tell.clone(), Arc::clone(&self.running));
+        // It prints its result at its end, into a pipe that holds more than that.
+        let listen = move || {
+            if let Some(stderr) = stderr {
+                follow(stderr, &|said| drop(tell.send((device, said))));
+            }
+            let mut result = Vec::new();
+            if let Some(stdout) = stdout {
+                let _ = stdout.take(MOST).read_to_end(&mut result);
+            }
+            let _ = tell.send((device, Said::Ended(ended(&running, device, &result))));
+        };
+        let listening = std::thread::Builder::new().name("child".into()).spawn(listen);
+        listening.map(drop).map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })
+    }
+
+    /// What a child is started with. Whatever a person chose stands behind `=`, so that it is no option.
+    fn words(&self, device: usize, task: Task) -> Vec<OsString> {
+        let (args, film) = (self.stage.args, &self.stage.film);
+        let how = &args.how;
+        let [model, vae] = &film.networks.names;
         let mut words: Vec<OsString> =
-            ["unit", "run", "-q", "--cancel-on-stdin-close"].map(Into::into).into();
-        let mut pair = |name: &str, value: OsString| words.extend([name.into(), value]);
-        pair("--plan", self.state.place_of_store().into());
-        pair("--index", unit.to_string().into());
-        pair("--device", devices.get(device).cloned().unwrap_or_default().into());
-        pair("--checkpoint", format!("{}s", args.local.checkpoint.as_secs()).into());
-        pair("--wait-disk", format!("{}s", args.local.wait_disk.as_secs()).into());
-        pair("--input", args.input.clone().into());
-        pair("--temp", self.state.scratch().into());
-        // All children together stay within what one run may use; a unit that failed twice gets half.
-        let share = if tries + 1 >= TRIES { 2 * share } else { share };
-        words.extend(machine_words(self.stage, share as u64)?);
-        words.extend(leave.then(|| "--leave".into()));
-        Ok(words)
+            ["unit", "run", "--json", "--progress=json", "--cancel-on-stdin-close", "--obey-stdin"]
+                .map(Into::into)
+                .into();
+        let less = matches!(task, Task::Restore { less: true, .. });
+        let share = |bytes: u64| if less { bytes / 2 } else { bytes };
+        words.extend([
+            word("--plan", self.state.place_of_store()),
+            word("--index", task.unit().to_string()),
+            word("--checkpoint", format!("{}s", args.local.checkpoint.as_secs())),
+            word("--wait-disk", format!("{}s", args.local.wait_disk.as_secs())),
+            word("--input", &args.input),
+            word("--temp", self.state.scratch()),
+            word("--model", model),
+            word("--vae", vae),
+            // All that a config file says is in these words already.
+            word("--config", NO_FILE),
+        ]);
+        if let Some(member) = args.local.members.get(device) {
+            words.extend(member.words(share));
+        }
+        words.extend(film.networks.text.as_deref().map(|text| word("--text", text)));
+        words.extend(how.models.dirs.model_dir.as_deref().map(|dir| word("--model-dir", dir)));
+        words.extend(how.memory.spill_folder().map(|folder| word("--spill", folder)));
+        words.extend(how.device.words().into_iter().map(Into::into));
+        words.extend(how.source.programs.words());
+        words.extend(how.source.filters().map(|filters| word("--vf", filters.text())));
+        words.extend(args.target.encoding().map(|encoding| word("--video", encoding.text())));
+        words.extend(matches!(task, Task::Leave { .. }).then(|| "--leave".into()));
+        words
     }
 }
 
-/// Options that differ from machine to machine, for a process that gets a share of the memory and the disk.
-fn machine_words(stage: &Staged<'_>, share: u64) -> Result<Vec<OsString>, CliError> {
-    let (how, film) = (&stage.args.how, &stage.film);
-    let [model, vae] = &film.networks.names;
-    let (ram, disk) = (how.memory.allowed(true)? / share, film.room.bytes / share);
-    let mut words = vec![
-        word("--model", model),
-        word("--vae", vae),
-        word("--ram", format!("{}M", ram >> 20)),
-        word("--disk", format!("{}M", disk >> 20)),
-    ];
-    words.extend(film.networks.text.as_deref().map(|text| word("--text", text)));
-    words.extend(how.models.dirs.model_dir.as_deref().map(|dir| word("--model-dir", dir)));
-    words.extend(how.memory.spill_folder().map(|folder| word("--spill", folder)));
-    words.extend(how.device.words().into_iter().map(Into::into));
-    words.extend(how.source.programs.words());
-    Ok(words)
+/// A file without a word in it.
+const NO_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// A line of a child's progress.
+#[derive(Deserialize)]
+struct Line {
+    event: String,
+    #[serde(default)]
+    phase: String,
+    #[serde(default)]
+    done: usize,
+    #[serde(default)]
+    text: String,
 }
 
-/// The last line that a child said, or how it ended.
-fn reason(said: &[u8], status: &str) -> String {
-    let text = String::from_utf8_lossy(said);
-    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.map_or_else(
-        || format!("it ended with {status}"),
-        |line| line.strip_prefix("error: ").unwrap_or(line).chars().take(500).collect(),
-    )
+/// Reads what a child says until it says no more.
+fn follow(stderr: ChildStderr, tell: &dyn Fn(Said)) {
+    let mut from = BufReader::new(stderr);
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        match from.by_ref().take(MOST).read_until(b'\n', &mut text) {
+            Ok(1..) => {}
+            _ => return,
+        }
+        // What else writes there is a driver, or a system that is out of memory.
+        let Ok(line) = serde_json::from_slice::<Line>(&text) else { continue };
+        match line.event.as_str() {
+            "phase" => tell(Said::Began),
+            "progress" => {
+                if let Some(phase) = PHASES.iter().position(|phase| *phase == line.phase) {
+                    tell(Said::Frames(phase, line.done));
+                }
+            }
+            "warning" => tell(Said::Warning(line.text)),
+            _ => {}
+        }
+    }
+}
+
+/// The error of a child's JSON document.
+#[derive(Default, Deserialize)]
+struct Document {
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// Waits for a child that says no more. One that is gone is ended by somebody else.
+fn ended(running: &Running, device: usize, result: &[u8]) -> Result<(), Failure> {
+    let gone = |reason: String| Failure { reason, ..Failure::default() };
+    let status = loop {
+        let mut running = lock(running);
+        let child = running.get_mut(&device).ok_or_else(|| gone("it was ended".into()))?;
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                running.remove(&device);
+                break status;
+            }
+            Ok(None) => {}
+            Err(error) => return Err(gone(error.to_string())),
+        }
+        drop(running);
+        std::thread::sleep(LOOK / 5);
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let Document { error, kind } = serde_json::from_slice(result).unwrap_or_default();
+    let reason = if error.is_empty() { format!("its process ended with {status}") } else { error };
+    Err(Failure { code: status.code().and_then(|code| u8::try_from(code).ok()), kind, reason, began: false })
 }

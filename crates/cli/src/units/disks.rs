@@ -33,30 +33,57 @@ impl Disks<'_> {
         mut work: impl FnMut(&mut Progress) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let deadline = Instant::now().checked_add(self.wait);
+        let mut tried = false;
         loop {
-            let error = match work(progress).map_err(as_units) {
+            match work(progress).map_err(as_units) {
                 Ok(done) => return Ok(done),
-                Err(Ok(error)) if error.is_full() => error,
+                Err(Ok(error)) if error.is_full() => {}
                 Err(Ok(error)) if error.is_cancelled() => return Err(MediaError::Cancelled.into()),
                 Err(Ok(error)) => return Err(error.into()),
                 Err(Err(error)) => return Err(error),
-            };
+            }
             let before: Vec<Option<u64>> = self.folders.iter().map(|folder| free_space(folder)).collect();
             if !self.wait.is_zero() {
-                let least = before.iter().flatten().min().copied().unwrap_or(0);
-                let minutes = self.wait.as_secs().div_ceil(60);
-                progress.warn(format!(
-                    "{error}; {} left; waiting up to {minutes} min for more, nothing is lost",
-                    bytes(least)
-                ));
+                progress.warn(self.notice(&before));
+            }
+            // Space that came between the failure and this look is none that is waited for: one more attempt finds out.
+            let came = self.fullest(&before).is_some_and(|(free, _)| free >= ENOUGH);
+            if came && !std::mem::replace(&mut tried, true) && !self.wait.is_zero() {
+                self.nap()?;
+                continue;
             }
             while !self.has_more(&before) {
                 if deadline.is_none_or(|deadline| Instant::now() >= deadline) {
-                    return Err(CliError::Full { source: error });
+                    let folder =
+                        self.fullest(&before).map_or(PathBuf::new(), |(_, folder)| folder.to_owned());
+                    return Err(CliError::Full { folder });
                 }
                 self.nap()?;
             }
+            tried = false;
             progress.warn("space is available again; resuming");
+        }
+    }
+
+    /// Where the least is free, and how much.
+    fn fullest(&self, free: &[Option<u64>]) -> Option<(u64, &PathBuf)> {
+        let known = self.folders.iter().zip(free).filter_map(|(folder, free)| Some(((*free)?, folder)));
+        known.min().or_else(|| Some((0, self.folders.first()?)))
+    }
+
+    /// What is said before the wait: the fullest disk, and how long it may take.
+    fn notice(&self, free: &[Option<u64>]) -> String {
+        let wait = match self.wait.as_secs().div_ceil(60) {
+            1 => "1 minute".into(),
+            minutes => format!("{minutes} min"),
+        };
+        match self.fullest(free) {
+            Some((free, folder)) => format!(
+                "the disk of {} is full ({} left); waiting up to {wait}: free some space",
+                folder.display(),
+                whole(free)
+            ),
+            None => format!("the disk is full; waiting up to {wait}: free some space"),
         }
     }
 
@@ -80,12 +107,42 @@ impl Disks<'_> {
     }
 }
 
+/// Bytes without decimals, which nobody needs of a disk that is full.
+fn whole(n: u64) -> String {
+    match n {
+        0..1024 => format!("{n} bytes"),
+        1024..0x10_0000 => format!("{} KiB", n >> 10),
+        _ => bytes(n),
+    }
+}
+
 /// What went wrong with units, if it was that.
 fn as_units(error: CliError) -> Result<UnitsError, CliError> {
     match error {
         CliError::Media(error) => Ok(UnitsError::Media(error)),
         CliError::Restore(error) => Ok(UnitsError::Restore(error)),
         CliError::Units(error) => Ok(error),
+        CliError::Write { path, source } if source.kind() == std::io::ErrorKind::StorageFull => {
+            Ok(UnitsError::File { doing: "write", path, source })
+        }
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_disk_is_named_with_what_is_left() {
+        let cancel = CancelToken::default();
+        let folders = vec![PathBuf::from("/films"), PathBuf::from("/tmp")];
+        let disks = Disks { folders, wait: Duration::from_secs(3600), cancel: &cancel };
+        assert_eq!(
+            disks.notice(&[Some(9 << 30), Some(84 << 10)]),
+            "the disk of /tmp is full (84 KiB left); waiting up to 60 min: free some space"
+        );
+        assert!(disks.notice(&[None, Some(0)]).contains("/tmp is full (0 bytes left)"));
+        assert!(disks.notice(&[None, None]).starts_with("the disk of /films is full"));
     }
 }

@@ -8,13 +8,14 @@ use remaster_store::Store;
 use serde::Serialize;
 
 use super::args::{CutArgs, LocalArgs};
-use super::{bucket_settings, make, words};
+use super::{bucket_settings, make, request};
 use crate::args::PlanArgs;
 use crate::destination;
 use crate::emit::{self, Job, Kind};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::{TargetArgs, is_pipe};
+use crate::numbers::count;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressArgs};
 use crate::restore::{RestoreArgs, beside, staged};
@@ -47,6 +48,9 @@ pub(crate) struct FarmArgs {
     /// Output [default: NAME_upscaled]
     #[arg(short, long, value_name = "FILE", requires = "store", help_heading = "Output")]
     output: Option<PathBuf>,
+    /// Kueue queue of the Kubernetes job
+    #[arg(long, value_name = "NAME", requires = "emit", help_heading = "Units", hide_short_help = true)]
+    queue: Option<String>,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -79,6 +83,9 @@ pub(crate) fn plan(
     }
     let cancel = interrupt.watch()?;
     let farm = &args.farm;
+    if farm.emit == Some(Kind::K8s) && farm.image.is_none() {
+        return Err(CliError::NoImage);
+    }
     let output = match &farm.output {
         Some(output) => output.clone(),
         None => beside(input)?,
@@ -95,7 +102,7 @@ pub(crate) fn plan(
     }
     let store = Store::make(url, bucket_settings())?;
     store.probe()?;
-    let (report, ram, gpu) = staged(&restore, &output, &cancel, out, interrupt, |mut stage| {
+    let (report, ram, backend) = staged(&restore, &output, &cancel, out, interrupt, |mut stage| {
         let frames = farm.cut.unit_frames;
         let unit_frames = stage.unit_frames(frames).unwrap_or(frames as usize);
         let settings = stage.settings(&farm.cut, unit_frames)?;
@@ -103,6 +110,8 @@ pub(crate) fn plan(
         make::declare(&stage, &mut progress);
         let plan = make::plan(&mut stage, settings, &mut progress)?;
         let journal = make::put(store, &plan)?;
+        // Nobody works on it yet.
+        let _ = journal.store().forget_probes();
         let _ = progress.finish();
         let report = Report {
             store: url.to_owned(),
@@ -112,17 +121,29 @@ pub(crate) fn plan(
             piece_frames: plan.piece_frames,
             plan: journal.plan().hash().to_string(),
         };
-        Ok((report, stage.film.total.ram(), stage.film.place.backend.name() == "gpu"))
+        Ok((report, stage.film.total.ram(), stage.film.place.backend.name().to_owned()))
     })?;
     let Some(kind) = farm.emit else {
         out.result(&report, || {
-            format!("planned {} frames in {} units: {}\n", report.frames, report.units, report.store)
+            let (frames, units) = (count(report.frames, "frame"), count(report.units, "unit"));
+            format!("planned {frames} in {units}: {}\n", report.store)
         });
         return Ok(());
     };
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let place =
         if url.contains("://") { url.to_owned() } else { whole(Path::new(url)).display().to_string() };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    // Workers repeat what a plan cannot hold.
+    let vf = args.how.source.filters().map(|filters| format!("--vf={}", filters.text()));
+    let video = farm.target.encoding().map(|encoding| format!("--video={}", encoding.text()));
+    let typed: Vec<String> = vf.into_iter().chain(video).collect();
+    // Which GPU a worker uses is its own affair; a film planned for the CPU is computed there.
+    let gpu = backend == "gpu";
+    let mut unit_words = typed.clone();
+    unit_words.extend((!gpu).then(|| format!("--device={backend}")));
+    unit_words.extend(args.how.device.words());
     let job = Job {
         name: output.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         plan: place,
@@ -131,9 +152,13 @@ pub(crate) fn plan(
         output: Some(whole(&output).display().to_string()),
         input: Some(whole(input).display().to_string()),
         gpu,
-        memory: Some(ram),
+        ram: Some(ram),
+        // A GPU needs cores for the encoder only.
+        cores: Some(if gpu { farm.target.encoder_threads() } else { cores }),
         image: farm.image.clone(),
-        assemble_words: vec![format!("--input={}", whole(input).display())],
+        queue: farm.queue.clone(),
+        unit_words,
+        assemble_words: typed,
         ..Job::default()
     };
     out.raw(emit::job(kind, &job).as_bytes());
@@ -142,7 +167,7 @@ pub(crate) fn plan(
 
 /// The restoration that is planned.
 fn as_restoration(args: &PlanArgs, input: &Path, output: &Path) -> Result<RestoreArgs, CliError> {
-    let planned = words::parsed(&args.words, &input.display().to_string(), &output.display().to_string())?;
+    let planned = request::plain(input, output)?;
     let local = LocalArgs { cut: args.farm.cut.clone(), ..planned.local };
     let (how, target) = (args.how.clone(), args.farm.target.clone());
     Ok(RestoreArgs {

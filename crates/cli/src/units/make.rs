@@ -1,15 +1,13 @@
 //! A plan for a film: its shots and times, cut into units, in a store.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use remaster_media::TimeBase;
-use remaster_restore::Cuts;
-use remaster_store::{Journal, Store};
-use remaster_units::{FilmPlan, Settings, Survey, UnitsError, survey};
+use remaster_store::{Hash, Journal, Store};
+use remaster_units::{FilmPlan, Input, Settings, Survey, UnitsError, read_all, survey};
 
 use crate::error::CliError;
-use crate::media::has_ending;
 use crate::progress::Progress;
 use crate::report::warn_late;
 use crate::restore::Staged;
@@ -20,13 +18,16 @@ const SCAN: &str = "scan";
 /// Looks through the film and cuts it.
 pub(super) fn plan(
     stage: &mut Staged<'_>,
-    settings: Settings,
+    mut settings: Settings,
     progress: &mut Progress,
 ) -> Result<FilmPlan, CliError> {
-    let found = match listed(stage) {
-        Some(found) => found,
-        None => scanned(stage, progress)?,
-    };
+    // Also with a list of shots: what the list says of the film may be wrong.
+    let (found, sha256) = read(stage, progress)?;
+    let input = &stage.args.input;
+    if Input::of(input)?.identity != settings.input.identity {
+        return Err(UnitsError::Changing { path: input.clone() }.into());
+    }
+    settings.input.sha256 = Some(sha256);
     if found.shots.is_empty() {
         return Err(remaster_restore::RestoreError::Empty.into());
     }
@@ -35,30 +36,33 @@ pub(super) fn plan(
         None => stage.piece_frames(settings.unit_frames),
     };
     let (windows, pool) = (&stage.film.recipe.sampling.windows, stage.film.recipe.finish.pool);
-    Ok(FilmPlan::new(settings, &found, piece_frames, windows, pool, stage.film.look_back())?)
-}
-
-/// What is known without a look: raw frames are counted, and a list says where shots are.
-fn listed(stage: &Staged<'_>) -> Option<Survey> {
-    let Cuts::At(shots) = &stage.film.recipe.cuts else { return None };
-    let frames = shots.frames().filter(|_| has_ending(&stage.args.input, "y4m"))?;
-    if stage.args.how.source.is_cut() || stage.shown.layout.alpha {
-        return None;
-    }
-    let ends = shots.starts().iter().skip(1).copied().chain([frames]);
-    let lengths = shots.starts().iter().zip(ends).map(|(start, end)| end.saturating_sub(*start));
-    let shots = lengths.map(|n| (usize::try_from(n).unwrap_or(0), None));
-    let time_base: TimeBase = stage.film.format.time_base;
-    Some(Survey { time_base, shots: shots.filter(|(frames, _)| *frames > 0).collect(), times: None })
+    let plan = FilmPlan::new(settings, &found, piece_frames, windows, pool, stage.film.look_back())?;
+    stage.check_list(plan.frames)?;
+    Ok(plan)
 }
 
 /// Says that the film will be looked through, before the other phases.
 pub(super) fn declare(stage: &Staged<'_>, progress: &mut Progress) {
-    match (listed(stage), stage.film.format.frames) {
-        (Some(_), _) => {}
-        (None, Some(n)) => progress.phase_about(SCAN, n),
-        (None, None) => progress.phase(SCAN, None),
+    match stage.film.format.frames {
+        Some(n) => progress.phase_about(SCAN, n),
+        None => progress.phase(SCAN, None),
     }
+}
+
+/// Looks through the film, and hashes all of it meanwhile: that takes a fraction of the time.
+fn read(stage: &mut Staged<'_>, progress: &mut Progress) -> Result<(Survey, Hash), CliError> {
+    let (input, cancel, failed) = (&stage.args.input, stage.cancel, AtomicBool::new(false));
+    let mut go_on = |_| match failed.load(Ordering::Relaxed) || cancel.is_cancelled() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    std::thread::scope(|scope| {
+        let hash = scope.spawn(move || read_all(input, &mut go_on));
+        let found = scanned(stage, progress);
+        failed.store(found.is_err(), Ordering::Relaxed);
+        let hash = hash.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((found?, hash?))
+    })
 }
 
 fn scanned(stage: &mut Staged<'_>, progress: &mut Progress) -> Result<Survey, CliError> {

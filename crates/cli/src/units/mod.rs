@@ -4,26 +4,40 @@ mod args;
 mod assemble;
 mod children;
 mod clock;
+mod crew;
 mod disks;
+mod done;
 mod farm;
+#[cfg(debug_assertions)]
+mod faults;
 mod keys;
 mod local;
 mod make;
+mod members;
 mod reel;
+pub(crate) mod request;
 mod run;
 mod state;
+mod status;
+mod uncut;
 mod verify;
-mod words;
 mod worker;
 
-pub(crate) use args::{AssembleArgs, CutArgs, LocalArgs, UnitRunArgs};
-pub(crate) use assemble::run as assemble;
+pub(crate) use args::{AssembleArgs, CutArgs, LocalArgs, UnitRunArgs, UnitStatusArgs};
+pub(crate) use assemble::{run as assemble, unchanged};
+pub(crate) use done::{Standing, standing};
 pub(crate) use farm::{FarmArgs, plan};
-pub(crate) use local::run as local;
+pub(crate) use local::{forget, may_be_done, run as local};
+pub(crate) use members::{check as check_devices, shared as for_devices};
 pub(crate) use run::run;
+pub(crate) use status::run as status;
+pub(crate) use uncut::run as uncut;
 pub(crate) use verify::{VerifyFilmArgs, run as verify};
-pub(crate) use words::remember;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
+use remaster_media::place::Scratch;
 use remaster_store::{Settings, Store};
 
 use crate::error::CliError;
@@ -36,9 +50,18 @@ fn bucket_settings() -> Settings {
     )
 }
 
+/// Removes temporary folders of killed runs where they can be: a run that finds its work done makes none of its own.
+fn tidy<'a>(folders: impl IntoIterator<Item = &'a Path>) {
+    Scratch::sweep(&std::env::temp_dir());
+    folders.into_iter().for_each(Scratch::sweep);
+}
+
 /// Opens the place of a plan, with what the environment says about buckets.
-fn store(url: &str) -> Result<Store, CliError> {
-    let store = Store::open(url, bucket_settings())?;
+fn store(url: &OsStr) -> Result<Store, CliError> {
+    let store = match url.to_str() {
+        Some(url) => Store::open(url, bucket_settings())?,
+        None => Store::of_folder(Path::new(url), bucket_settings())?,
+    };
     store.probe()?;
     Ok(store)
 }

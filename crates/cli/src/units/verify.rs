@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::media::Programs;
+use crate::numbers::{count, grouped};
 use crate::output::Output;
 
 /// `remaster verify`.
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &VerifyFilmArgs, out: &Output, interrupt: &Interrupt) ->
     }
     let frames = count_frames(&args.programs.find(&cancel)?, &args.film)?;
     if frames != manifest.frames {
-        return Err(other(format!("it has {frames} frames instead of {}", manifest.frames)));
+        return Err(other(format!("it has {} instead of {}", count(frames, "frame"), manifest.frames)));
     }
     let left = manifest.units.iter().filter(|unit| unit.left).count();
     let report = Report { film: args.film.display().to_string(), manifest, left };
@@ -47,14 +48,14 @@ pub(crate) fn run(args: &VerifyFilmArgs, out: &Output, interrupt: &Interrupt) ->
         let Report { manifest: Manifest { settings, units, sha256, frames, .. }, .. } = &report;
         let mut text = format!("{} is as it was written\n", report.film);
         let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
-        line("frames", format!("{frames} in {} units", units.len()));
+        line("frames", format!("{} in {}", grouped(*frames), count(units.len(), "unit")));
         if report.left > 0 {
-            line("not restored", format!("{} units", report.left));
+            line("not restored", count(report.left, "unit"));
         }
         for model in &settings.models {
             line(&model.role, model.name.clone());
         }
-        line("settings", settings.words.join(" "));
+        line("settings", serde_json::to_string(&settings.request).unwrap_or_default());
         line("device", format!("{}, {}", settings.numerics.backend, settings.numerics.dtype));
         line("program", format!("remaster {}, {}", settings.numerics.program, settings.numerics.encoder));
         let seconds: u64 = units.iter().map(|unit| unit.milliseconds / 1000).sum();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use remaster_engine::Event;
 use remaster_restore::Done;
 use remaster_store::Journal;
-use remaster_units::{FilmPlan, Outcome, Restoring, Watch, Work, leave, work};
+use remaster_units::{FilmPlan, First, Outcome, Restoring, UnitsError, Watch, Work, leave, work};
 
 use super::disks::Disks;
 use super::keys::Paused;
@@ -15,6 +15,9 @@ use super::reel::Reel;
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::restore::{Staged, event};
+
+/// Attempts at a unit while files of the store are lost meanwhile.
+const TRIES: u32 = 3;
 
 /// What becomes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub(super) struct Control {
     pub(super) stop: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Where the piece at work is.
     pub(super) folder: PathBuf,
+    /// How much of the film is read before the first unit.
+    pub(super) first: First,
     /// A person can make it wait.
     pub(super) paused: Paused,
 }
@@ -57,7 +62,10 @@ impl<'a, 's> Worker<'a, 's> {
         (journal, plan): (&'a Journal, &'a FilmPlan),
         control: Control,
     ) -> Self {
-        let watch = Watch::new(&stage.args.input, &plan.settings.input);
+        let cancel = stage.cancel.clone();
+        let stop = Arc::new(move || cancel.is_cancelled());
+        let watch = Watch::new(&stage.args.input, &plan.settings.input, control.first, stop);
+        let watch = watch.and(stage.used.clone());
         Worker { stage, journal, plan, control, total: Done::default(), watch }
     }
 
@@ -75,7 +83,19 @@ impl<'a, 's> Worker<'a, 's> {
             wait: self.control.wait_disk,
             cancel: self.stage.cancel,
         };
-        disks.waited_for(progress, |progress| self.attempt(index, way, progress))
+        disks.waited_for(progress, |progress| {
+            let mut tries = TRIES;
+            loop {
+                tries -= 1;
+                match self.attempt(index, way, progress) {
+                    // A file of the store was lost while the unit was done. The next look finds which one.
+                    Err(CliError::Units(UnitsError::Journal(error))) if error.is_damage() && tries > 0 => {
+                        progress.warn(format!("unit {index} is done again: {error}"));
+                    }
+                    ended => return ended,
+                }
+            }
+        })
     }
 
     fn attempt(&mut self, index: u32, way: Way, progress: &mut Progress) -> Result<Outcome, CliError> {
@@ -115,7 +135,9 @@ impl<'a, 's> Worker<'a, 's> {
                 return leave(source, restoring.sink, [shown.width, shown.height]);
             }
             let mut events = |told: Event<'_>| {
-                control.paused.wait();
+                control.paused.wait(&*control.stop);
+                #[cfg(debug_assertions)]
+                super::faults::slow(&told);
                 event(progress, &told);
             };
             let done = film.restore_unit(restoring, &mut open, &mut events)?;
@@ -123,6 +145,12 @@ impl<'a, 's> Worker<'a, 's> {
             total.latent_bytes = total.latent_bytes.max(done.latent_bytes);
             Ok(())
         };
-        Ok(work(&setup, index, new, restore)?)
+        let mut damaged = Vec::new();
+        let worked = work(&setup, index, new, restore, &mut damaged);
+        // Said whatever came of it.
+        for damage in damaged {
+            progress.warn(format!("{damage}; it is made again"));
+        }
+        Ok(worked?)
     }
 }

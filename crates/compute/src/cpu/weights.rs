@@ -21,17 +21,17 @@ pub(super) fn load_scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
     pack::scratch_bytes(spec, threads)
 }
 
-/// Scale and shift of a loaded norm.
+/// Scale and shift of a loaded norm, for as long as both the memory and the weight are borrowed.
 pub(super) fn weight_parts<'a>(
-    host: &HostMemory,
+    host: &'a HostMemory,
     weight: &'a Weight,
 ) -> Result<(&'a [f32], &'a [f32]), ComputeError> {
     let buffer = weight.buffer(host.arena())?;
     let base = host.address("weight", "weight", &buffer)?.cast::<f32>();
     let (main, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     // SAFETY: `load` made the buffer for this spec and filled it; it is not written again while loaded.
-    // The slices live as long as the borrowed weight, which eviction (`&mut` backend) cannot interleave
-    // with an op that holds them (`&` backend).
+    // The slices borrow the memory, so it is not freed, and no backend that owns it can be borrowed mutably
+    // to evict the weight; they borrow the weight, so its last handle is not dropped under them.
     let all = unsafe { std::slice::from_raw_parts(base, main + bias) };
     Ok(all.split_at(main))
 }

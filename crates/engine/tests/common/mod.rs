@@ -1,5 +1,6 @@
 //! What the engine's tests share: a network, clips and random ways to cut them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "each program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 pub(crate) mod spoiled;
 

@@ -1,8 +1,14 @@
 //! Downloads from a server in this process that misbehaves as told.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests, outside the test functions"
+)]
 
 mod cached;
 mod faults;
+mod kills;
 mod refusals;
 mod server;
 mod space;

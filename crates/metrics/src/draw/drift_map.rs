@@ -2,7 +2,7 @@
 
 use super::colour::signed;
 use super::image::{Anchor, Image};
-use super::{FAINT, GROUND, INK, LEGEND, LINE, MARK, SCALE, brief, legend, round_up};
+use super::{FAINT, GROUND, INK, LEGEND, LINE, MARK, brief, legend, round_up};
 use crate::drift::Drift;
 use crate::report::Report;
 use crate::seams::Axis;
@@ -33,14 +33,14 @@ pub fn drift_map(report: &Report) -> Image {
     let height = top + panel.1 + 40 + LEGEND + MARGIN;
     let mut image = Image::new(width, height, GROUND);
     let words = "mean of B - A over the clip, in 8-bit levels";
-    image.text(MARGIN, MARGIN, Anchor::Left, SCALE, INK, words);
+    image.text(MARGIN, MARGIN, Anchor::Left, INK, words);
     for (i, words) in notes(report).iter().enumerate() {
-        image.text(MARGIN, MARGIN + LINE * (i + 1), Anchor::Left, SCALE, FAINT, words);
+        image.text(MARGIN, MARGIN + LINE * (i + 1), Anchor::Left, FAINT, words);
     }
     for (channel, name) in CHANNELS.iter().enumerate() {
         let left = MARGIN + LEFT + channel * pitch;
         let title = format!("{name}, mean {:+.2}", drift.mean[channel]);
-        image.text(left, top - LINE - 2, Anchor::Left, SCALE, INK, &title);
+        image.text(left, top - LINE - 2, Anchor::Left, INK, &title);
         // Cells leave a line between them where there is room for one.
         let line = usize::from(side >= 6);
         image.fill(left, top, panel.0, panel.1, [44, 49, 56]);
@@ -116,7 +116,7 @@ fn ticks(
     for column in (0..=columns).step_by(across) {
         let x = left + column * side;
         image.fill(x, top + rows * side, 1, 5, FAINT);
-        image.text(x, top + rows * side + 9, Anchor::Middle, SCALE, FAINT, &(column * pixels).to_string());
+        image.text(x, top + rows * side + 9, Anchor::Middle, FAINT, &(column * pixels).to_string());
     }
     let down = step(40).unwrap_or(512);
     for row in (0..=rows).step_by(down) {
@@ -124,7 +124,7 @@ fn ticks(
         image.fill(left - 6, y, 5, 1, FAINT);
         if numbers_left {
             let text = (row * pixels).to_string();
-            image.text(left - 10, y.saturating_sub(7), Anchor::Right, SCALE, FAINT, &text);
+            image.text(left - 10, y.saturating_sub(7), Anchor::Right, FAINT, &text);
         }
     }
 }

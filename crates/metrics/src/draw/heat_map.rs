@@ -2,7 +2,7 @@
 
 use super::colour::heat;
 use super::image::{Anchor, Image, Rgb};
-use super::{FAINT, GROUND, INK, LEGEND, LINE, SCALE, brief, legend, round_up};
+use super::{FAINT, GROUND, INK, LEGEND, LINE, brief, legend, round_up};
 use crate::error::MetricsError;
 use crate::picture::{Picture, check_pair};
 use crate::sample::most;
@@ -29,10 +29,10 @@ pub fn heat_map(a: Picture<'_>, b: Picture<'_>, scale: Option<f32>) -> Result<Im
     image.paste(left, MARGIN, a.width, zoom, &pixels(&levels, scale));
     image.outline(left, MARGIN, wide, high, 1, [60, 66, 74]);
     let below = MARGIN * 2 + high;
-    image.text(MARGIN, below, Anchor::Left, SCALE, INK, "difference in 8-bit levels");
+    image.text(MARGIN, below, Anchor::Left, INK, "difference in 8-bit levels");
     if width >= 760 {
         let words = "of the channel that differs most";
-        image.text(MARGIN + width, below, Anchor::Right, SCALE, FAINT, words);
+        image.text(MARGIN + width, below, Anchor::Right, FAINT, words);
     }
     // Room for half a number beyond either end.
     let bar = (width - 2 * MARGIN).min(900);

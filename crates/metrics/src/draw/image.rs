@@ -71,37 +71,22 @@ impl Image {
         }
     }
 
-    /// Text whose letters are 7 `scale` high; `y` is their top.
-    pub(crate) fn text(
-        &mut self,
-        x: usize,
-        y: usize,
-        anchor: Anchor,
-        scale: usize,
-        colour: Rgb,
-        words: &str,
-    ) {
-        let wide = text_width(words, scale);
+    /// Text; `y` is the top of its capitals.
+    pub(crate) fn text(&mut self, x: usize, y: usize, anchor: Anchor, colour: Rgb, words: &str) {
+        let wide = text_width(words);
         let mut left = match anchor {
             Anchor::Left => x,
             Anchor::Middle => x.saturating_sub(wide / 2),
             Anchor::Right => x.saturating_sub(wide),
         };
-        for letter in words.chars() {
-            for row in 0..font::DOTS.1 * scale {
-                for column in 0..font::DOTS.0 * scale {
-                    let cover = font::coverage(letter, column, row, scale);
-                    if cover > 0.0 {
-                        self.blend(left + column, y + row, colour, cover);
-                    }
-                }
-            }
-            left += (font::DOTS.0 + 1) * scale;
+        for character in words.chars() {
+            font::draw(self, left, y, colour, character);
+            left += font::advance(character);
         }
     }
 }
 
 /// Pixels across of a text.
-pub(crate) fn text_width(words: &str, scale: usize) -> usize {
-    (words.chars().count() * (font::DOTS.0 + 1)).saturating_sub(1) * scale
+pub(crate) fn text_width(words: &str) -> usize {
+    words.chars().map(font::advance).sum()
 }

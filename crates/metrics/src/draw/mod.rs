@@ -6,15 +6,17 @@ mod font;
 mod heat_map;
 mod image;
 mod plot;
+mod preview;
 mod sheet;
 
 pub use drift_map::drift_map;
 pub use heat_map::heat_map;
 pub use image::Image;
 pub use plot::plot;
+pub use preview::{BeforeAfter, preview};
 pub use sheet::sheet;
 
-use image::Rgb;
+use image::{Rgb, text_width};
 
 /// Dark ground: pictures are judged beside it, and "no difference" is dark in both colour maps.
 const GROUND: Rgb = [20, 23, 28];
@@ -23,18 +25,25 @@ const FAINT: Rgb = [139, 148, 158];
 /// What the eye should go to.
 const MARK: Rgb = [255, 255, 255];
 
-/// Pixels of a dot of a letter, and of a line of text.
-const SCALE: usize = 2;
+/// Pixels of a line of text.
 const LINE: usize = 24;
 
 /// A text of at most `width` pixels: the end is what tells files apart, so the beginning goes.
 fn shortened(words: &str, width: usize) -> String {
-    let room = (width / (6 * SCALE)).max(4);
-    let count = words.chars().count();
-    match count <= room {
-        true => words.to_owned(),
-        false => format!("...{}", words.chars().skip(count - (room - 3)).collect::<String>()),
+    if text_width(words) <= width {
+        return words.to_owned();
     }
+    let mut room = width.saturating_sub(text_width("…"));
+    let end: Vec<char> = words
+        .chars()
+        .rev()
+        .take_while(|c| {
+            let fits = font::advance(*c) <= room;
+            room = room.saturating_sub(font::advance(*c));
+            fits
+        })
+        .collect();
+    std::iter::once('…').chain(end.into_iter().rev()).collect()
 }
 
 /// The least of round numbers that is not below `value`.
@@ -66,7 +75,7 @@ fn legend(
         let at = x + (part * (width - 1) as f32).round() as usize;
         image.fill(at, y + BAR, 1, 5, FAINT);
         let words = number(low + (high - low) * part);
-        image.text(at, y + BAR + 9, image::Anchor::Middle, SCALE, INK, &words);
+        image.text(at, y + BAR + 9, image::Anchor::Middle, INK, &words);
     }
 }
 

@@ -88,7 +88,13 @@ pub fn plot(report: &Report, title: &str) -> String {
 }
 
 fn subtitle(report: &Report) -> String {
-    let frames = format!("{} frames of {} x {}", report.frames, report.width, report.height);
+    let frames = format!(
+        "{} frame{} of {} x {}",
+        report.frames,
+        if report.frames == 1 { "" } else { "s" },
+        report.width,
+        report.height
+    );
     match report.pooled.psnr {
         Some(psnr) => format!("{frames}, PSNR of the whole clip {psnr:.2} dB"),
         None if report.identical => format!("{frames}, identical"),

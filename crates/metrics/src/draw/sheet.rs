@@ -2,8 +2,8 @@
 
 use super::colour::heat;
 use super::heat_map::{pixels, usual_scale};
-use super::image::{Anchor, Image};
-use super::{FAINT, GROUND, INK, LEGEND, LINE, SCALE, brief, legend, shortened};
+use super::image::{Anchor, Image, text_width};
+use super::{FAINT, GROUND, INK, LEGEND, LINE, brief, legend, shortened};
 use crate::report::{FrameScores, Metric, Pick, Report};
 
 const MARGIN: usize = 24;
@@ -25,20 +25,20 @@ pub fn sheet(report: &Report, a: &str, b: &str) -> Image {
     let column = |i: usize| MARGIN + i * (cell + GAP);
 
     let mut y = MARGIN;
-    image.text(MARGIN, y, Anchor::Left, SCALE, INK, &title(report));
+    image.text(MARGIN, y, Anchor::Left, INK, &title(report));
     y += LINE;
-    image.text(MARGIN, y, Anchor::Left, SCALE, FAINT, &overall(report));
+    image.text(MARGIN, y, Anchor::Left, FAINT, &overall(report));
     y += LINE + 20;
-    let name = |side: &str, name: &str| format!("{side}: {}", shortened(name, cell - 3 * 6 * SCALE));
+    let name = |side: &str, name: &str| format!("{side}: {}", shortened(name, cell - text_width("A:   ")));
     let heads = [name("A", a), name("B", b), "difference".to_owned()];
     for (i, words) in heads.iter().enumerate() {
-        image.text(column(i), y, Anchor::Left, SCALE, INK, words);
+        image.text(column(i), y, Anchor::Left, INK, words);
     }
     y += LINE + 10;
     for pick in &report.picks {
         let sample = &pick.sample;
         let caption = caption(pick, report.per_frame.get(pick.frame));
-        image.text(MARGIN, y + 4, Anchor::Left, SCALE, FAINT, &caption);
+        image.text(MARGIN, y + 4, Anchor::Left, FAINT, &caption);
         y += LINE + 4;
         let difference = pixels(&sample.difference, scale);
         for (i, pixels) in [&sample.a, &sample.b, &difference].into_iter().enumerate() {
@@ -47,7 +47,7 @@ pub fn sheet(report: &Report, a: &str, b: &str) -> Image {
         y += sample.height * zoom + GAP + 8;
     }
     let words = "difference in 8-bit levels, of the channel that differs most";
-    image.text(column(2) - GAP - 12, y + 1, Anchor::Right, SCALE, FAINT, words);
+    image.text(column(2) - GAP - 12, y + 1, Anchor::Right, FAINT, words);
     legend(&mut image, column(2) + 6, y, cell - 24, (0.0, scale), heat, brief);
     image
 }

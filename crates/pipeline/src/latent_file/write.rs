@@ -55,7 +55,7 @@ impl LatentWriter {
             return Err(unusable(format!("its header would take {room} bytes, more than {LONGEST}")));
         }
         let part = Part::beside(path, overwrite)?;
-        let file = File::create(part.path()).map_err(|e| failed(path, e))?;
+        let file = remaster_disk::create(part.path()).map_err(|e| failed(path, e))?;
         let mut out = BufWriter::new(file);
         out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;
         let folder = part.path().parent().unwrap_or(Path::new("."));

@@ -31,6 +31,9 @@ pub(crate) fn open(
         let of = settings.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
         of.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
     };
+    if let Some(variable) = plain_http(cloud, settings) {
+        return Err(StoreError::PlainHttp { place: place.to_string(), variable });
+    }
     // Our options come first, so that a variable (AWS_ALLOW_HTTP, say) has the last word.
     let built: object_store::Result<Arc<dyn ObjectStore>> = match cloud {
         Cloud::S3 => {
@@ -58,6 +61,22 @@ pub(crate) fn open(
         }
     };
     built.map_err(|e| StoreError::Settings { place: place.to_string(), reason: secrets.hide(&e.to_string()) })
+}
+
+/// The variable that must allow an endpoint without TLS, if that is what was named.
+fn plain_http(cloud: Cloud, settings: &Settings) -> Option<&'static str> {
+    let (endpoints, allows): (&[&str], _) = match cloud {
+        Cloud::S3 => (&["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"], "AWS_ALLOW_HTTP"),
+        Cloud::Azure => (&["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"], "AZURE_ALLOW_HTTP"),
+        // Its endpoint is in the file with the credentials.
+        Cloud::Google => return None,
+    };
+    let value =
+        |name: &str| settings.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let is_plain =
+        |name: &&str| value(name).is_some_and(|url| url.to_ascii_lowercase().starts_with("http://"));
+    let allowed = value(allows).is_some_and(|word| ["1", "true", "on", "yes", "y"].contains(&word.as_str()));
+    (endpoints.iter().any(is_plain) && !allowed).then_some(allows)
 }
 
 fn client(settings: &Settings) -> ClientOptions {

@@ -71,17 +71,6 @@ impl Attempt {
         })
     }
 
-    /// Removes the files of an attempt that lost or was given up. The one that counts is left alone.
-    pub fn abandon(self) -> Result<(), JournalError> {
-        let counts = self.journal.commit_of(self.unit)?.is_some_and(|commit| commit.attempt == self.id);
-        if counts {
-            return Ok(());
-        }
-        let own = self.files.iter().filter(|file| file.attempt == self.id);
-        let keys = own.map(|file| layout::file(self.unit, &self.id, &file.name));
-        Ok(self.journal.store.delete_many(keys.collect::<Result<_, _>>()?)?)
-    }
-
     fn key(&self, name: &str) -> Result<Key, JournalError> {
         match self.files.iter().any(|file| file.name == name) {
             true => Err(JournalError::Twice { name: name.to_owned() }),

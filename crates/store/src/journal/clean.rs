@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{Object, UNITS, parse};
+use super::layout::{Object, UNITS, is_ours, parse};
 use super::record::{AttemptId, Commit};
 use super::{Journal, JournalError};
 use crate::{Key, StoreError, local};
@@ -14,8 +14,8 @@ const BATCH: usize = 1000;
 /// Which attempts are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// Those that lost: another attempt at their unit counts. Safe at any time; a worker that is still at it can only
-    /// lose.
+    /// Those that lost: another attempt at their unit counts; and what killed writers left in a folder. Safe at any time; a
+    /// worker that is still at it can only lose.
     Losers,
     /// All that do not count and have no finished piece, and what killed writers left in a folder. Nobody may be working
     /// on the plan.
@@ -38,11 +38,16 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
     let store = &journal.store;
     // Commits first: what counts never changes, so that whatever is listed later is judged rightly.
     let counting: BTreeMap<u32, BTreeSet<AttemptId>> =
-        journal.commits()?.into_iter().map(|commit| (commit.unit, attempts_of(&commit))).collect();
+        journal.commits()?.whole.into_iter().map(|commit| (commit.unit, attempts_of(&commit))).collect();
     // Attempts at units that are not done and have finished pieces.
     let mut going_on: BTreeMap<u32, BTreeSet<AttemptId>> = BTreeMap::new();
+    let units = journal.plan.units();
     let mut useless = |key: &Key| match parse(key) {
-        None | Some(Object::Done(_)) => Ok::<_, JournalError>(None),
+        // Of an earlier plan in the same place.
+        Some(Object::Done(unit) | Object::Attempt(unit, _) | Object::Kept(unit, _)) if unit >= units => {
+            Ok::<_, JournalError>((sweep == Sweep::Everything).then_some(None))
+        }
+        None | Some(Object::Done(_)) => Ok(None),
         Some(Object::Kept(unit, _)) => Ok(counting.contains_key(&unit).then_some(None)),
         Some(Object::Attempt(unit, attempt)) => match counting.get(&unit) {
             Some(winners) => Ok((!winners.contains(&attempt)).then_some(Some(attempt))),
@@ -51,7 +56,7 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
                 let known = match going_on.entry(unit) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(place) => {
-                        let pieces = journal.pieces(unit)?.into_values();
+                        let pieces = journal.pieces(unit)?.whole.into_values();
                         place.insert(pieces.map(|piece| piece.file.attempt).collect())
                     }
                 };
@@ -74,9 +79,9 @@ pub(super) fn clean(journal: &Journal, sweep: Sweep) -> Result<Cleaned, JournalE
     }
     store.delete_many(batch)?;
     cleaned.attempts = attempts.len() as u64;
-    if let (Sweep::Everything, Some(folder)) = (sweep, store.folder()) {
+    if let Some(folder) = store.folder() {
         let failed = |source| StoreError::Folder { path: folder.to_owned(), source };
-        cleaned.unfinished = local::sweep(folder).map_err(failed)?;
+        cleaned.unfinished = local::sweep(folder, sweep == Sweep::Everything, &is_ours).map_err(failed)?;
     }
     Ok(cleaned)
 }

@@ -1,4 +1,4 @@
-//! The outside of every record: what it is, its version, and the hash of its body.
+//! The outside of every record: what it is, its version, its body, and the hash of these three.
 //!
 //! `{"format":"remaster commit","version":1,"sha256":"...","body":{...}}`
 
@@ -11,14 +11,13 @@ use thiserror::Error;
 use crate::Hash;
 
 /// The version that this program writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 
 /// Which record it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Plan,
     Commit,
-    Assembly,
     Piece,
 }
 
@@ -27,7 +26,6 @@ impl Format {
         match self {
             Format::Plan => "remaster plan",
             Format::Commit => "remaster commit",
-            Format::Assembly => "remaster assembly",
             Format::Piece => "remaster piece",
         }
     }
@@ -62,29 +60,27 @@ impl From<serde_json::Error> for RecordError {
     }
 }
 
-/// What every version has.
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    format: Cow<'a, str>,
-    version: u64,
-}
-
+/// Every version has these.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Whole<'a> {
     #[serde(borrow)]
     format: Cow<'a, str>,
-    version: u32,
+    version: u64,
     sha256: Hash,
     #[serde(borrow)]
     body: &'a RawValue,
 }
 
-/// The bytes of a record, and the hash of its body.
+/// The hash of a record. It covers the version, too: a damaged digit must not look like a newer program's work.
+fn hash_of(format: &str, version: u64, body: &str) -> Hash {
+    Hash::of(format!("{format}\n{version}\n{body}").as_bytes())
+}
+
+/// The bytes of a record, and its hash.
 pub(super) fn seal(format: Format, body: &impl Serialize) -> Result<(Vec<u8>, Hash), RecordError> {
     let body = serde_json::value::to_raw_value(body)?;
-    let sha256 = Hash::of(body.get().as_bytes());
+    let sha256 = hash_of(format.name(), VERSION, body.get());
     let whole = Whole { format: format.name().into(), version: VERSION, sha256, body: &body };
     let mut bytes = serde_json::to_vec(&whole)?;
     bytes.push(b'\n');
@@ -93,18 +89,17 @@ pub(super) fn seal(format: Format, body: &impl Serialize) -> Result<(Vec<u8>, Ha
 
 /// The body of a record and its hash, which is checked.
 pub(super) fn open(format: Format, bytes: &[u8]) -> Result<(&str, Hash), RecordError> {
-    let head: Head<'_> = serde_json::from_slice(bytes)?;
-    if head.format != format.name() {
+    let whole: Whole<'_> = serde_json::from_slice(bytes)?;
+    if whole.format != format.name() {
         return Err(RecordError::Damaged { reason: format!("it is not a {}", format.name()) });
     }
-    if head.version != u64::from(VERSION) {
-        return Err(RecordError::Version { found: head.version });
-    }
-    let whole: Whole<'_> = serde_json::from_slice(bytes)?;
     let body = whole.body.get();
-    match Hash::of(body.as_bytes()) == whole.sha256 {
-        true => Ok((body, whole.sha256)),
-        false => Err(RecordError::Damaged { reason: "its SHA-256 is another one".into() }),
+    if hash_of(&whole.format, whole.version, body) != whole.sha256 {
+        return Err(RecordError::Damaged { reason: "its SHA-256 is another one".into() });
+    }
+    match whole.version {
+        VERSION => Ok((body, whole.sha256)),
+        found => Err(RecordError::Version { found }),
     }
 }
 
@@ -125,7 +120,17 @@ mod tests {
                 "{changed}"
             );
         }
-        let newer = br#"{"format":"remaster commit","version":2,"what":"ever"}"#;
-        assert!(matches!(open(Format::Commit, newer), Err(RecordError::Version { found: 2 })));
+        // Whatever byte is damaged, it is damage.
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert!(matches!(open(Format::Commit, &bytes), Err(RecordError::Damaged { .. })), "byte {at}");
+        }
+        let newer = |hash: Hash| {
+            format!(r#"{{"format":"remaster commit","version":2,"sha256":"{hash}","body":["what","ever"]}}"#)
+        };
+        let right = newer(hash_of("remaster commit", 2, r#"["what","ever"]"#));
+        assert!(matches!(open(Format::Commit, right.as_bytes()), Err(RecordError::Version { found: 2 })));
+        assert!(matches!(open(Format::Commit, newer(hash).as_bytes()), Err(RecordError::Damaged { .. })));
     }
 }

@@ -74,16 +74,27 @@ pub enum JournalError {
         /// The file.
         key: String,
     },
-    /// Another number of units than the plan has.
-    #[error(
-        "the assembly has {found} units and the plan {units}; this is a mistake of the program: report it"
-    )]
-    Assembly {
-        /// Units of the assembly.
-        found: usize,
-        /// Units of the plan.
-        units: u32,
-    },
+}
+
+impl JournalError {
+    /// Whether something in the store is damaged or lost: what it belongs to is done again, and all is well.
+    pub fn is_damage(&self) -> bool {
+        use StoreError::{Hash, Missing, Size, TooLarge};
+        match self {
+            JournalError::Record { .. } | JournalError::Foreign { .. } | JournalError::NotWhole { .. } => {
+                true
+            }
+            JournalError::Store(error) => {
+                matches!(error, Missing { .. } | TooLarge { .. } | Size { .. } | Hash { .. })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a record is of another version of this program, which can use it.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, JournalError::Record { source: RecordError::Version { .. }, .. })
+    }
 }
 
 fn next(error: &RecordError) -> &'static str {

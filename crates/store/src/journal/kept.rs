@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::damage::Damage;
 use super::envelope::{self, Format, RecordError};
 use super::layout::{self, Object};
 use super::record::File;
@@ -36,6 +38,28 @@ pub struct Piece {
     pub file: File,
     /// Its frames.
     pub frames: u64,
+    /// They are those of the input: nobody could restore them.
+    pub left: bool,
+}
+
+/// The finished pieces of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    /// Those that can be used, by number.
+    pub whole: BTreeMap<u32, Piece>,
+    /// Those that cannot: their record is damaged, or their file is gone or cut.
+    pub damaged: Vec<Damage>,
+}
+
+/// The hash in front of values. It covers where they belong, so that another film's values are none.
+fn seal(plan: Hash, unit: u32, name: &str, bytes: &[u8]) -> Hash {
+    let mut hash = Sha256::new();
+    hash.update(plan.bytes());
+    hash.update(unit.to_le_bytes());
+    hash.update((name.len() as u64).to_le_bytes());
+    hash.update(name.as_bytes());
+    hash.update(bytes);
+    hash.into()
 }
 
 fn piece_name(piece: u32) -> String {
@@ -48,26 +72,31 @@ impl Journal {
         self.known(unit)?;
         let key = layout::kept(unit, name)?;
         let mut all = Vec::with_capacity(HASH + bytes.len());
-        all.extend_from_slice(&Hash::of(bytes).bytes());
+        all.extend_from_slice(&seal(self.plan.hash(), unit, name, bytes).bytes());
         all.extend_from_slice(bytes);
         self.store.create(&key, all)?;
         Ok(())
     }
 
-    /// Bytes that were kept under a name; `None` if there are none. Damaged ones are removed.
+    /// Bytes that were kept under a name for this plan; `None` if there are none. Others and damaged ones are removed.
     pub fn kept(&self, unit: u32, name: &str, most: u64) -> Result<Option<Vec<u8>>, JournalError> {
         self.known(unit)?;
         let key = layout::kept(unit, name)?;
         match self.store.get(&key, most.saturating_add(HASH as u64)) {
             Ok(mut all) => {
-                let body = all.get(HASH..).map(Hash::of);
+                let body = all.get(HASH..).map(|bytes| seal(self.plan.hash(), unit, name, bytes));
                 if body.is_some_and(|hash| all.starts_with(&hash.bytes())) {
                     return Ok(Some(all.split_off(HASH)));
                 }
                 self.store.delete(&key)?;
                 Ok(None)
             }
-            Err(StoreError::Missing { .. } | StoreError::TooLarge { .. }) => Ok(None),
+            Err(StoreError::Missing { .. }) => Ok(None),
+            // Nothing of this unit is that large. It would stay in the way of what is.
+            Err(StoreError::TooLarge { .. }) => {
+                self.store.delete(&key)?;
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -81,42 +110,66 @@ impl Journal {
         Ok(self.list_kept(unit)?.into_iter().filter_map(|(_, object)| kept(object)).collect())
     }
 
-    /// Makes a finished piece count, whose file is in the store already. Of any number of racers one wins.
+    /// Makes a finished piece count, whose file is in the store already. Of any number of racers one wins; but a record
+    /// that is damaged gives way, and frames of the input give way to restored ones.
     pub fn keep_piece(&self, piece: &Piece) -> Result<Verdict<Piece>, JournalError> {
         self.known(piece.unit)?;
         let key = layout::kept(piece.unit, &piece_name(piece.piece))?;
         let written = |source| JournalError::Write { key: key.to_string(), source };
         let (bytes, _) = envelope::seal(Format::Piece, piece).map_err(written)?;
-        match settle(&self.store, &key, &bytes, MOST_PIECE)? {
-            Outcome::Ours => Ok(Verdict::Won(piece.clone())),
-            Outcome::Theirs(bytes) => {
-                Ok(Verdict::Lost(self.checked_piece(&key, piece.unit, piece.piece, &bytes)?))
+        let mut tries = self.store.core().limits.tries.max(1);
+        loop {
+            tries -= 1;
+            let there = match settle(&self.store, &key, &bytes, MOST_PIECE) {
+                Ok(Outcome::Ours) => return Ok(Verdict::Won(piece.clone())),
+                Ok(Outcome::Theirs(bytes)) => self.usable_piece(&key, (piece.unit, piece.piece), &bytes),
+                Err(error) => Err(error),
+            };
+            match there {
+                Ok(there) if piece.left || !there.left => return Ok(Verdict::Lost(there)),
+                Ok(_) if tries > 0 => {}
+                Ok(there) => return Ok(Verdict::Lost(there)),
+                Err(error) if error.is_damage() && tries > 0 => {}
+                Err(error) => return Err(error),
             }
+            self.store.delete(&key)?;
         }
     }
 
-    /// The finished pieces of a unit by number. One whose file is gone or cut is left out.
-    pub fn pieces(&self, unit: u32) -> Result<BTreeMap<u32, Piece>, JournalError> {
-        let mut pieces = BTreeMap::new();
+    /// The finished pieces of a unit.
+    pub fn pieces(&self, unit: u32) -> Result<Pieces, JournalError> {
+        let mut pieces = Pieces::default();
         for (key, object) in self.list_kept(unit)? {
             let Object::Kept(_, name) = object else { continue };
             let number = name.strip_prefix(PIECE).and_then(|digits| digits.parse().ok());
             let Some(number) = number.filter(|number| piece_name(*number) == name) else { continue };
-            let bytes = match self.store.get(&key, MOST_PIECE) {
-                Ok(bytes) => bytes,
+            let piece = match self.store.get(&key, MOST_PIECE) {
+                Ok(bytes) => self.usable_piece(&key, (unit, number), &bytes),
                 // Another worker has finished the unit.
                 Err(StoreError::Missing { .. }) => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) => Err(error.into()),
             };
-            let piece = self.checked_piece(&key, unit, number, &bytes)?;
-            let file = layout::file(unit, &piece.file.attempt, &piece.file.name)?;
-            match self.store.size(&file) {
-                Ok(bytes) if bytes == piece.file.bytes => drop(pieces.insert(number, piece)),
-                Ok(_) | Err(StoreError::Missing { .. }) => {}
-                Err(error) => return Err(error.into()),
+            match piece {
+                Ok(piece) => drop(pieces.whole.insert(number, piece)),
+                Err(error) => pieces.damaged.push(Damage::of(unit, key.as_str(), error)?),
             }
         }
         Ok(pieces)
+    }
+
+    /// Removes the record of a piece, so that the piece is made again.
+    pub fn drop_piece(&self, unit: u32, piece: u32) -> Result<(), JournalError> {
+        self.known(unit)?;
+        Ok(self.store.delete(&layout::kept(unit, &piece_name(piece))?)?)
+    }
+
+    /// Removes the record that was found damaged by [`Journal::pieces`].
+    pub fn drop_damaged(&self, damage: &Damage) -> Result<(), JournalError> {
+        let key = Key::new(damage.key.clone())?;
+        match layout::parse(&key) {
+            Some(Object::Kept(unit, _)) if unit == damage.unit => Ok(self.store.delete(&key)?),
+            _ => Ok(()),
+        }
     }
 
     /// Removes what is kept of a unit that is done.
@@ -135,7 +188,13 @@ impl Journal {
         Ok(all)
     }
 
-    fn checked_piece(&self, key: &Key, unit: u32, number: u32, bytes: &[u8]) -> Result<Piece, JournalError> {
+    /// The record of a piece of this plan whose file is there in full size. Its hash is checked when it is read.
+    fn usable_piece(
+        &self,
+        key: &Key,
+        (unit, number): (u32, u32),
+        bytes: &[u8],
+    ) -> Result<Piece, JournalError> {
         let piece = read(&self.store, key, piece_from(bytes))?;
         if piece.plan != self.plan.hash() {
             return Err(self.foreign(key, "plan"));
@@ -143,7 +202,14 @@ impl Journal {
         if (piece.unit, piece.piece) != (unit, number) {
             return Err(self.foreign(key, "unit"));
         }
-        Ok(piece)
+        let file = layout::file(unit, &piece.file.attempt, &piece.file.name)?;
+        match self.store.size(&file) {
+            Ok(bytes) if bytes == piece.file.bytes => Ok(piece),
+            Ok(_) | Err(StoreError::Missing { .. }) => {
+                Err(JournalError::NotWhole { place: self.store.place(), key: file.to_string() })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -5,15 +5,15 @@
 //! units/000012/attempts/<attempt>/<file>       written once, under a name nobody else has
 //! units/000012/kept/<name>                     created once: unfinished work to go on from
 //! units/000012/done.json                       created once: this attempt counts
-//! assembly.json                                created once: these attempts became the film
 //! ```
+
+use remaster_disk::Kind;
 
 use crate::journal::record::AttemptId;
 use crate::key::wrong_part;
-use crate::{Key, StoreError};
+use crate::{Key, StoreError, probe, random};
 
 pub(super) const PLAN: &str = "plan.json";
-pub(super) const ASSEMBLY: &str = "assembly.json";
 pub(super) const UNITS: &str = "units";
 const DONE: &str = "done.json";
 const ATTEMPTS: &str = "attempts";
@@ -24,10 +24,6 @@ pub(crate) const MOST_UNITS: u32 = 1_000_000;
 
 pub(super) fn plan() -> Result<Key, StoreError> {
     Key::new(PLAN)
-}
-
-pub(super) fn assembly() -> Result<Key, StoreError> {
-    Key::new(ASSEMBLY)
 }
 
 pub(super) fn done(unit: u32) -> Result<Key, StoreError> {
@@ -69,7 +65,7 @@ pub(super) fn parse(key: &Key) -> Option<Object> {
         return None;
     }
     let text = parts.next()?;
-    let unit: u32 = text.parse().ok().filter(|unit| *unit < MOST_UNITS && format!("{unit:06}") == text)?;
+    let unit: u32 = text.parse().ok().filter(|_| is_unit(text))?;
     let object = match (parts.next()?, parts.next(), parts.next()) {
         (DONE, None, None) => Object::Done(unit),
         (ATTEMPTS, Some(attempt), Some(_)) => Object::Attempt(unit, attempt.parse().ok()?),
@@ -79,9 +75,87 @@ pub(super) fn parse(key: &Key) -> Option<Object> {
     parts.next().is_none().then_some(object)
 }
 
+/// Whether a file with this path in a store, or one on its way to it, is of a journal or of a probe.
+pub fn is_of_a_journal(path: &str) -> bool {
+    let whole = path.rsplit_once('#').filter(|_| crate::local::is_unfinished(name_of(path)));
+    let path = whole.map_or(path, |(whole, _)| whole);
+    let mut parts = path.split('/');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(PLAN), None, None, None) => true,
+        (Some(probe::FOLDER), Some(_), Some(_), None) => probe::is_ours(path),
+        _ => Key::new(path).is_ok_and(|key| parse(&key).is_some()),
+    }
+}
+
+/// Whether a file or a folder with this path in a store is of a journal or of a probe.
+pub(super) fn is_ours(path: &str, kind: Kind) -> bool {
+    if kind != Kind::Folder {
+        return is_of_a_journal(path);
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        [UNITS | probe::FOLDER] => true,
+        [probe::FOLDER, name] => random::is_name(name),
+        [UNITS, unit] => is_unit(unit),
+        [UNITS, unit, ATTEMPTS | KEPT] => is_unit(unit),
+        [UNITS, unit, ATTEMPTS, attempt] => is_unit(unit) && random::is_name(attempt),
+        _ => false,
+    }
+}
+
+fn is_unit(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|unit| unit < MOST_UNITS && format!("{unit:06}") == text)
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_files_of_a_journal_are_called_so() {
+        let id = AttemptId::random();
+        for ours in [
+            "plan.json",
+            "plan.json#12",
+            "units/000001/done.json",
+            "units/000001/done.json#7",
+            "units/000001/kept/latents-0",
+            &format!("units/000001/attempts/{id}/piece-000000.nut#3"),
+            &format!("probe/{id}/one"),
+            &format!("probe/{id}/race#12"),
+        ] {
+            assert!(is_of_a_journal(ours), "{ours}");
+        }
+        for other in [
+            "",
+            "notes.txt",
+            "plan.json.bak",
+            "units",
+            "units/000001/x",
+            "units/1/done.json",
+            "plan.json#x",
+            "probe/a",
+            "probe/abc/one",
+            &format!("probe/{id}/raw.bin"),
+            "takes/Scene#12",
+        ] {
+            assert!(!is_of_a_journal(other), "{other}");
+        }
+        for ours in
+            ["units", "probe", "units/000001", "units/000001/kept", &format!("units/000001/attempts/{id}")]
+        {
+            assert!(is_ours(ours, Kind::Folder), "{ours}");
+        }
+        for other in
+            ["", "incoming", "units/mine", "units/000001/mine", "probe/2024", "units/000001/attempts/mine"]
+        {
+            assert!(!is_ours(other, Kind::Folder), "{other}");
+        }
+    }
 
     #[test]
     fn keys_are_read_as_they_are_made() {

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod clean;
+mod damage;
 mod envelope;
 mod error;
 mod kept;
@@ -15,13 +16,15 @@ use std::sync::Arc;
 
 pub use attempt::Attempt;
 pub use clean::{Cleaned, Sweep};
+pub use damage::Damage;
 pub use envelope::RecordError;
 pub use error::JournalError;
-pub use kept::Piece;
-pub use record::{Assembly, AttemptId, Commit, File, Notes, Plan};
+pub use kept::{Piece, Pieces};
+pub use layout::is_of_a_journal;
+pub use record::{AttemptId, Commit, File, MOST_PLAN, Notes, Plan};
 
 use crate::{Key, Store, StoreError};
-use record::{MOST_COMMIT, MOST_PLAN};
+use record::MOST_COMMIT;
 use settle::{Outcome, settle};
 
 /// Commits that are read at a time: a page of them is in memory as bytes.
@@ -32,6 +35,15 @@ const PAGE: usize = 1024;
 pub struct Journal {
     store: Store,
     plan: Arc<Plan>,
+}
+
+/// The units that are done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commits {
+    /// Records that can be used, in order.
+    pub whole: Vec<Commit>,
+    /// Units whose record is damaged. [`Journal::undo`] lets them be done again.
+    pub damaged: Vec<Damage>,
 }
 
 /// How a race for a record ended.
@@ -157,8 +169,10 @@ impl Journal {
         let mut units = BTreeSet::new();
         for listed in self.store.list(layout::UNITS)? {
             let key = listed?.key;
-            if let Some(layout::Object::Done(unit)) = layout::parse(&key) {
-                self.known(unit).map_err(|_| self.foreign(&key, "plan"))?;
+            // Units that the plan does not have are of an earlier plan in the same place.
+            if let Some(layout::Object::Done(unit)) = layout::parse(&key)
+                && self.known(unit).is_ok()
+            {
                 units.insert(unit);
             }
         }
@@ -166,17 +180,40 @@ impl Journal {
     }
 
     /// The commits of all units that are done, in order. They are read many at a time.
-    pub fn commits(&self) -> Result<Vec<Commit>, JournalError> {
+    pub fn commits(&self) -> Result<Commits, JournalError> {
         let keys = self.done()?.into_iter().map(layout::done).collect::<Result<Vec<Key>, _>>()?;
-        let mut commits = Vec::with_capacity(keys.len());
+        let mut commits = Commits::default();
         for page in keys.chunks(PAGE) {
-            for (key, bytes) in self.store.get_many(page.to_vec(), MOST_COMMIT)? {
+            let records = match self.store.get_many(page.to_vec(), MOST_COMMIT) {
+                Ok(records) => records.into_iter().map(|(key, bytes)| (key, Ok(bytes))).collect(),
+                // One of them is no record. Which one is found by asking for each.
+                Err(StoreError::Missing { .. } | StoreError::TooLarge { .. }) => {
+                    let one = |key: &Key| (key.clone(), self.store.get(key, MOST_COMMIT));
+                    page.iter().map(one).collect::<Vec<_>>()
+                }
+                Err(error) => return Err(error.into()),
+            };
+            for (key, bytes) in records {
                 let Some(layout::Object::Done(unit)) = layout::parse(&key) else { continue };
-                commits.push(self.checked(&key, unit, &bytes)?);
+                let commit = bytes.map_err(JournalError::from);
+                match commit.and_then(|bytes| self.checked(&key, unit, &bytes)) {
+                    Ok(commit) => commits.whole.push(commit),
+                    // It was undone meanwhile.
+                    Err(JournalError::Store(StoreError::Missing { .. })) => {}
+                    Err(error) => commits.damaged.push(Damage::of(unit, key.as_str(), error)?),
+                }
             }
         }
-        commits.sort_by_key(|commit| commit.unit);
+        commits.whole.sort_by_key(|commit| commit.unit);
         Ok(commits)
+    }
+
+    /// Makes a unit count as not done, because its commit or what that names is damaged. Its files stay until it is
+    /// swept; whoever does the unit next writes others. Nothing is gone on from: what a worker that died behind its commit
+    /// kept names the same files.
+    pub fn undo(&self, unit: u32) -> Result<(), JournalError> {
+        self.drop_kept(unit)?;
+        Ok(self.store.delete(&layout::done(unit)?)?)
     }
 
     /// The commit of a unit, if it is done.
@@ -194,31 +231,6 @@ impl Journal {
     pub fn fetch(&self, commit: &Commit, file: &File, to: &Path) -> Result<(), JournalError> {
         let key = layout::file(commit.unit, &file.attempt, &file.name)?;
         Ok(self.store.fetch(&key, to, &file.content())?)
-    }
-
-    /// Pins which attempts become the film. Whoever comes second gets what the first one pinned.
-    pub fn assemble(&self, attempts: Vec<Option<AttemptId>>) -> Result<Verdict<Assembly>, JournalError> {
-        if attempts.len() as u64 != u64::from(self.plan.units()) {
-            return Err(JournalError::Assembly { found: attempts.len(), units: self.plan.units() });
-        }
-        let key = layout::assembly()?;
-        let assembly = Assembly { plan: self.plan.hash(), attempts };
-        let bytes =
-            assembly.to_bytes().map_err(|source| JournalError::Write { key: key.to_string(), source })?;
-        match settle(&self.store, &key, &bytes, MOST_PLAN)? {
-            Outcome::Ours => Ok(Verdict::Won(assembly)),
-            Outcome::Theirs(bytes) => Ok(Verdict::Lost(self.checked_assembly(&key, &bytes)?)),
-        }
-    }
-
-    /// Which attempts became the film, if that is decided.
-    pub fn assembly(&self) -> Result<Option<Assembly>, JournalError> {
-        let key = layout::assembly()?;
-        match self.store.get(&key, MOST_PLAN) {
-            Ok(bytes) => self.checked_assembly(&key, &bytes).map(Some),
-            Err(StoreError::Missing { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Removes attempts that do not count.
@@ -240,15 +252,6 @@ impl Journal {
             return Err(self.foreign(key, "unit"));
         }
         Ok(commit)
-    }
-
-    fn checked_assembly(&self, key: &Key, bytes: &[u8]) -> Result<Assembly, JournalError> {
-        let assembly = read(&self.store, key, Assembly::from_bytes(bytes))?;
-        let units = self.plan.units();
-        if assembly.plan != self.plan.hash() || assembly.attempts.len() as u64 != u64::from(units) {
-            return Err(self.foreign(key, "plan"));
-        }
-        Ok(assembly)
     }
 
     fn foreign(&self, key: &Key, what: &'static str) -> JournalError {

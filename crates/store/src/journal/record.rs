@@ -15,8 +15,8 @@ use crate::{Content, Hash, random};
 /// Bytes of a commit at most. The usual one has 500.
 pub(super) const MOST_COMMIT: u64 = 128 << 10;
 
-/// Bytes of a plan or an assembly at most: a million units take 40 MB.
-pub(super) const MOST_PLAN: u64 = 64 << 20;
+/// Bytes of a plan at most: a million units take 40 MB.
+pub const MOST_PLAN: u64 = 48 << 20;
 
 /// Files of an attempt at most.
 const MOST_FILES: usize = 256;
@@ -53,8 +53,7 @@ impl FromStr for AttemptId {
     type Err = RecordError;
 
     fn from_str(text: &str) -> Result<Self, RecordError> {
-        let digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        match text.len() == 32 && text.bytes().all(digit) {
+        match random::is_name(text) {
             true => Ok(AttemptId(text.to_owned())),
             false => Err(RecordError::Value { what: "the attempt" }),
         }
@@ -110,7 +109,7 @@ pub struct Notes {
     pub worker: String,
     /// How long it took.
     pub milliseconds: u64,
-    /// The unit could not be done, and its frames are those of the input.
+    /// The unit could not be done, and some of its frames are those of the input.
     pub left: bool,
 }
 
@@ -132,8 +131,7 @@ pub struct Commit {
     pub worker: String,
     /// How long it took.
     pub milliseconds: u64,
-    /// The unit could not be done, and its frames are those of the input.
-    #[serde(default)]
+    /// The unit could not be done, and some of its frames are those of the input.
     pub left: bool,
 }
 
@@ -174,29 +172,6 @@ impl Commit {
             return Ok(());
         };
         Err(RecordError::Value { what })
-    }
-}
-
-/// Which attempts became the film: `assembly.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Assembly {
-    /// The plan it belongs to, by its hash.
-    pub plan: Hash,
-    /// The attempt of every unit in order; none where the film goes on without one.
-    pub attempts: Vec<Option<AttemptId>>,
-}
-
-impl Assembly {
-    /// Reads one and checks it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
-        let (body, _) = envelope::open(Format::Assembly, bytes)?;
-        Ok(serde_json::from_str(body)?)
-    }
-
-    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, RecordError> {
-        let (bytes, _) = envelope::seal(Format::Assembly, self)?;
-        small(bytes, MOST_PLAN)
     }
 }
 

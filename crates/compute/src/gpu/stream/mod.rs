@@ -215,8 +215,11 @@ mod tests {
     use crate::gpu::params::{CombineParams, Params};
 
     /// A stream on a device of its own, which a test may lose. The limit on groups tells devices apart.
-    fn stream(bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
-        let device: GpuDevice = "vulkan:0".parse().ok()?;
+    fn stream(test: &str, bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
+        let Ok(device) = "vulkan:0".parse::<GpuDevice>() else {
+            remaster_testkit::no_gpu(test);
+            return None;
+        };
         let limits = crate::gpu::GpuLimits { groups: Some(groups), ..device.limits };
         let device = GpuDevice { limits, ..device };
         Some(Stream::new(device, bytes, CancelToken::default()))
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_lost_device_is_an_error_that_says_so() {
-        let Some(stream) = stream(1 << 20, 1001) else { return };
+        let Some(stream) = stream("a_lost_device_is_an_error_that_says_so", 1 << 20, 1001) else { return };
         let mut stream = stream.unwrap();
         stream.write(0, &[0; 64]).unwrap();
         stream.opened.device.destroy();
@@ -235,7 +238,10 @@ mod tests {
 
     #[test]
     fn a_command_that_is_not_valid_is_an_error_and_no_crash() {
-        let Some(stream) = stream(1 << 20, 1002) else { return };
+        let Some(stream) = stream("a_command_that_is_not_valid_is_an_error_and_no_crash", 1 << 20, 1002)
+        else {
+            return;
+        };
         let mut stream = stream.unwrap();
         let kernel = Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true };
         let params = Params::new(&CombineParams::default(), Ranges::default());
@@ -246,7 +252,10 @@ mod tests {
     #[test]
     fn an_arena_beyond_all_memory_is_an_error_with_the_numbers() {
         for bytes in [1 << 44, 1 << 50, u64::MAX / 2] {
-            let Some(result) = stream(bytes, 1003) else { return };
+            let Some(result) = stream("an_arena_beyond_all_memory_is_an_error_with_the_numbers", bytes, 1003)
+            else {
+                return;
+            };
             match result.err() {
                 Some(ComputeError::DeviceMemory { bytes: b, .. }) => assert_eq!(b, bytes),
                 other => panic!("{other:?}"),

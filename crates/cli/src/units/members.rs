@@ -1,0 +1,122 @@
+//! The devices of a run that uses several: checked before anything else, each with its share of the machine.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use remaster_compute::Backend;
+
+use crate::args::{BestDevice, word};
+use crate::devices::{has_memory, vram_allowed};
+use crate::error::CliError;
+use crate::memory::{Amount, Room, process};
+use crate::output::Output;
+use crate::restore::RestoreArgs;
+
+/// One of several devices, and what its process may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    name: String,
+    ram: u64,
+    disk: u64,
+    /// Threads of a CPU.
+    threads: Option<usize>,
+    /// Bytes of a GPU's own memory, where they are known or were given.
+    vram: Option<u64>,
+}
+
+impl Member {
+    /// Options of its process. `share` is what an attempt gets of the memory; units are cut for the disk.
+    pub(super) fn words(&self, share: impl Fn(u64) -> u64) -> Vec<OsString> {
+        let mut words = vec![
+            word("--device", &self.name),
+            word("--ram", share(self.ram).to_string()),
+            word("--disk", self.disk.to_string()),
+        ];
+        words.extend(self.threads.map(|threads| word("--threads", threads.to_string())));
+        words.extend(self.vram.map(|bytes| word("--vram", share(bytes).to_string())));
+        words
+    }
+}
+
+/// Refuses names that `remaster devices` does not list.
+pub(crate) fn check(names: &[String], device: &BestDevice) -> Result<(), CliError> {
+    names.iter().try_for_each(|name| device.named(name).find().map(drop))
+}
+
+/// A restoration that is planned for its devices: on the first of them, with the share that each gets. Devices whose
+/// results differ are refused.
+pub(crate) fn shared(args: &RestoreArgs, output: &Path, out: &Output) -> Result<RestoreArgs, CliError> {
+    let (how, names) = (&args.how, &args.local.devices);
+    let mut found: Vec<(Backend, String)> = Vec::new();
+    for name in names {
+        let device = how.device.named(name).without_threads().settle()?;
+        let backend = device.tuned_backend(out)?;
+        let class = format!("{}, {}", backend.numerics(), device.dtype.name());
+        found.push((backend, class));
+    }
+    let differ = |(_, class): &&(Backend, String)| found.first().is_some_and(|(_, first)| class != first);
+    if let Some(other) = found.iter().position(|it| differ(&it)).filter(|_| !args.local.cut.mix_devices) {
+        let named = |i: usize| format!("{} ({})", names[i], found[i].1);
+        return Err(CliError::OtherDevices { first: named(0), second: named(other) });
+    }
+    let cpus = found.iter().filter(|(backend, _)| matches!(backend, Backend::Cpu { .. })).count();
+    let gpus = found.iter().any(|(backend, _)| has_memory(backend));
+    if let (Some(_), false) = (how.vram, gpus) {
+        return Err(CliError::Vram { backend: "cpu" });
+    }
+    if let (Some(_), 0) = (how.device.threads(), cpus) {
+        return Err(CliError::Threads { backend: "gpu" });
+    }
+    // This process waits for the others, and holds no network.
+    let (ram, disk) = how.memory.resolve(&Room { real: true, output: Some(output) })?;
+    let count = names.len().max(1) as u64;
+    let (ram, disk) = (ram.saturating_sub(process(gpus)) / count, disk / count);
+    let mut members = Vec::new();
+    for (name, (backend, _)) in names.iter().zip(&found) {
+        let threads = match backend {
+            Backend::Cpu { threads, .. } => {
+                Some((how.device.threads().unwrap_or(*threads) / cpus.max(1)).max(1))
+            }
+            _ => None,
+        };
+        let same = names.iter().filter(|other| *other == name).count().max(1) as u64;
+        let vram = vram_allowed(how.vram, backend)?.map(|bytes| bytes / same);
+        members.push(Member { name: name.clone(), ram, disk, threads, vram });
+    }
+    let mut shared = args.clone();
+    let first = members.first();
+    let device = how.device.named(names.first().map_or("auto", String::as_str)).without_threads();
+    shared.how.device = match first.and_then(|member| member.threads) {
+        Some(threads) => device.with_threads(threads),
+        None => device,
+    };
+    shared.how.memory = how.memory.with_ram(ram).with_disk(disk);
+    shared.how.vram = first.and_then(|member| member.vram).map(Amount::Bytes);
+    shared.local.members = members;
+    Ok(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_with_less_memory_has_less_of_every_memory() {
+        let card =
+            Member { name: "vulkan:0".into(), ram: 8 << 30, disk: 64, threads: None, vram: Some(4 << 30) };
+        let words = |member: &Member, share: fn(u64) -> u64| {
+            let words = member.words(share);
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            words(&card, |bytes| bytes),
+            "--device=vulkan:0 --ram=8589934592 --disk=64 --vram=4294967296"
+        );
+        assert_eq!(
+            words(&card, |bytes| bytes / 2),
+            "--device=vulkan:0 --ram=4294967296 --disk=64 --vram=2147483648"
+        );
+        let cpu = Member { name: "cpu".into(), threads: Some(3), vram: None, ..card };
+        assert_eq!(words(&cpu, |bytes| bytes), "--device=cpu --ram=8589934592 --disk=64 --threads=3");
+    }
+}

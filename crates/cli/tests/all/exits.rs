@@ -1,0 +1,227 @@
+//! Every exit code of docs/cli.md, provoked with real commands, in text and in JSON.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Desk(TempDir);
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Desk {
+    /// A folder with a clip, a file that is none, and a model that is cut off.
+    fn new() -> Self {
+        let desk = Desk(tempfile::tempdir().unwrap());
+        let made = Command::new("ffmpeg")
+            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25,trim=end_frame=5"])
+            .args(["-c:v", "ffv1"])
+            .arg(desk.path("in.mkv"))
+            .status();
+        assert!(made.unwrap().success());
+        let clip = fs::read(desk.path("in.mkv")).unwrap();
+        fs::write(desk.path("damaged.mkv"), &clip[..clip.len() / 2]).unwrap();
+        fs::write(desk.path("noise.mp4"), [7; 5000]).unwrap();
+        fs::write(desk.path("there.mkv"), "a file").unwrap();
+        let golden = fs::read(testdata("tiny_mod_conv.safetensors")).unwrap();
+        fs::write(desk.path("half.safetensors"), &golden[..golden.len() / 2]).unwrap();
+        fs::write(desk.path("config.toml"), "dtype = 3").unwrap();
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
+        command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
+        command.env("XDG_CONFIG_HOME", self.path("none")).env("RUST_BACKTRACE", "0");
+        command.env_remove("REMASTER_FFMPEG").env_remove("REMASTER_MODEL_DIR");
+        command
+    }
+}
+
+fn finish(mut command: Command) -> Run {
+    let out = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: out.status.code().unwrap_or(-1), stdout: text(out.stdout), stderr: text(out.stderr) }
+}
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+}
+
+const TINY: &str = "-o out.mkv --weights formula:tiny";
+
+/// Commands, what their error says, and how they must end.
+const CASES: &[(i32, &str, &[&str])] = &[
+    (0, "plan --network decode --height 64 --width 64", &[]),
+    (0, "probe in.mkv", &[]),
+    (2, "plan --network decode --height 64", &["--width"]),
+    (2, "vae roundtrip in.mkv -o out.mkv --weights formula:nonsense", &["formula:nonsense"]),
+    (2, "vae roundtrip in.mkv -o there.mkv --weights identity", &["there.mkv", "-y"]),
+    (2, "doctor --config config.toml", &["config.toml", "dtype"]),
+    (2, "doctor --preset fast", &["--preset fast"]),
+    (2, "vae roundtrip in.mkv -o out.mkv --weights identity --video nonsense", &["nonsense"]),
+    (3, "probe nowhere.mp4", &["nowhere.mp4"]),
+    (3, "vae roundtrip in.mkv -o out.mkv --weights nowhere.safetensors", &["nowhere.safetensors"]),
+    (3, "probe noise.mp4", &["noise.mp4"]),
+    (3, "probe in.mkv --ffmpeg nowhere/ffmpeg", &["nowhere/ffmpeg", "install ffmpeg"]),
+    (3, "vae roundtrip damaged.mkv -o out.mkv --weights identity", &["damaged.mkv"]),
+    (3, "vae roundtrip in.mkv -o nowhere/out.mkv --weights identity", &["nowhere"]),
+    (3, "vae roundtrip in.mkv {TINY} --mode exact --stripes 2 --slice 4 --spill nowhere", &["nowhere"]),
+    (3, "vae decode half.safetensors -o z.safetensors --weights formula:tiny", &["half.safetensors"]),
+    (3, "models inspect half.safetensors", &["half.safetensors"]),
+    (3, "compare in.mkv nowhere.mkv", &["nowhere.mkv"]),
+    (3, "scenes nowhere.mkv", &["nowhere.mkv"]),
+    (2, "scenes in.mkv -o shots.mkv", &["shots.mkv", ".json"]),
+    (3, "doctor --goldens nowhere", &["nowhere"]),
+    (4, "vae roundtrip in.mkv {TINY} --ram 70M --disk 0", &["it needs at least --ram"]),
+    (
+        4,
+        "plan --network decode --height 128 --width 128 --frames 5 --ram 200M --disk 0",
+        &["it needs at least --ram"],
+    ),
+    (6, "models verify half.safetensors", &["1 of 1 files"]),
+    (6, "compare in.mkv other.mkv --min-psnr 60", &["dB"]),
+];
+
+/// Numbers out of their range. None may start the work.
+const NUMBERS: &[&str] = &[
+    "bench card --minutes 0",
+    "bench card --minutes 61",
+    "bench kernels --repeat 0",
+    "bench kernels --repeat 99999999999999999999",
+    "bench kernels --repeat -1",
+    "bench kernels --warmup 1001",
+    "bench vae encode --repeat 0",
+    "bench vae encode --frames 0",
+    "bench vae encode --frames 2",
+    "bench vae encode --height 0",
+    "bench vae encode --width 7",
+    "bench vae encode --slice 3",
+    "bench vae encode --tile 0",
+    "bench vae encode --stripes 0",
+    "bench scaling --sides 0",
+    "bench scaling --sides 12",
+    "bench scaling --sides 99999",
+    "bench scaling --repeat 0",
+    "plan --network decode --height 0 --width 0",
+    "plan --network decode --height 64 --width 64 --frames 0",
+    "plan --network decode --height 64 --width 64 --slice 3",
+    "plan --network decode --height 64 --width 64 --stripes 0",
+    "plan --network decode --height 64 --width 64 --mode blend --tile 0",
+    "plan --network decode --height 64 --width 64 --mode blend --tile 64 --overlap 64",
+    "plan --network decode --height 64 --width 64 --threads 0",
+    "plan --network decode --height 64 --width 64 --ram nan",
+    "plan --network decode --height 64 --width 64 --ram 101%",
+    "compare in.mkv in.mkv --frames 0",
+    "compare in.mkv in.mkv --tile 0",
+    "compare in.mkv in.mkv --min-psnr nan",
+    "compare in.mkv in.mkv --min-psnr -1",
+    "vae roundtrip in.mkv -o out.mkv --weights identity --fps 0",
+    "vae roundtrip in.mkv -o out.mkv --weights identity --resolution 0",
+    "vae roundtrip in.mkv -o out.mkv --weights identity --resolution nanx",
+    "vae roundtrip in.mkv -o out.mkv --weights identity --stall-seconds 0",
+];
+
+/// Ends as it must, as text and as JSON. A failure's document is an error; that of a failed check is the result.
+fn ends(desk: &Desk, line: &str, words: &[&str], code: i32, environment: Option<&str>) {
+    for json in [false, true] {
+        let mut command = desk.command(line);
+        command.args(json.then_some("--json")).envs(environment.map(|name| (name, "1")));
+        let run = finish(command);
+        assert_eq!(run.code, code, "{line}: {}", run.stderr);
+        assert_eq!(run.stderr.contains("error: "), code != 0, "{line}: {}", run.stderr);
+        for word in words {
+            assert!(run.stderr.contains(word), "{line}: no `{word}` in {}", run.stderr);
+        }
+        if json {
+            let document: Value =
+                serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {:?}", run.stdout));
+            if ![0, 6].contains(&code) {
+                assert_eq!(document["exit_code"], code, "{line}");
+                assert!(document["error"].is_string() && document["kind"].is_string(), "{line}");
+            }
+        }
+        assert!(!desk.path("out.mkv").exists(), "{line}");
+    }
+}
+
+#[test]
+fn each_failure_has_the_code_that_is_documented() {
+    let desk = Desk::new();
+    let negated = Command::new("ffmpeg")
+        .args(["-v", "error", "-i"])
+        .arg(desk.path("in.mkv"))
+        .args(["-vf", "negate", "-c:v", "ffv1"])
+        .arg(desk.path("other.mkv"))
+        .status();
+    assert!(negated.unwrap().success());
+    for (code, line, words) in CASES {
+        ends(&desk, &line.replace("{TINY}", TINY), words, *code, None);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_wrong_usage() {
+    let desk = Desk::new();
+    for line in NUMBERS {
+        ends(&desk, line, &[], 2, None);
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_panic_is_an_internal_error_with_a_document() {
+    ends(&Desk::new(), "devices", &["internal error", "report"], 101, Some("REMASTER_TEST_PANIC"));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let desk = Desk::new();
+    fs::create_dir(desk.path("old")).unwrap();
+    for name in ["old/ffmpeg", "old/ffprobe"] {
+        fs::write(desk.path(name), "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n").unwrap();
+        fs::set_permissions(desk.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    ends(&desk, "probe in.mkv --ffmpeg old/ffmpeg", &["4.4.2", "5.1"], 3, None);
+
+    // Minutes of work.
+    let mut command = desk.command("doctor --json --device reference");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let out = child.wait_with_output().unwrap();
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((out.status.code(), &document["exit_code"]), (Some(130), &130.into()));
+}
+
+/// `5` needs a device that fails: the unit tests of `error` have it.
+#[test]
+fn help_and_document_list_the_same_codes_and_each_is_provoked() {
+    let help = finish(Desk::new().command("--help")).stdout;
+    let (_, help) = help.split_once("Exit codes:\n").unwrap();
+    let listed: BTreeSet<i32> =
+        help.lines().map_while(|l| l.split_whitespace().next()).map_while(|w| w.parse().ok()).collect();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("| Exit code | Meaning |\n|---|---|\n").unwrap();
+    let cells = table.lines().map_while(|l| l.strip_prefix("| ")?.split(' ').next());
+    let documented: BTreeSet<i32> = cells.map(|word| word.parse().unwrap()).collect();
+    assert_eq!(listed, documented);
+    let provoked: BTreeSet<i32> = CASES.iter().map(|(code, ..)| *code).chain([5, 101, 130]).collect();
+    assert_eq!(provoked, documented);
+}

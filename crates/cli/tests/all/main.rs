@@ -1,0 +1,32 @@
+//! The binary as people and scripts use it.
+
+mod bounds;
+mod build_name;
+mod cli;
+mod compare_counts;
+mod desk;
+mod devices;
+mod documents;
+mod emitted;
+mod exits;
+mod extras;
+mod faults;
+mod foreign_files;
+mod formats;
+mod hostile;
+mod integrity;
+mod json;
+mod latents;
+mod lossless;
+mod not_finite;
+mod outputs;
+mod promise;
+mod pull;
+mod restore;
+mod same_film;
+mod scenes;
+mod stdin_close;
+mod stills;
+mod transformers;
+mod tree;
+mod units;

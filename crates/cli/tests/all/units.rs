@@ -1,0 +1,719 @@
+//! Films by units: killed and gone on with, done elsewhere and joined, on several devices, in batches.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+#![cfg(unix)]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::desk::{self, LIMIT, bytes, command, ended, ffmpeg, refused, small_disk, works};
+
+/// 97 frames in three shots, with sound.
+fn three_shots(folder: &Path) {
+    desk::three_shots(folder, [40, 27, 30], "silent.mp4");
+    ffmpeg(
+        folder,
+        "-i silent.mp4 -f lavfi -i sine=frequency=440:duration=3.88 -c:v copy -c:a aac -metadata title=Holiday film.mp4",
+    );
+    std::fs::remove_file(folder.join("silent.mp4")).unwrap();
+}
+
+/// 260 frames without a cut.
+fn one_shot(folder: &Path) {
+    ffmpeg(
+        folder,
+        "-f lavfi -i mandelbrot=s=64x48:r=25:start_scale=0.3 -frames:v 260 -c:v libx264 -crf 8 -pix_fmt yuv420p tape.mkv",
+    );
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !["cache", "none", "said"].contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Numbers that look random and are the same in every run of the test.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// Processes that were started by this one, and theirs.
+fn descendants(of: u32) -> Vec<u32> {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        parents.extend(parent.map(|parent: u32| (pid, parent)));
+    }
+    let mut found = vec![of];
+    let mut i = 0;
+    while i < found.len() {
+        let at = found[i];
+        found.extend(parents.iter().filter(|(_, parent)| *parent == at).map(|(pid, _)| *pid));
+        i += 1;
+    }
+    found.split_off(1)
+}
+
+fn kill(pid: u32) {
+    let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// Ends the run at a random moment: itself, all of its processes, or one child. True if it made the film all the same.
+fn end(child: &mut Child, dice: &mut Dice, longest: Duration) -> bool {
+    if let Some(code) = ended(child, longest.mul_f64(dice.roll(1000) as f64 / 1000.0)) {
+        return code == 0;
+    }
+    let children = descendants(child.id());
+    match (dice.roll(4), children.len() as u64) {
+        (0, 1..) => {
+            kill(children[dice.roll(children.len() as u64) as usize]);
+            // It ends with an error, or it did not need that child any more.
+            return ended(child, LIMIT).map(|code| code == 0).unwrap_or_else(|| {
+                let left = descendants(child.id());
+                left.iter().copied().chain([child.id()]).for_each(kill);
+                panic!("a run without one of its children did not end in {LIMIT:?}; it had {left:?}")
+            });
+        }
+        (1, _) => children.iter().copied().chain([child.id()]).for_each(kill),
+        _ => kill(child.id()),
+    }
+    let _ = child.wait();
+    // Children of a dead parent end by themselves; the next run must not care.
+    false
+}
+
+/// Runs a command, which is killed `kills` times in all, as often as it takes; returns how often it was started.
+fn with_kills(folder: &Path, line: &str, output: &str, expected: &[u8], kills: usize, seed: u64) -> usize {
+    let mut dice = Dice(seed);
+    let began = Instant::now();
+    works(folder, line);
+    let longest = began.elapsed().mul_f64(1.1);
+    assert_eq!(bytes(folder, output), expected, "undisturbed");
+    std::fs::remove_file(folder.join(output)).unwrap();
+    let mut starts = 0;
+    let mut killed = 0;
+    while killed < kills {
+        // The machine may become slower while this runs: a run gets more time after each kill, so that the film is made.
+        let mut most = longest;
+        loop {
+            starts += 1;
+            let mut run = command(folder, line);
+            let before = || String::from_utf8_lossy(&bytes(folder, "said")).into_owned();
+            assert!(starts < 10 * kills + 10, "no run makes the film: {}", before());
+            let said = std::fs::File::create(folder.join("said")).unwrap();
+            let mut child = run.stdout(Stdio::null()).stderr(said).process_group(0).spawn().unwrap();
+            if end(&mut child, &mut dice, most) || folder.join(output).exists() {
+                break;
+            }
+            killed += 1;
+            most = most.mul_f64(1.3);
+        }
+        // Whatever was the last thing that a killed run did, the film is whole, and it is the film.
+        if !folder.join(output).exists() {
+            works(folder, line);
+        }
+        assert_eq!(bytes(folder, output), expected, "after {killed} kills");
+        std::fs::remove_file(folder.join(output)).unwrap();
+        let _ = std::fs::remove_dir_all(folder.join(format!("{output}.remaster")));
+    }
+    starts
+}
+
+/// How often runs are killed: REMASTER_KILLS in all, or a few.
+fn kills() -> usize {
+    std::env::var("REMASTER_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(4)
+}
+
+const THREE: &str = "film.mp4 -o out.mkv -q --model identity --resolution 96 --unit-frames 50 --piece-frames 10 \
+    --checkpoint 0s --no-manifest";
+const ONE: &str = "tape.mkv -o out.mp4 -q --model identity --resolution 48 --window 17 --unit-frames 100 --piece-frames 30 \
+    --checkpoint 0s --no-manifest";
+
+#[test]
+fn a_film_that_is_killed_is_the_same_film() {
+    let folder = tempfile::tempdir().unwrap();
+    three_shots(folder.path());
+    works(folder.path(), &THREE.replace("out.mkv", "ref.mkv"));
+    let expected = bytes(folder.path(), "ref.mkv");
+    let starts = with_kills(folder.path(), THREE, "out.mkv", &expected, kills() / 2, 0x5eed);
+    assert!(starts > kills() / 2);
+    let left = names(folder.path());
+    assert!(left.iter().all(|name| ["film.mp4", "ref.mkv"].contains(&name.as_str())), "{left:?}");
+}
+
+#[test]
+fn a_tape_without_cuts_that_is_killed_is_the_same_tape() {
+    let folder = tempfile::tempdir().unwrap();
+    one_shot(folder.path());
+    works(folder.path(), &ONE.replace("out.mp4", "ref.mp4"));
+    let expected = bytes(folder.path(), "ref.mp4");
+    with_kills(folder.path(), ONE, "out.mp4", &expected, kills() / 2, 0xf11f);
+}
+
+/// Whether there is a file of this name below a folder.
+fn holds(folder: &Path, name: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| entry.file_name() == name || holds(&entry.path(), name))
+}
+
+/// Another film under the name of the one that is restored: nothing of it gets into the result or into what is kept.
+#[test]
+fn a_film_that_is_replaced_meanwhile_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    ffmpeg(at, "-i film.mp4 -vf negate -c:a copy other.mp4");
+    let how = "-q --model formula:tiny-3b --resolution 32x32 --device cpu --dtype f32 --unit-frames 50 --piece-frames 10 \
+        --checkpoint 0s --no-manifest";
+    works(at, &format!("film.mp4 -o ref.mkv {how}"));
+    // By units, in one go, and as raw frames: they are of two films if nobody looks.
+    for (option, output) in [("", "out.mkv"), ("--disk 0", "out.mkv"), ("", "out.y4m")] {
+        let line = format!("film.mp4 -o {output} {how} {option}");
+        let run = command(at, &line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        let under_way = || match output {
+            "out.mkv" => ["done.json", "piece-000000000.nut"].into_iter().any(|name| holds(at, name)),
+            _ => holds(at, "output.y4m"),
+        };
+        while !under_way() {
+            assert!(began.elapsed() < LIMIT, "no piece was done");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::rename(at.join("film.mp4"), at.join("kept.mp4")).unwrap();
+        std::fs::rename(at.join("other.mp4"), at.join("film.mp4")).unwrap();
+        let out = run.wait_with_output().unwrap();
+        desk::ends(&out, 3, &["film.mp4"]);
+        let said = desk::said(&out);
+        assert!(said.contains("is not the film that was planned") || said.contains("shrank"), "{said}");
+        assert!(!at.join("out.mkv").exists());
+        std::fs::rename(at.join("film.mp4"), at.join("other.mp4")).unwrap();
+        std::fs::rename(at.join("kept.mp4"), at.join("film.mp4")).unwrap();
+        if output == "out.mkv" {
+            works(at, &line);
+            assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
+            std::fs::remove_file(at.join("out.mkv")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn units_of_a_tape_are_the_tape() {
+    let folder = tempfile::tempdir().unwrap();
+    one_shot(folder.path());
+    // Lossless, so that only the frames count.
+    let line = |cut: &str, to: &str| {
+        format!(
+            "tape.mkv -o {to} -q --model formula:tiny-3b --resolution 32x32 --window 17 --device cpu --dtype f32 \
+             --lossless {cut}"
+        )
+    };
+    works(folder.path(), &line("--unit-frames 100 --piece-frames 25", "cut.mkv"));
+    works(folder.path(), &line("", "whole.mkv"));
+    let frames = |name: &str| {
+        let out = Command::new("ffmpeg")
+            .args(["-v", "error", "-i", folder.path().join(name).to_str().unwrap()])
+            .args(["-map", "0:v", "-f", "framemd5", "-"])
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let (cut, whole) = (frames("cut.mkv"), frames("whole.mkv"));
+    assert_eq!(cut.lines().filter(|line| !line.starts_with('#')).count(), 260);
+    assert_eq!(cut, whole);
+}
+
+#[test]
+fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let how = "--model identity --resolution 96 --unit-frames 45 --piece-frames 20";
+    works(at, &format!("film.mp4 -o here.mkv {how} --no-manifest"));
+    works(at, &format!("plan film.mp4 -o there.mkv --store store {how}"));
+    refused(
+        at,
+        "assemble --plan store --input film.mp4 -o there.mkv",
+        3,
+        &["3 of 3 units are not done", "unit 0"],
+    );
+    refused(at, "unit run --plan store --input film.mp4 --index 3", 2, &["no unit 3", "the plan has 3"]);
+    refused(at, "unit run --plan nowhere --input film.mp4 --index 0", 3, &["nowhere"]);
+    let said: Value =
+        serde_json::from_str(&works(at, "unit run --plan store --input film.mp4 --index 0,2 --json"))
+            .unwrap();
+    assert_eq!(said["done"], serde_json::json!([0, 2]));
+    refused(at, "assemble --plan store --input film.mp4 -o there.mkv", 3, &["1 of 3 units", "unit 1"]);
+    let said: Value =
+        serde_json::from_str(&works(at, "unit run --plan store --input film.mp4 --index 0-2 --json"))
+            .unwrap();
+    assert_eq!((&said["done"], &said["elsewhere"]), (&serde_json::json!([1]), &serde_json::json!([0, 2])));
+    works(at, "assemble --plan store --input film.mp4 -o there.mkv");
+    assert_eq!(bytes(at, "there.mkv"), bytes(at, "here.mkv"));
+    works(at, "assemble --plan store --input film.mp4 -o again.mkv");
+    assert_eq!(bytes(at, "again.mkv"), bytes(at, "here.mkv"));
+    // What is there already is the film; another file stays.
+    works(at, "assemble --plan store --input film.mp4 -o there.mkv");
+    std::fs::write(at.join("foreign.mkv"), b"precious").unwrap();
+    refused(at, "assemble --plan store --input film.mp4 -o foreign.mkv", 2, &["foreign.mkv", "exists"]);
+    assert_eq!(bytes(at, "foreign.mkv"), b"precious");
+    refused(at, "assemble --plan store --input film.mp4 -o other.mp4", 2, &["other.mp4", "container"]);
+
+    // Settings travel with the film if somebody wants that.
+    works(at, "assemble --plan store --input film.mp4 -o told.mkv --embed-manifest");
+    let tags = Command::new("ffprobe")
+        .args(["-v", "error", "-show_entries", "format_tags=REMASTER", "-of", "default=nk=1:nw=1"])
+        .arg(at.join("told.mkv"))
+        .output()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&tags.stdout).unwrap();
+    assert_eq!(
+        (&told["frames"], &told["settings"]["mix"]),
+        (&serde_json::json!(97), &serde_json::json!(false))
+    );
+    refused(
+        at,
+        "film.mp4 -o told.mp4 --model identity --resolution 96 --embed-manifest",
+        2,
+        &["told.mp4", ".mkv"],
+    );
+
+    // The film and its manifest belong together.
+    assert!(works(at, "verify there.mkv").contains("as it was written"));
+    let mut film = bytes(at, "there.mkv");
+    let middle = film.len() / 2;
+    film[middle] ^= 1;
+    std::fs::write(at.join("there.mkv"), film).unwrap();
+    refused(at, "verify there.mkv", 6, &["there.mkv", "not what"]);
+    refused(at, "verify film.mp4", 3, &["manifest"]);
+
+    // Another film under the same name, and a plan that somebody changed.
+    std::fs::write(at.join("film.mp4"), bytes(at, "here.mkv")).unwrap();
+    refused(
+        at,
+        "assemble --plan store --input film.mp4 -o late.mkv",
+        3,
+        &["film.mp4", "not the film that was planned"],
+    );
+    let plan = String::from_utf8(bytes(at, "store/plan.json")).unwrap();
+    std::fs::write(at.join("store/plan.json"), plan.replace("\"short\":96", "\"short\":97")).unwrap();
+    refused(at, "assemble --plan store --input film.mp4 -o late.mkv", 3, &["plan.json", "damaged"]);
+}
+
+#[test]
+fn unfinished_work_is_for_the_same_settings_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let line = "film.mp4 -o out.mkv --model identity --resolution 96 --unit-frames 45";
+    works(at, &format!("{line} --keep"));
+    assert!(at.join("out.mkv.remaster").is_dir());
+    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    refused(at, &format!("{line} --seed 7"), 2, &["out.mkv.remaster", "seed was 42, now 7", "--restart"]);
+    refused(at, &line.replace("identity", "formula:tiny-3b"), 2, &["other models"]);
+    assert!(works(at, line).contains("resuming at frame 97 of 97"));
+    assert!(!at.join("out.mkv.remaster").exists());
+    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    works(at, &format!("{line} --keep"));
+    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    works(at, &format!("{line} --seed 7 --restart"));
+    assert!(!at.join("out.mkv.remaster").exists());
+    // What fails before there is work leaves nothing behind.
+    refused(at, "film.mp4 -o no.mkv --model identity --video libnone", 2, &["libnone"]);
+    assert!(!at.join("no.mkv.remaster").exists());
+    refused(at, "film.mp4 -o no.png --model identity --devices cpu,cpu", 2, &["--devices"]);
+    let encoder = "film.mp4 -o no.mkv --model identity --resolution 96 --video mpeg4";
+    refused(at, encoder, 2, &["mpeg4", "--mix-devices"]);
+    works(at, &format!("{encoder} --mix-devices"));
+}
+
+#[test]
+fn several_devices_and_a_killed_child_make_the_same_film() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let how = "--model identity --resolution 96 --unit-frames 20 --piece-frames 10 --no-manifest -q";
+    works(at, &format!("film.mp4 -o ref.mkv {how} --device cpu"));
+    let line = format!("film.mp4 -o out.mkv {how} --devices cpu,cpu");
+    let mut child = command(at, &line).process_group(0).spawn().unwrap();
+    // One child of the run, and not its ffmpegs.
+    let began = Instant::now();
+    let worker = loop {
+        assert!(began.elapsed() < Duration::from_secs(60), "no child");
+        let is_worker = |pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.split(|byte| *byte == 0).nth(1) == Some(b"unit"))
+        };
+        if let Some(pid) = descendants(child.id()).into_iter().find(is_worker) {
+            break pid;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    kill(worker);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
+}
+
+#[test]
+fn a_unit_that_is_left_has_the_frames_of_the_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    works(at, "plan film.mp4 -o out.mkv --store store --model nano --resolution 96 --unit-frames 45");
+    works(at, "unit run --plan store --input film.mp4 --index 1,2");
+    works(at, "unit run --plan store --input film.mp4 --index 0 --leave");
+    let said: Value =
+        serde_json::from_str(&works(at, "assemble --plan store --input film.mp4 -o out.mkv --json -q"))
+            .unwrap();
+    assert_eq!((&said["left"], &said["frames"]), (&serde_json::json!([0]), &serde_json::json!(97)));
+    assert!(works(at, "verify out.mkv").contains("not restored"));
+}
+
+#[test]
+fn a_run_stops_at_the_time_of_day_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let line = "film.mp4 -o out.mkv --model identity --resolution 96 --unit-frames 20 --piece-frames 3 --no-manifest";
+    works(at, &line.replace("out.mkv", "ref.mkv"));
+    let date = Command::new("date").args(["-d", "+1 seconds", "+%H:%M:%S"]).output().unwrap();
+    let until = String::from_utf8(date.stdout).unwrap();
+    refused(at, &format!("{line} --until {}", until.trim()), 130, &["--until", "again"]);
+    assert!(at.join("out.mkv.remaster").is_dir() && !at.join("out.mkv").exists());
+    assert!(works(at, line).contains("resuming at frame "));
+    assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
+}
+
+#[test]
+fn a_plan_says_what_is_missing_and_a_worker_does_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    works(at, "plan film.mp4 -o out.mkv --store store --model identity --resolution 96 --unit-frames 20");
+    let status = || serde_json::from_str::<Value>(&works(at, "unit status --plan store --json")).unwrap();
+    let all = status()["units"].as_u64().unwrap();
+    assert_eq!(
+        (&status()["frames_done"], &status()["done"]),
+        (&serde_json::json!(0), &serde_json::json!([]))
+    );
+    works(at, "unit run --plan store --input film.mp4 --index 1");
+    works(at, "unit run --plan store --input film.mp4 --index 2 --leave");
+    let said = works(at, "unit status --plan store");
+    for word in [format!("1 of {all} units done"), "not restored 2".into(), "--index missing".into()] {
+        assert!(said.contains(&word), "no `{word}` in {said}");
+    }
+    assert_eq!((&status()["done"], &status()["left"]), (&serde_json::json!([1]), &serde_json::json!([2])));
+    let did: Value =
+        serde_json::from_str(&works(at, "unit run --plan store --input film.mp4 --index missing --json -q"))
+            .unwrap();
+    assert_eq!(did["done"].as_array().unwrap().len() as u64, all - 2);
+    assert_eq!(
+        (&status()["missing"], &status()["frames_done"]),
+        (&serde_json::json!([]), &serde_json::json!(97))
+    );
+    assert!(works(at, "unit status --plan store").contains("remaster assemble"));
+    works(at, "unit run --plan store --input film.mp4 --index missing");
+    works(at, "assemble --plan store --input film.mp4 -o out.mkv");
+}
+
+#[test]
+fn films_that_are_done_are_skipped_without_a_look_at_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    std::fs::create_dir(at.join("films")).unwrap();
+    for i in 0..6 {
+        std::fs::copy(at.join("film.mp4"), at.join(format!("films/{i}.mp4"))).unwrap();
+    }
+    let line = "batch films --model identity --resolution 48";
+    works(at, line);
+    // No ffmpeg is asked, and results are not restored.
+    let began = Instant::now();
+    let said = works(at, &format!("{line} --ffmpeg /bin/false"));
+    let took = began.elapsed();
+    assert_eq!(said.matches("skipped, already restored").count(), 6, "{said}");
+    assert!(said.contains("left out") && said.contains("and 5 others"), "{said}");
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    // A film that was changed, and one of another input, are no longer done.
+    let film = at.join("films/0_upscaled.mp4");
+    let mut changed = std::fs::read(&film).unwrap();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(&film, changed).unwrap();
+    refused(at, line, 3, &["0_upscaled.mp4", "exists", "1 of 6 films failed"]);
+    // A shell names results, too, and several films are a batch.
+    let said = works(at, "films/1.mp4 films/1_upscaled.mp4 films/2.mp4 --model identity --resolution 48");
+    assert!(said.contains("left out films/1_upscaled.mp4: made by an earlier run"), "{said}");
+    assert!(said.contains("2 films: 0 restored, 2 skipped"), "{said}");
+}
+
+#[test]
+fn a_hostile_plan_reaches_no_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    works(at, "plan film.mp4 -o out.mkv --store store --model identity --resolution 96");
+    let sealed: Value = serde_json::from_slice(&bytes(at, "store/plan.json")).unwrap();
+    std::fs::write(at.join("victim"), b"precious").unwrap();
+    let victim = at.join("victim").display().to_string();
+    let reading = "/plan/settings/request/reading/filters";
+    let video = "/plan/settings/request/writing/video";
+    let attacks = [
+        (reading, format!("metadata=mode=print:file={victim}")),
+        (reading, format!("metadata=mode=add:key=x:value=y,metadata=mode=print:file={victim}")),
+        (reading, format!("movie={victim}")),
+        (video, format!("ffv1 -y {victim} -c:v ffv1")),
+        (video, "ffv1 -f matroska tcp://127.0.0.1:9".to_owned()),
+        (video, format!("libx264 -x264-params stats={victim}:pass=1")),
+        (video, format!("libx264 -passlogfile {victim}")),
+    ];
+    for (place, text) in attacks {
+        for asked in
+            [serde_json::json!({"listed": text}), serde_json::json!(text), serde_json::json!({"typed": text})]
+        {
+            let mut body = sealed["body"].clone();
+            *body.pointer_mut(place).unwrap() = asked;
+            forge(&at.join("store/plan.json"), body);
+            refused(at, "unit run --plan store --input film.mp4 --index 0", 3, &["plan cannot be used"]);
+            refused(at, "assemble --plan store --input film.mp4 -o a.mkv", 3, &["plan cannot be used"]);
+        }
+    }
+    let mut body = sealed["body"].clone();
+    body["plan"]["settings"]["words"] = serde_json::json!(["--ffmpeg=/bin/false"]);
+    forge(&at.join("store/plan.json"), body);
+    refused(at, "unit run --plan store --input film.mp4 --index 0", 3, &["words"]);
+    // Paths of a plan open nothing.
+    let mut body = sealed["body"].clone();
+    body["plan"]["settings"]["models"][0]["name"] = serde_json::json!(victim);
+    forge(&at.join("store/plan.json"), body);
+    refused(at, "unit run --plan store --input film.mp4 --index 0", 2, &["victim", "--model"]);
+    for output in [victim.clone(), "../victim".into(), String::new()] {
+        let mut body = sealed["body"].clone();
+        body["plan"]["settings"]["output"] = serde_json::json!(output);
+        forge(&at.join("store/plan.json"), body);
+        refused(at, "unit run --plan store --input film.mp4 --index 0", 3, &["output"]);
+    }
+    refused(at, "unit run --plan store --index 0", 2, &["--input"]);
+    refused(at, "assemble --plan store --input film.mp4", 2, &["--output"]);
+    assert_eq!(bytes(at, "victim"), b"precious");
+    let changes: [(&str, Value); 5] = [
+        ("/plan/piece_frames", serde_json::json!(0)),
+        ("/plan/time_base/den", serde_json::json!(0)),
+        ("/plan/frames", serde_json::json!(u64::MAX)),
+        ("/plan/version", serde_json::json!(9)),
+        ("/plan/units", serde_json::json!([])),
+    ];
+    for (place, value) in changes {
+        let mut body = sealed["body"].clone();
+        *body.pointer_mut(place).unwrap() = value;
+        forge(&at.join("store/plan.json"), body);
+        refused(at, "unit run --plan store --input film.mp4 --index 0", 3, &["plan"]);
+    }
+}
+
+#[test]
+fn a_worker_repeats_what_a_plan_cannot_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    // `metadata` can open files, so a plan holds its hash alone; `hflip` is listed.
+    let how = "--model identity --resolution 96 --video ffv1";
+    works(at, &format!("film.mp4 -o here.mkv {how} --vf metadata=mode=delete --no-manifest"));
+    works(at, &format!("plan film.mp4 -o there.mkv --store store {how} --vf metadata=mode=delete"));
+    let plan = String::from_utf8(bytes(at, "store/plan.json")).unwrap();
+    assert!(!plan.contains("mode=delete") && plan.contains("ffv1"), "{plan}");
+    let run = "unit run --plan store --input film.mp4 --index 0";
+    refused(at, run, 2, &["repeat --vf"]);
+    refused(at, &format!("{run} --vf metadata=mode=print"), 2, &["--vf is other"]);
+    works(at, &format!("{run} --vf metadata=mode=delete"));
+    refused(at, "assemble --plan store --input film.mp4 -o there.mkv", 2, &["repeat --vf"]);
+    works(at, "assemble --plan store --input film.mp4 -o there.mkv --vf metadata=mode=delete");
+    assert_eq!(bytes(at, "there.mkv"), bytes(at, "here.mkv"));
+    let out =
+        command(at, "film.mp4 -o a.mkv").args(["--video", "ffv1 -y victim.mkv -c:v ffv1"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("\"-y\""));
+}
+
+/// Writes a plan with a right hash, as somebody with write access could.
+pub(crate) fn forge(path: &Path, body: Value) {
+    use std::io::Write;
+    let body = body.to_string();
+    let mut hash = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    hash.stdin.take().unwrap().write_all(format!("remaster plan\n1\n{body}").as_bytes()).unwrap();
+    let hash = String::from_utf8(hash.wait_with_output().unwrap().stdout).unwrap();
+    let text = format!(
+        "{{\"format\":\"remaster plan\",\"version\":1,\"sha256\":\"{}\",\"body\":{body}}}\n",
+        &hash[..64]
+    );
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_batch_goes_on_skips_what_is_done_and_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let films = at.join("films");
+    std::fs::create_dir(&films).unwrap();
+    three_shots(&films);
+    std::fs::write(films.join("broken.mkv"), b"no film").unwrap();
+    std::fs::write(films.join("notes.txt"), b"no film").unwrap();
+    let hook = at.join("hook");
+    std::fs::write(&hook, "#!/bin/sh\necho \"$1 $2 $3\" >> hooked\n").unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let line = "batch films -d out --model identity --resolution 96 --report report.json --on-done ./hook";
+    refused(at, line, 3, &["1 of 2 films failed", "broken.mkv"]);
+    let report: Value = serde_json::from_slice(&bytes(at, "report.json")).unwrap();
+    assert_eq!((&report["done"], &report["failed"]), (&serde_json::json!(1), &serde_json::json!(1)));
+    let film = at.join("out/film_upscaled.mp4");
+    let first = std::fs::read(&film).unwrap();
+    // Once more: what is done is skipped, whatever else failed.
+    std::fs::remove_file(films.join("broken.mkv")).unwrap();
+    let said = works(at, line);
+    assert!(said.contains("film 1 of 1: films/film.mp4: skipped, already restored"), "{said}");
+    let report: Value = serde_json::from_slice(&bytes(at, "report.json")).unwrap();
+    assert_eq!((&report["done"], &report["skipped"]), (&serde_json::json!(0), &serde_json::json!(1)));
+    assert_eq!(std::fs::read(&film).unwrap(), first);
+    let hooked = String::from_utf8(bytes(at, "hooked")).unwrap();
+    let statuses: Vec<&str> = hooked.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(statuses, ["failed", "done", "skipped"]);
+    // With other settings it is another film, and nothing is overwritten unasked.
+    refused(at, &format!("{line} --seed 3"), 3, &["exists"]);
+    works(at, &format!("{line} --seed 3 -y"));
+    // A list, with outputs of its own.
+    std::fs::write(at.join("list.txt"), "# films\nfilms/film.mp4\tlisted.mkv\n\n").unwrap();
+    works(at, "batch --list list.txt --model identity --resolution 96 -q");
+    assert!(at.join("listed.mkv").is_file());
+    refused(at, "batch --model identity", 2, &["name at least one film or folder"]);
+    std::fs::write(at.join("list.txt"), "a\tb\tc\n").unwrap();
+    refused(at, "batch --list list.txt", 2, &["list.txt", "line 1"]);
+}
+
+/// The disk is full from the beginning or in the midst of the work, on one device and on two.
+#[test]
+fn a_full_disk_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let Some(disk) = small_disk(&at.join("disk"), 64) else {
+        return remaster_testkit::no_disk("a_full_disk_is_waited_for");
+    };
+    let how = "--model identity --resolution 96 --unit-frames 30 --piece-frames 10 --no-manifest --lossless \
+        --checkpoint 0s --disk 4G --spill .";
+    works(at, &format!("film.mp4 -o ref.mkv {how} -q"));
+    for (left, devices) in [(0, ""), (64 << 10, ""), (256 << 10, ""), (0, "cpu,cpu"), (256 << 10, "cpu,cpu")]
+    {
+        let devices = if devices.is_empty() { String::new() } else { format!("--devices {devices}") };
+        let about = format!("{left} bytes left {devices}");
+        let ballast = disk.0.join("ballast");
+        // As much as fits, then less: folders take a page of their own.
+        let mut file = std::fs::File::create(&ballast).unwrap();
+        while std::io::Write::write(&mut file, &[0; 4096]).is_ok_and(|n| n > 0) {}
+        file.set_len(file.metadata().unwrap().len() - left).unwrap();
+        drop(file);
+        refused(
+            at,
+            &format!("film.mp4 -o disk/out.mkv {how} {devices} --wait-disk 0s"),
+            4,
+            &["the disk of", "is full", "nothing is lost", "free some space", "same command again"],
+        );
+        let line = format!("film.mp4 -o disk/out.mkv {how} {devices} --wait-disk 2m");
+        let mut child =
+            command(at, &line).stderr(std::fs::File::create(at.join("said")).unwrap()).spawn().unwrap();
+        let said = || String::from_utf8_lossy(&bytes(at, "said")).into_owned();
+        while !said().contains("waiting") && ended(&mut child, Duration::from_millis(100)).is_none() {}
+        std::fs::remove_file(&ballast).unwrap();
+        assert_eq!(ended(&mut child, LIMIT), Some(0), "{about}: {}", said());
+        let said = said();
+        assert!(said.contains("waiting up to 2 min"), "{about}: {said}");
+        assert_eq!(bytes(at, "disk/out.mkv"), bytes(at, "ref.mkv"), "{about}");
+        std::fs::remove_file(disk.0.join("out.mkv")).unwrap();
+        assert_eq!(names(&disk.0), [""; 0], "{about}");
+    }
+}
+
+#[test]
+fn files_that_are_no_manifest_and_no_report_of_ours_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let how = "--model identity --resolution 48";
+    for mine in ["{\"mine\": 1}", "no JSON", "", "{\"films\":[],\"done\":1,\"skipped\":0,\"failed\":0}"] {
+        std::fs::write(at.join("out.mkv.manifest.json"), mine).unwrap();
+        refused(at, &format!("film.mp4 -o out.mkv {how}"), 2, &["out.mkv.manifest.json", "exists", "-y"]);
+        std::fs::write(at.join("report.json"), mine).unwrap();
+        refused(at, &format!("batch film.mp4 -d out --report report.json {how}"), 2, &["report.json", "-y"]);
+        assert_eq!(bytes(at, "out.mkv.manifest.json"), mine.as_bytes());
+        assert_eq!(bytes(at, "report.json"), mine.as_bytes());
+    }
+    assert!(!at.join("out.mkv").exists() && !at.join("out").exists());
+    // A pipe there is no manifest either, and nobody waits for it.
+    std::fs::remove_file(at.join("out.mkv.manifest.json")).unwrap();
+    assert!(Command::new("mkfifo").arg(at.join("out.mkv.manifest.json")).status().unwrap().success());
+    refused(at, &format!("film.mp4 -o out.mkv {how}"), 2, &["out.mkv.manifest.json", "exists"]);
+    refused(at, &format!("batch film.mp4 -d out --report out.mkv.manifest.json {how}"), 2, &["exists"]);
+    std::fs::write(at.join("out.mkv"), b"some film").unwrap();
+    refused(at, "verify out.mkv", 3, &["out.mkv.manifest.json"]);
+    // Nor is what a link points at, whoever allows to overwrite the film.
+    std::fs::remove_file(at.join("out.mkv.manifest.json")).unwrap();
+    std::fs::write(at.join("victim"), b"precious").unwrap();
+    std::os::unix::fs::symlink("victim", at.join("out.mkv.manifest.json")).unwrap();
+    works(at, &format!("film.mp4 -o out.mkv {how} -y"));
+    assert_eq!(bytes(at, "victim"), b"precious");
+    works(at, "verify out.mkv");
+    // Ours are replaced unasked: they belong to the film.
+    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    std::fs::remove_file(at.join("out.mkv.manifest.json")).unwrap();
+    works(at, &format!("film.mp4 -o out.mkv {how}"));
+    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    works(at, &format!("film.mp4 -o out.mkv {how} --seed 4"));
+    works(at, "verify out.mkv");
+}
+
+/// Names that are no UTF-8 have work of their own, which is found again.
+#[test]
+fn a_film_whose_name_is_not_utf8_is_resumed() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    three_shots(at);
+    let how = "film.mp4 --model identity --resolution 96 --unit-frames 20 --piece-frames 3 --no-manifest --checkpoint 0s";
+    works(at, &format!("{how} -o ref.mkv"));
+    // Two names that look alike once they are made readable.
+    let outputs = [&b"na\xefve.mkv"[..], &b"na\xeeve.mkv"[..]].map(std::ffi::OsStr::from_bytes);
+    let state = |output: &std::ffi::OsStr| {
+        let mut name = output.to_owned();
+        name.push(".remaster");
+        at.join(name)
+    };
+    for output in outputs {
+        let mut run = command(at, how).arg("-o").arg(output).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while !holds(&state(output), "done.json") {
+            assert!(began.elapsed() < LIMIT, "no unit was done");
+            assert!(ended(&mut run, Duration::from_millis(2)).is_none(), "it ended too early");
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+    for output in outputs {
+        let out = command(at, how).arg("-o").arg(output).output().unwrap();
+        desk::ends(&out, 0, &["resuming at frame"]);
+        assert!(std::fs::read(at.join(output)).unwrap() == bytes(at, "ref.mkv"));
+        assert!(!state(output).exists());
+    }
+}

@@ -1,0 +1,384 @@
+//! A folder as a handle: everything in it is reached by one name at a time, no link is followed, and files are regular
+//! files. What a name points at cannot be exchanged for something outside between a look and its use.
+
+#[cfg(not(unix))]
+mod other;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+use other as sys;
+#[cfg(unix)]
+use unix as sys;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::points::{Op, counted};
+
+/// Folders inside one another that are walked.
+const DEEPEST: usize = 16;
+
+/// Names of one folder at most: a film has a few for each unit.
+pub const MOST_NAMES: usize = 4_000_000;
+
+/// Files beside one that are tried while other processes write it, too.
+const WRITERS: u32 = 64;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A link, a pipe, a device, a socket.
+    Other,
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// What it is.
+    pub kind: Kind,
+    /// Its size.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+    New,
+}
+
+/// An open folder.
+pub struct Folder {
+    handle: sys::Handle,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens the folder that somebody named. Links on the way to it are theirs.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(Folder { handle: sys::open(path)?, path: path.to_owned() })
+    }
+
+    /// Opens a folder, and makes it and those above it if they are missing, so that they are there after a power cut.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        let whole = std::path::absolute(path)?;
+        match Folder::open(&whole) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => return done,
+        }
+        let (Some(above), Some(name)) = (whole.parent(), whole.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let above = Folder::make(above)?;
+        match above.make_folder(name) {
+            // A link to nowhere, or another process was faster and made a link of it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Folder::open(&whole),
+            Err(error) => Err(error),
+            Ok(made) => Ok(made),
+        }
+    }
+
+    /// Where it is, for messages and for programs that take a path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another handle of the same folder.
+    pub fn again(&self) -> io::Result<Self> {
+        Ok(Folder { handle: sys::again(&self.handle)?, path: self.path.clone() })
+    }
+
+    /// A folder in it.
+    pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let name = single(name.as_ref())?;
+        let opened = sys::folder(&self.handle, name).map_err(|error| match self.about(name) {
+            // Systems say different things of a link.
+            Ok(about) if about.kind != Kind::Folder => io::ErrorKind::NotADirectory.into(),
+            _ => error,
+        });
+        Ok(Folder { handle: opened?, path: self.path.join(name) })
+    }
+
+    /// A folder in it, which is made if it is missing.
+    pub fn make_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let name = single(name.as_ref())?;
+        match self.new_folder(name, false) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.folder(name),
+            done => done,
+        }
+    }
+
+    /// A folder in it of a name that is not taken; `private` keeps other users out.
+    pub fn new_folder(&self, name: impl AsRef<OsStr>, private: bool) -> io::Result<Self> {
+        let name = single(name.as_ref())?;
+        counted(Op::MakeFolder, &self.path, name, || sys::make_folder(&self.handle, name, private))?;
+        self.sync()?;
+        self.folder(name)
+    }
+
+    /// Opens a file to read. Anything but a regular file is an error, at once.
+    pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        self.regular(single(name.as_ref())?, Access::Read)
+    }
+
+    /// Opens a file that is there to read and write.
+    pub fn edit(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        self.regular(single(name.as_ref())?, Access::Write)
+    }
+
+    /// The bytes of a file; more than `most` are an error.
+    pub fn bytes(&self, name: impl AsRef<OsStr>, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read(name)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > most {
+            true => Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes"))),
+            false => Ok(bytes),
+        }
+    }
+
+    /// Creates a file. A name that is taken is an error.
+    pub fn create(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let name = single(name.as_ref())?;
+        counted(Op::Create, &self.path, name, || sys::file(&self.handle, name, Access::New))
+    }
+
+    /// Opens a file to read and write, and creates it if it is missing.
+    pub fn edit_or_create(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let name = single(name.as_ref())?;
+        loop {
+            match self.edit(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => return done,
+            }
+            match self.create(name) {
+                // Another process was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Writes bytes to a file of this folder.
+    pub fn write(&self, name: impl AsRef<OsStr>, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        crate::write_counted(&self.path, name.as_ref(), file, bytes)
+    }
+
+    /// Makes a file, in place of one that is there. It is written beside its place, flushed to the disk and renamed.
+    /// After an error nothing is left behind and an older file is untouched. What a killed writer leaves is removed by
+    /// the next one of the same file.
+    pub fn write_whole(
+        &self,
+        name: impl AsRef<OsStr>,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        let (beside, mut file) = self.sibling(name)?;
+        let written = counted(Op::Write, &self.path, &beside, || write(&mut file))
+            .and_then(|()| counted(Op::Sync, &self.path, &beside, || file.sync_all()))
+            .and_then(|()| self.rename(&beside, name));
+        if written.is_err() {
+            // What was wrong is already known; a leftover that cannot be removed adds nothing.
+            let _ = self.remove(&beside);
+        }
+        written
+    }
+
+    /// A new file beside another, locked. A file of that name whose writer is gone makes room for it.
+    fn sibling(&self, name: &OsStr) -> io::Result<(OsString, File)> {
+        let taken = || io::Error::new(io::ErrorKind::AlreadyExists, "too many processes write this file");
+        for number in 0..WRITERS {
+            let mut beside = OsString::from(".");
+            beside.push(name);
+            beside.push(format!(".{number}.part"));
+            self.sweep_one(&beside);
+            let file = match self.create(&beside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file?,
+            };
+            if is_ours(&file) {
+                return Ok((beside, file));
+            }
+        }
+        Err(taken())
+    }
+
+    /// Removes a file that a killed writer left: its lock is free. True if it is gone.
+    pub fn sweep_one(&self, name: impl AsRef<OsStr>) -> bool {
+        let name = name.as_ref();
+        // Still locked while it is removed: its writer, should it have been about to lock it, notices.
+        let Ok(file) = self.edit(name) else { return false };
+        file.try_lock().is_ok() && self.remove(name).is_ok()
+    }
+
+    /// Gives a file another name, in place of a file that has it, and flushes the folder.
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        self.move_to(from.as_ref(), self, to.as_ref(), true)
+    }
+
+    /// Gives a file another name unless that is taken ([`io::ErrorKind::AlreadyExists`]), and flushes the folder. Of any
+    /// number of racers one succeeds.
+    pub fn rename_new(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        self.move_to(from.as_ref(), self, to.as_ref(), false)
+    }
+
+    /// Moves a file into another folder of the same file system.
+    pub fn move_to(&self, from: &OsStr, folder: &Folder, to: &OsStr, replace: bool) -> io::Result<()> {
+        let (from, to) = (single(from)?, single(to)?);
+        counted(Op::Rename, &folder.path, to, || match replace {
+            true => sys::rename(&self.handle, from, (&folder.handle, to)),
+            false => sys::rename_new(&self.handle, from, (&folder.handle, to)),
+        })?;
+        folder.sync()
+    }
+
+    /// Removes a file or a link, never what a link points at.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        counted(Op::Remove, &self.path, name, || sys::remove(&self.handle, name))
+    }
+
+    /// Removes a folder that is empty.
+    pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        counted(Op::RemoveFolder, &self.path, name, || sys::remove_folder(&self.handle, name))
+    }
+
+    /// Removes everything that `is_ours` says yes to, files first, then folders that are empty then. It gets the names
+    /// from here down. Links, pipes and devices stay, and so do the folders they are in.
+    pub fn remove_ours(&self, is_ours: &mut dyn FnMut(&Path, Kind) -> bool) -> io::Result<u64> {
+        self.remove_below(Path::new(""), is_ours, DEEPEST)
+    }
+
+    fn remove_below(
+        &self,
+        below: &Path,
+        is_ours: &mut dyn FnMut(&Path, Kind) -> bool,
+        deeper: usize,
+    ) -> io::Result<u64> {
+        let mut removed = 0;
+        for (name, about) in self.list(MOST_NAMES)? {
+            let path = below.join(&name);
+            match about.kind {
+                Kind::File if is_ours(&path, Kind::File) => {
+                    missing_is_fine(self.remove(&name))?;
+                    removed += 1;
+                }
+                Kind::Folder if deeper > 0 => {
+                    match self.folder(&name) {
+                        Ok(folder) => removed += folder.remove_below(&path, is_ours, deeper - 1)?,
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                        Err(error) => return Err(error),
+                    }
+                    if is_ours(&path, Kind::Folder) {
+                        // Fails unless it is empty.
+                        let _ = self.remove_folder(&name);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes a folder that this process made, with everything in it. Links are removed and not followed.
+    pub fn remove_tree(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = single(name.as_ref())?;
+        self.folder(name)?.clear(DEEPEST)?;
+        self.remove_folder(name)
+    }
+
+    fn clear(&self, deeper: usize) -> io::Result<()> {
+        for (name, about) in self.list(MOST_NAMES)? {
+            match about.kind {
+                Kind::Folder if deeper == 0 => return Err(io::ErrorKind::DirectoryNotEmpty.into()),
+                Kind::Folder => {
+                    self.folder(&name)?.clear(deeper - 1)?;
+                    self.remove_folder(&name)?;
+                }
+                _ => missing_is_fine(self.remove(&name))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The names in it, in any order; more than `most` are an error.
+    pub fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
+        sys::names(&self.handle, most)
+    }
+
+    /// What is in it, in any order; more than `most` names are an error.
+    pub fn list(&self, most: usize) -> io::Result<Vec<(OsString, About)>> {
+        let mut entries = Vec::new();
+        for name in sys::names(&self.handle, most)? {
+            match self.about(&name) {
+                Ok(about) => entries.push((name, about)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// What a name stands for.
+    pub fn about(&self, name: impl AsRef<OsStr>) -> io::Result<About> {
+        sys::about(&self.handle, single(name.as_ref())?)
+    }
+
+    /// Flushes its list of names.
+    pub fn sync(&self) -> io::Result<()> {
+        counted(Op::Sync, &self.path, OsStr::new("."), || sys::sync(&self.handle))
+    }
+
+    fn regular(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        // Devices can act when they are opened, so the look comes first; what was opened then counts.
+        if self.about(name)?.kind != Kind::File {
+            return Err(not_regular());
+        }
+        let file = sys::file(&self.handle, name, access)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+    }
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Folder").field(&self.path).finish()
+    }
+}
+
+/// Locks a file that was just created. False if another process took it for a leftover. Where the file system has no locks
+/// nobody can.
+pub fn is_ours(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && sys::has_name(file)
+}
+
+fn single(name: &OsStr) -> io::Result<&OsStr> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(std::path::Component::Normal(part)), None) if part == name => Ok(name),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no name in a folder")),
+    }
+}
+
+pub(crate) fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+fn too_many(most: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the folder has more than {most} entries"))
+}
+
+fn missing_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

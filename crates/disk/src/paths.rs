@@ -1,0 +1,100 @@
+//! Operations on one path. Its folder may be reached through links, its last name is never one that is followed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::folder::{Folder, not_regular};
+use crate::points::{Op, counted};
+
+/// Makes the file `path`, in place of one that is there: whole or not at all. See [`Folder::write_whole`].
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.write_whole(name, write)
+}
+
+/// Opens a regular file to read. A link, a pipe or a device is an error, at once.
+pub fn read(path: &Path) -> io::Result<File> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.read(name)
+}
+
+/// Opens a regular file that a person named, to read; a link to one is followed. A pipe or a device is an error, at once:
+/// opening one could wait without an end.
+pub fn read_named(path: &Path) -> io::Result<File> {
+    let file = path.metadata()?.is_file().then(|| File::open(path)).ok_or_else(not_regular)??;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+/// Creates a file. A name that is taken is an error.
+pub fn create(path: &Path) -> io::Result<File> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.create(name)
+}
+
+/// Writes bytes to the file of a path.
+pub fn write_all(path: &Path, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    write_counted(folder, name, file, bytes)
+}
+
+/// Flushes the file of a path to the disk.
+pub fn sync(path: &Path, file: &File) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    counted(Op::Sync, folder, name, || file.sync_all())
+}
+
+/// Gives a file or a folder another path, in place of a file that is there.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    moved(from, to, true)
+}
+
+/// Gives a file another path unless that is taken.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    moved(from, to, false)
+}
+
+fn moved(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
+    let ((from, old), (to, new)) = (split(from)?, split(to)?);
+    Folder::open(from)?.move_to(old, &Folder::open(to)?, new, replace)
+}
+
+/// Removes a file or a link.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.remove(name)
+}
+
+/// Removes a folder that is empty.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.remove_folder(name)
+}
+
+/// Removes a folder that this process made, with everything in it.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::open(folder)?.remove_tree(name)
+}
+
+/// Makes a folder and those above it.
+pub fn make_folders(path: &Path) -> io::Result<()> {
+    Folder::make(path).map(drop)
+}
+
+/// In builds with points a write of several bytes is three, so that a kill can come between them.
+pub(crate) fn write_counted(folder: &Path, name: &OsStr, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let pieces = if cfg!(debug_assertions) { 3 } else { 1 };
+    for part in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
+        counted(Op::Write, folder, name, || file.write_all(part))?;
+    }
+    Ok(())
+}
+
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let name = path.file_name();
+    let name =
+        name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
+    Ok((path.parent().unwrap_or(Path::new("")), name))
+}

@@ -1,0 +1,10 @@
+//! Goldens on the CPU and on the naive loops.
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod dit;
+mod goldens;
+mod nano;
+mod nano_dit;

@@ -1,0 +1,23 @@
+//! Plans as they run, from outside.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bands;
+mod bounds;
+mod dit;
+mod exact;
+mod faults;
+mod flat;
+mod hostile_state;
+mod not_finite;
+mod null;
+mod open_ended;
+mod recover;
+mod tokens;
+mod weights;
+
+use remaster_testkit::hostile::Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;

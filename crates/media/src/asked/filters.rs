@@ -1,0 +1,505 @@
+//! Filters that a plan may hold.
+
+use serde::{Deserialize, Serialize};
+
+use super::value::Value::{self, Most, Number, Numbers, Or, Pixels, Rate, Samples};
+use super::{AskedError, Filters, MOST, unlisted};
+
+/// Filters one behind the other: each holds some frames.
+const MOST_FILTERS: usize = 16;
+
+const SWITCH: Value = Or(&["true", "false"]);
+const SCALERS: Value =
+    Or(&["bilinear", "bicubic", "neighbor", "area", "bicublin", "gauss", "sinc", "lanczos", "spline"]);
+const MATRICES: Value = Or(&[
+    "auto",
+    "bt601",
+    "bt470",
+    "bt470bg",
+    "smpte170m",
+    "bt709",
+    "fcc",
+    "smpte240m",
+    "bt2020",
+    "bt2020nc",
+    "bt2020ncl",
+]);
+const RANGES: Value = Or(&["auto", "unknown", "full", "limited", "jpeg", "mpeg", "tv", "pc"]);
+const FIELDS: &[(&str, Value)] = &[
+    ("mode", Or(&["send_frame", "send_field", "send_frame_nospatial", "send_field_nospatial"])),
+    ("parity", Or(&["tff", "bff", "auto"])),
+    ("deint", Or(&["all", "interlaced"])),
+];
+const TRANSFERS: Value = Or(&[
+    "auto",
+    "bt709",
+    "gamma22",
+    "gamma28",
+    "smpte170m",
+    "smpte240m",
+    "linear",
+    "srgb",
+    "iec61966-2-1",
+    "bt2020-10",
+    "bt2020-12",
+    "smpte2084",
+    "arib-std-b67",
+]);
+const PRIMARIES: Value = Or(&[
+    "auto",
+    "bt709",
+    "bt470m",
+    "bt470bg",
+    "smpte170m",
+    "smpte240m",
+    "film",
+    "smpte431",
+    "smpte432",
+    "bt2020",
+]);
+
+/// A filter's name, and its options in the order in which they can stand without a name. None of these filters opens
+/// anything, and values keep to numbers, sizes and words.
+type Listed = (&'static str, &'static [(&'static str, Value)]);
+
+const FILTERS: &[Listed] = &[
+    ("null", &[]),
+    ("copy", &[]),
+    ("hflip", &[]),
+    ("vflip", &[]),
+    (
+        "transpose",
+        &[
+            ("dir", Or(&["cclock_flip", "clock", "cclock", "clock_flip"])),
+            ("passthrough", Or(&["none", "portrait", "landscape"])),
+        ],
+    ),
+    (
+        "crop",
+        &[
+            ("w", Pixels),
+            ("h", Pixels),
+            ("x", Pixels),
+            ("y", Pixels),
+            ("keep_aspect", SWITCH),
+            ("exact", SWITCH),
+        ],
+    ),
+    (
+        "pad",
+        &[
+            ("w", Pixels),
+            ("h", Pixels),
+            ("x", Pixels),
+            ("y", Pixels),
+            ("color", Or(&["black", "white", "gray"])),
+        ],
+    ),
+    (
+        "scale",
+        &[
+            ("w", Pixels),
+            ("h", Pixels),
+            ("flags", SCALERS),
+            ("interl", SWITCH),
+            ("in_color_matrix", MATRICES),
+            ("out_color_matrix", MATRICES),
+            ("in_range", RANGES),
+            ("out_range", RANGES),
+            ("force_original_aspect_ratio", Or(&["disable", "decrease", "increase"])),
+            ("force_divisible_by", Most(256)),
+        ],
+    ),
+    ("setsar", &[("sar", Numbers)]),
+    ("setdar", &[("dar", Numbers)]),
+    ("format", &[("pix_fmts", Samples)]),
+    (
+        "setparams",
+        &[
+            ("field_mode", Or(&["auto", "bff", "tff", "prog"])),
+            ("range", RANGES),
+            ("color_primaries", PRIMARIES),
+            ("color_trc", TRANSFERS),
+            ("colorspace", MATRICES),
+        ],
+    ),
+    ("fps", &[("fps", Rate)]),
+    ("yadif", FIELDS),
+    ("bwdif", FIELDS),
+    (
+        "w3fdif",
+        &[
+            ("filter", Or(&["simple", "complex"])),
+            ("mode", Or(&["frame", "field"])),
+            ("parity", Or(&["tff", "bff", "auto"])),
+            ("deint", Or(&["all", "interlaced"])),
+        ],
+    ),
+    ("setfield", &[("mode", Or(&["auto", "bff", "tff", "prog"]))]),
+    ("fieldorder", &[("order", Or(&["tff", "bff"]))]),
+    (
+        "pullup",
+        &[
+            ("jl", Number),
+            ("jr", Number),
+            ("jt", Number),
+            ("jb", Number),
+            ("sb", SWITCH),
+            ("mp", Or(&["y", "u", "v"])),
+        ],
+    ),
+    ("dejudder", &[("cycle", Most(25))]),
+    ("decimate", &[("cycle", Most(25)), ("dupthresh", Number), ("scthresh", Number)]),
+    ("mpdecimate", &[("max", Number), ("hi", Number), ("lo", Number), ("frac", Number)]),
+    (
+        "hqdn3d",
+        &[("luma_spatial", Number), ("chroma_spatial", Number), ("luma_tmp", Number), ("chroma_tmp", Number)],
+    ),
+    ("nlmeans", &[("s", Number), ("p", Most(31)), ("pc", Most(31)), ("r", Most(31)), ("rc", Most(31))]),
+    (
+        "atadenoise",
+        &[
+            ("0a", Number),
+            ("0b", Number),
+            ("1a", Number),
+            ("1b", Number),
+            ("2a", Number),
+            ("2b", Number),
+            ("s", Most(33)),
+        ],
+    ),
+    (
+        "vaguedenoiser",
+        &[
+            ("threshold", Number),
+            ("method", Or(&["hard", "soft", "garrote"])),
+            ("nsteps", Most(32)),
+            ("percent", Number),
+            ("planes", Number),
+        ],
+    ),
+    ("owdenoise", &[("depth", Most(16)), ("luma_strength", Number), ("chroma_strength", Number)]),
+    (
+        "fftdnoiz",
+        &[
+            ("sigma", Number),
+            ("amount", Number),
+            ("block", Most(256)),
+            ("overlap", Number),
+            ("prev", Most(1)),
+            ("next", Most(1)),
+            ("planes", Number),
+        ],
+    ),
+    (
+        "chromanr",
+        &[
+            ("thres", Number),
+            ("sizew", Most(100)),
+            ("sizeh", Most(100)),
+            ("stepw", Number),
+            ("steph", Number),
+        ],
+    ),
+    ("removegrain", &[("m0", Number), ("m1", Number), ("m2", Number), ("m3", Number)]),
+    ("median", &[("radius", Most(127)), ("planes", Number), ("radiusV", Most(127)), ("percentile", Number)]),
+    (
+        "deblock",
+        &[
+            ("filter", Or(&["weak", "strong"])),
+            ("block", Number),
+            ("alpha", Number),
+            ("beta", Number),
+            ("gamma", Number),
+            ("delta", Number),
+            ("planes", Number),
+        ],
+    ),
+    (
+        "deband",
+        &[
+            ("1thr", Number),
+            ("2thr", Number),
+            ("3thr", Number),
+            ("4thr", Number),
+            ("range", Number),
+            ("direction", Number),
+            ("blur", SWITCH),
+        ],
+    ),
+    ("gradfun", &[("strength", Number), ("radius", Number)]),
+    (
+        "dedot",
+        &[
+            ("m", Or(&["dotcrawl", "rainbows"])),
+            ("lt", Number),
+            ("tl", Number),
+            ("tc", Number),
+            ("ct", Number),
+        ],
+    ),
+    (
+        "deflicker",
+        &[
+            ("size", Most(33)),
+            ("mode", Or(&["am", "gm", "hm", "qm", "cm", "pm", "median"])),
+            ("bypass", SWITCH),
+        ],
+    ),
+    ("delogo", &[("x", Pixels), ("y", Pixels), ("w", Pixels), ("h", Pixels)]),
+    (
+        "unsharp",
+        &[
+            ("luma_msize_x", Number),
+            ("luma_msize_y", Number),
+            ("luma_amount", Number),
+            ("chroma_msize_x", Number),
+            ("chroma_msize_y", Number),
+            ("chroma_amount", Number),
+        ],
+    ),
+    ("cas", &[("strength", Number), ("planes", Number)]),
+    (
+        "smartblur",
+        &[
+            ("luma_radius", Number),
+            ("luma_strength", Number),
+            ("luma_threshold", Number),
+            ("chroma_radius", Number),
+            ("chroma_strength", Number),
+            ("chroma_threshold", Number),
+        ],
+    ),
+    ("gblur", &[("sigma", Number), ("steps", Most(6)), ("planes", Number), ("sigmaV", Number)]),
+    ("avgblur", &[("sizeX", Most(1024)), ("planes", Number), ("sizeY", Most(1024))]),
+    ("noise", &[("all_seed", Number), ("all_strength", Number)]),
+    ("tmix", &[("frames", Most(9))]),
+    (
+        "minterpolate",
+        &[
+            ("fps", Rate),
+            ("mi_mode", Or(&["dup", "blend", "mci"])),
+            ("mc_mode", Or(&["obmc", "aobmc"])),
+            ("me_mode", Or(&["bidir", "bilat"])),
+        ],
+    ),
+    (
+        "eq",
+        &[
+            ("contrast", Number),
+            ("brightness", Number),
+            ("saturation", Number),
+            ("gamma", Number),
+            ("gamma_r", Number),
+            ("gamma_g", Number),
+            ("gamma_b", Number),
+            ("gamma_weight", Number),
+        ],
+    ),
+    ("hue", &[("h", Number), ("s", Number), ("H", Number), ("b", Number)]),
+    ("vibrance", &[("intensity", Number), ("rbal", Number), ("gbal", Number), ("bbal", Number)]),
+    ("exposure", &[("exposure", Number), ("black", Number)]),
+    (
+        "colorbalance",
+        &[
+            ("rs", Number),
+            ("gs", Number),
+            ("bs", Number),
+            ("rm", Number),
+            ("gm", Number),
+            ("bm", Number),
+            ("rh", Number),
+            ("gh", Number),
+            ("bh", Number),
+        ],
+    ),
+    (
+        "colorlevels",
+        &[
+            ("rimin", Number),
+            ("gimin", Number),
+            ("bimin", Number),
+            ("aimin", Number),
+            ("rimax", Number),
+            ("gimax", Number),
+            ("bimax", Number),
+            ("aimax", Number),
+        ],
+    ),
+    ("colortemperature", &[("temperature", Number), ("mix", Number), ("pl", Number)]),
+    (
+        "colorspace",
+        &[
+            (
+                "all",
+                Or(&[
+                    "bt470m",
+                    "bt470bg",
+                    "bt601-6-525",
+                    "bt601-6-625",
+                    "bt709",
+                    "smpte170m",
+                    "smpte240m",
+                    "bt2020",
+                ]),
+            ),
+            (
+                "iall",
+                Or(&[
+                    "bt470m",
+                    "bt470bg",
+                    "bt601-6-525",
+                    "bt601-6-625",
+                    "bt709",
+                    "smpte170m",
+                    "smpte240m",
+                    "bt2020",
+                ]),
+            ),
+        ],
+    ),
+    (
+        "zscale",
+        &[
+            ("w", Pixels),
+            ("h", Pixels),
+            ("filter", Or(&["point", "bilinear", "bicubic", "spline16", "spline36", "lanczos"])),
+            ("range", RANGES),
+            ("primaries", PRIMARIES),
+            ("transfer", TRANSFERS),
+            ("matrix", MATRICES),
+            ("npl", Number),
+        ],
+    ),
+    (
+        "tonemap",
+        &[
+            ("tonemap", Or(&["none", "clip", "linear", "gamma", "reinhard", "hable", "mobius"])),
+            ("param", Number),
+            ("desat", Number),
+            ("peak", Number),
+        ],
+    ),
+    ("normalize", &[("smoothing", Number), ("independence", Number), ("strength", Number)]),
+];
+
+/// Filters that a plan may hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ListedFilters(String);
+
+impl ListedFilters {
+    /// The same as what a person typed.
+    pub fn filters(&self) -> Filters {
+        Filters(self.0.clone())
+    }
+}
+
+impl TryFrom<&Filters> for ListedFilters {
+    type Error = AskedError;
+
+    fn try_from(filters: &Filters) -> Result<Self, AskedError> {
+        let text = filters.0.trim();
+        if text.len() > MOST {
+            return Err(unlisted("filter", text));
+        }
+        if text.split(',').count() > MOST_FILTERS {
+            return Err(unlisted("number of filters", text));
+        }
+        text.split(',').try_for_each(check)?;
+        Ok(ListedFilters(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for ListedFilters {
+    type Error = AskedError;
+
+    fn try_from(text: String) -> Result<Self, AskedError> {
+        ListedFilters::try_from(&Filters(text))
+    }
+}
+
+impl From<ListedFilters> for String {
+    fn from(listed: ListedFilters) -> Self {
+        listed.0
+    }
+}
+
+/// One filter: `name`, or `name=value:option=value`.
+fn check(filter: &str) -> Result<(), AskedError> {
+    let (name, values) = filter.split_once('=').map_or((filter, None), |(name, values)| (name, Some(values)));
+    let Some((_, options)) = FILTERS.iter().find(|(known, _)| *known == name) else {
+        return Err(unlisted("filter", filter));
+    };
+    for (place, value) in values.into_iter().flat_map(|values| values.split(':').enumerate()) {
+        let (kind, value) = match value.split_once('=') {
+            Some((option, value)) => (options.iter().find(|(known, _)| *known == option), value),
+            None => (options.get(place), value),
+        };
+        let Some((_, kind)) = kind else { return Err(unlisted("filter option", filter)) };
+        if !kind.takes(value) {
+            return Err(unlisted("filter value", filter));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_filters_are_listed_and_those_that_open_something_are_not() {
+        let listed = |text: &str| ListedFilters::try_from(text.to_owned());
+        for good in [
+            "hqdn3d,crop=704:576:8:0",
+            "hqdn3d=4:3:6:4.5",
+            "crop=w=iw-16:h=ih-4:x=8:y=2,scale=-2:720:flags=lanczos",
+            "bwdif=mode=send_field:parity=tff",
+            "eq=contrast=1.1:saturation=0.9",
+            "fps=24000/1001",
+            "setdar=16/9",
+            "format=yuv420p10le",
+            "unsharp=5:5:0.8",
+            "vflip",
+        ] {
+            assert_eq!(String::from(listed(good).unwrap()), good);
+        }
+        for bad in [
+            "",
+            "metadata=mode=print:file=/victim",
+            "metadata=mode=add:key=x:value=y,metadata=mode=print:file=/victim",
+            "movie=/etc/passwd[a];[in][a]overlay",
+            "amovie=x",
+            "subtitles=/x.srt",
+            "ass=x",
+            "lut3d=file=/x",
+            "lut3d=/x",
+            "sendcmd=f=/x",
+            "zmq",
+            "drawtext=textfile=/etc/passwd",
+            "curves=psfile=/x",
+            "psnr=stats_file=/x",
+            "nnedi=weights=/x",
+            "geq=lum=random(0)",
+            "select=gt(scene\\,0.4)",
+            "crop=w='iw':h=ih",
+            "[in]hflip[out]",
+            "hflip;vflip",
+            "hflip@a",
+            "crop=enable=1",
+            "hqdn3d=file=/x",
+            "hqdn3d=4:/x",
+            "scale=99999:99999",
+            "scale=16384:16384,tmix=frames=9,scale=48:48",
+            "tmix=frames=128",
+            "scale=iw*100:ih*100",
+            "fps=1000000",
+            &["hflip"; 17].join(","),
+            "format=|",
+            "hflip,",
+        ] {
+            assert!(listed(bad).is_err(), "{bad}");
+        }
+    }
+}

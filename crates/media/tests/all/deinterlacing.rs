@@ -1,0 +1,163 @@
+//! Interlaced video is found, and frames are made of it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests, outside the test functions"
+)]
+
+use std::path::{Path, PathBuf};
+
+use crate::common::{Read, deinterlaced, dies_of, distance, make, media, read, tools};
+use remaster_media::{Deinterlace, TimeBase};
+
+/// 50 or 59.94 pictures a second of something that moves everywhere.
+fn moving(rate: &str, seconds: u32, height: u32) -> String {
+    format!("testsrc2=s=64x{height}:r={rate}:d={seconds},scroll=h=0.01,format=yuv422p")
+}
+
+fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
+    let path = folder.join(name);
+    make(&[&["-f", "lavfi", "-i", source][..], coder].concat(), &path);
+    path
+}
+
+fn open(file: &Path, how: Deinterlace) -> Read {
+    read(&tools(), file, deinterlaced(how)).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// How far frames are from the pictures they should show, on average. Borders are left out: nothing is known there.
+fn error(got: &Read, truth: &Read, pick: impl Fn(usize) -> usize) -> f32 {
+    let pairs = got.frames.iter().enumerate().filter_map(|(i, f)| Some((f, truth.frames.get(pick(i))?)));
+    let all: Vec<f32> = pairs.map(|(a, b)| distance(a, b)).collect();
+    all.iter().sum::<f32>() / all.len() as f32
+}
+
+#[test]
+fn captures_without_a_mark_are_found_and_their_field_order_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = clip(folder.path(), "truth.mkv", &moving("50", 2, 576), &["-c:v", "ffv1"]);
+    let truth = open(&truth, Deinterlace::Off);
+    // The first frame shows picture 0 in the field that comes first, and picture 1 in the other.
+    for (order, name) in [("interleave_top", "top"), ("interleave_bottom", "bottom")] {
+        for coder in [&["-c:v", "ffv1"][..], &["-c:v", "libx264", "-qp", "4"]] {
+            let source = format!("{},tinterlace={order},setfield=prog", moving("50", 2, 576));
+            let file = clip(folder.path(), &format!("{name}.mkv"), &source, coder);
+            let auto = open(&file, Deinterlace::Auto);
+            assert_eq!(auto.notes.len(), 1, "{order} {coder:?}");
+            assert!(auto.notes[0].contains("looks interlaced"), "{}", auto.notes[0]);
+            assert_eq!((auto.frames.len(), auto.format.rate), (50, Some(TimeBase { num: 25, den: 1 })));
+            let off = open(&file, Deinterlace::Off);
+            assert!(off.notes.is_empty());
+            let (before, after) = (error(&off, &truth, |i| 2 * i), error(&auto, &truth, |i| 2 * i));
+            assert!(after < before * 0.6, "{order} {coder:?}: {before} before, {after} after");
+            // A frame per field, in the right order: swapped fields would jump back and forth.
+            let double = open(&file, Deinterlace::Double);
+            assert_eq!((double.frames.len(), double.format.frames), (100, Some(100)));
+            assert_eq!(double.format.rate, Some(TimeBase { num: 50, den: 1 }));
+            let (right, swapped) = (error(&double, &truth, |i| i), error(&double, &truth, |i| i ^ 1));
+            assert!(right < 0.7 * swapped, "{order} {coder:?}: {right} against {swapped}");
+        }
+    }
+}
+
+#[test]
+fn frames_per_field_are_half_a_step_apart_in_every_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!("{},tinterlace=interleave_top,setfield=tff", moving("50", 1, 96));
+    // AVI counts in frames, MPEG-TS in 1/90000 s, Matroska in ms.
+    for (name, coder) in [
+        ("a.avi", &["-c:v", "ffv1"][..]),
+        ("a.ts", &["-c:v", "mpeg2video", "-flags", "+ilme+ildct", "-q:v", "2"]),
+        ("a.mkv", &["-c:v", "ffv1"]),
+        ("a.mov", &["-c:v", "prores_ks", "-flags", "+ildct"]),
+    ] {
+        let file = clip(folder.path(), name, &source, coder);
+        if dies_of(&file) {
+            remaster_testkit::not_run(name, "this ffmpeg dies of MPEG-TS");
+            continue;
+        }
+        let double = open(&file, Deinterlace::Double);
+        assert_eq!(double.frames.len(), 50, "{name}");
+        let times = double.seconds();
+        for (i, pair) in times.windows(2).enumerate() {
+            assert!((pair[1] - pair[0] - 0.02).abs() < 0.0011, "{name}: frame {i} {:?}", &times[i..i + 2]);
+        }
+        let on = open(&file, Deinterlace::On);
+        assert_eq!(on.frames.len(), 25, "{name}");
+        assert!((on.seconds()[24] - on.seconds()[0] - 0.96).abs() < 0.0011, "{name}");
+    }
+}
+
+#[test]
+fn what_is_marked_is_deinterlaced_and_off_leaves_it() {
+    let file = media("interlaced_sar_mpeg2.mpg");
+    let (auto, on, off) =
+        (open(&file, Deinterlace::Auto), open(&file, Deinterlace::On), open(&file, Deinterlace::Off));
+    assert!(auto.notes[0].contains("top field first"), "{:?}", auto.notes);
+    assert_eq!((auto.frames.len(), &auto.times), (off.frames.len(), &off.times));
+    assert!(auto.frames == on.frames && auto.frames != off.frames);
+}
+
+#[test]
+fn progressive_video_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rate, height, coder) in [
+        ("25", 576, &["-c:v", "ffv1"][..]),
+        ("30000/1001", 480, &["-c:v", "mpeg2video"]),
+        ("25", 1080, &["-c:v", "libx264", "-qp", "20"]),
+        ("30000/1001", 486, &["-c:v", "utvideo"]),
+    ] {
+        let file = clip(folder.path(), "p.mkv", &moving(rate, 2, height), coder);
+        let auto = open(&file, Deinterlace::Auto);
+        assert!(auto.notes.is_empty(), "{rate} {height} {coder:?}: {:?}", auto.notes);
+        assert!(auto.frames == open(&file, Deinterlace::Off).frames);
+    }
+}
+
+#[test]
+fn film_comes_out_of_its_pulldown_as_it_went_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = clip(folder.path(), "film.mkv", &moving("24000/1001", 4, 480), &["-c:v", "ffv1"]);
+    let truth = open(&truth, Deinterlace::Off);
+    for (marked, first) in [("prog", "top"), ("tff", "top"), ("prog", "bottom")] {
+        let source = format!(
+            "{},telecine=first_field={first}:pattern=23,setfield={marked}",
+            moving("24000/1001", 4, 480)
+        );
+        let file = clip(folder.path(), "tele.mkv", &source, &["-r", "30000/1001", "-c:v", "ffv1"]);
+        let auto = open(&file, Deinterlace::Auto);
+        assert!(auto.notes[0].contains("3:2 pulldown"), "{marked} {first}: {:?}", auto.notes);
+        assert_eq!(auto.format.rate, Some(TimeBase { num: 24000, den: 1001 }), "{marked} {first}");
+        let (got, stated) = (auto.frames.len(), auto.format.frames.unwrap());
+        assert!(
+            got.abs_diff(96) <= 2 && stated.abs_diff(96) <= 2,
+            "{marked} {first}: {got} frames, {stated} stated"
+        );
+        let times = auto.seconds();
+        for (i, pair) in times.windows(2).enumerate() {
+            let step = 1001.0 / 24000.0;
+            assert!(
+                (pair[1] - pair[0] - step).abs() < 0.002,
+                "{marked} {first}: frame {i} {:?}",
+                &times[i..i + 2]
+            );
+        }
+        // The first and last round may lack a partner.
+        let same = auto.frames[5..80].iter().filter(|f| truth.frames.contains(f)).count();
+        assert!(same >= 73, "{marked} {first}: {same} of 75 frames are the film's");
+    }
+}
+
+#[test]
+fn deep_film_is_deinterlaced_rather_than_cut_to_8_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let source =
+        format!("{},format=yuv422p10le,telecine=first_field=top:pattern=23", moving("24000/1001", 3, 480));
+    let file = clip(folder.path(), "deep.mkv", &source, &["-r", "30000/1001", "-c:v", "ffv1"]);
+    for how in [Deinterlace::Auto, Deinterlace::Ivtc] {
+        let found = open(&file, how);
+        assert_eq!(found.format.rate, Some(TimeBase { num: 30000, den: 1001 }), "{how:?}");
+        assert_eq!(found.notes.len(), 1, "{how:?}");
+    }
+}

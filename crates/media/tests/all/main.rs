@@ -1,0 +1,21 @@
+//! Files in and out, from outside.
+
+mod common;
+
+mod abandon;
+mod deinterlacing;
+mod doors;
+mod excerpts;
+mod filters;
+mod parts;
+mod repeats;
+mod segments;
+mod stills;
+mod swapped;
+mod versions;
+mod y4m_hostile;
+
+use remaster_testkit::hostile::Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;

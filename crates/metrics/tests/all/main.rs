@@ -1,0 +1,6 @@
+//! How clips differ, from outside.
+
+mod common;
+
+mod known_values;
+mod limits;

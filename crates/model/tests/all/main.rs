@@ -1,0 +1,6 @@
+//! Networks, from outside.
+
+mod cost;
+mod dit_windows;
+mod slicing;
+mod weights;

@@ -1,0 +1,415 @@
+//! Latent files: what they say, what they refuse, and that hostile ones do no harm.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use remaster_compute::{Backend, DType, Shape};
+use remaster_engine::{Source, Task};
+use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
+use remaster_model::vae::Direction;
+use remaster_model::{Network, NullVae};
+use remaster_picture::{Edges, Frame, Layout};
+use remaster_pipeline::{
+    About, Geometry, LatentFile, LatentTarget, LatentWriter, NetworkId, PipelineError, Planned, Restored,
+    ShotLatents, decode, encode,
+};
+use remaster_plan::{Budget, Clip, Plan, Wish};
+use remaster_testkit::Rng;
+use remaster_testkit::hostile::attack;
+
+const SIZE: [usize; 2] = [21, 13];
+
+fn network(name: &str, sha256: Option<&str>) -> NetworkId {
+    NetworkId { kind: "vae".into(), name: name.into(), sha256: sha256.map(str::to_owned) }
+}
+
+/// So many frames of noise with alpha, at uneven times.
+struct Noise {
+    frames: usize,
+    given: usize,
+    format: Format,
+}
+
+fn noise(frames: usize) -> Box<dyn FrameSource> {
+    let layout = Layout::from_name("rgba").unwrap();
+    let format = Format {
+        width: SIZE[0],
+        height: SIZE[1],
+        layout,
+        colour: Colour::new(Said::default(), &layout, SIZE),
+        hdr: None,
+        sample_aspect: [1, 1],
+        time_base: TimeBase { num: 1, den: 1000 },
+        rate: Some(TimeBase { num: 25, den: 1 }),
+        frames: None,
+    };
+    Box::new(Noise { frames, given: 0, format })
+}
+
+impl FrameSource for Noise {
+    fn format(&self) -> &Format {
+        &self.format
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+        if self.given == self.frames {
+            return Ok(None);
+        }
+        *frame = Frame::new(SIZE[0], SIZE[1], 4);
+        frame.data = Rng::new(self.given as u64).values(frame.data.len());
+        self.given += 1;
+        Ok(Some((self.given * 3 - self.given % 2) as i64))
+    }
+}
+
+type Shown = Arc<Mutex<Vec<(i64, usize)>>>;
+
+struct Screen(Shown);
+
+impl FrameSink for Screen {
+    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
+        self.0.lock().unwrap().push((pts, frame.channels));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        Ok(())
+    }
+}
+
+fn planned(direction: Direction, clip: Clip) -> (Task, Plan) {
+    let network = Box::new(NullVae::from(direction));
+    let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
+    task.settings.spill = Some(std::env::temp_dir());
+    task.job.open_ended = direction == Direction::Encode;
+    let plenty = Budget::Shared { ram: 1 << 40, disk: 1 << 40 };
+    let plan = task.planner().plan(&plenty, &Wish { mode: None, slice: Some(4) }).unwrap();
+    (task, plan)
+}
+
+fn write(path: &Path, frames: usize, edges: Edges) {
+    let geometry = Geometry::new(SIZE, Default::default(), edges);
+    let [width, height] = geometry.padded;
+    let (task, plan) = planned(Direction::Encode, Clip::new(5, height, width).unwrap());
+    let target = LatentTarget { path, overwrite: true, network: network("identity", None), origin: None };
+    let channels = NullVae::Decoder.channels()[0];
+    let network = Planned { task: &task, plan: &plan };
+    encode(noise(frames).into(), target, geometry, network, channels, &mut |_| ()).unwrap();
+}
+
+fn read(path: &Path) -> Result<Vec<(i64, usize)>, PipelineError> {
+    let file = LatentFile::open(path)?;
+    let shape = file.shape();
+    let (task, plan) = planned(Direction::Decode, Clip::of_latents(shape.t, shape.h, shape.w).unwrap());
+    let shown = Shown::default();
+    let sink = Box::new(Screen(Arc::clone(&shown)));
+    decode(&file, sink, Planned { task: &task, plan: &plan }, false, &mut |_| ())?;
+    let shown = std::mem::take(&mut *shown.lock().unwrap());
+    Ok(shown)
+}
+
+/// Header and data of a latent file.
+fn parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
+    let bytes = std::fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    (serde_json::from_slice(&bytes[8..8 + length]).unwrap(), bytes[8 + length..].to_vec())
+}
+
+fn join(header: &serde_json::Value, data: &[u8]) -> Vec<u8> {
+    let text = serde_json::to_vec(header).unwrap();
+    [&(text.len() as u64).to_le_bytes()[..], &text, data].concat()
+}
+
+#[test]
+fn times_of_every_length_come_back_and_alpha_stays_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    for (frames, edges) in (1..=9).chain([62]).zip(Edges::ALL.into_iter().cycle()) {
+        write(&path, frames, edges);
+        let file = LatentFile::open(&path).unwrap();
+        assert_eq!(file.frames(), frames);
+        assert_eq!((file.about().geometry.edges, file.about().geometry.alpha), (edges, false));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a file was left behind");
+        let times: Vec<_> = (1..=frames).map(|n| ((n * 3 - n % 2) as i64, 3)).collect();
+        assert_eq!(read(&path).unwrap(), times);
+    }
+}
+
+#[test]
+fn latents_of_one_network_are_refused_by_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write(&path, 2, Edges::Black);
+    let file = LatentFile::open(&path).unwrap();
+    file.made_by(&network("identity", None)).unwrap();
+    for other in
+        [network("formula:tiny", None), network("identity", Some("ab")), network("vae.safetensors", None)]
+    {
+        let error = file.made_by(&other).unwrap_err().to_string();
+        for word in ["z.safetensors", "identity", &other.name] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+    // What counts is the content, not the name of its file.
+    assert!(network("a", Some("ff")).is(&network("b", Some("ff"))));
+    assert!(!network("a", Some("ff")).is(&network("a", Some("fe"))));
+    let other = NetworkId { kind: "dit".into(), ..network("a", Some("ff")) };
+    assert!(!network("a", Some("ff")).is(&other));
+}
+
+#[test]
+fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write(&path, 6, Edges::Black);
+    let (good, data) = parts(&path);
+    let about: serde_json::Value =
+        serde_json::from_str(good["__metadata__"]["remaster"].as_str().unwrap()).unwrap();
+    let refused = |header: &serde_json::Value, data: &[u8], what: &str| {
+        std::fs::write(&path, join(header, data)).unwrap();
+        let error = LatentFile::open(&path).expect_err(what).to_string();
+        assert!(error.contains("z.safetensors"), "{what}: {error}");
+        error
+    };
+    let mut cases: Vec<(&str, serde_json::Value)> = Vec::new();
+    for (key, value) in [
+        ("latent/shape", "[18446744073709551615, 2, 4, 16]"),
+        ("latent/shape", "[4611686018427387905, 2, 4, 16]"),
+        ("latent/shape", "[3, 2, 4]"),
+        ("latent/shape", "[3, 2305843009213693954, 4, 16]"),
+        ("latent/shape", "[3, 2, 4, 0]"),
+        ("latent/shape", "[0, 2, 4, 16]"),
+        ("latent/dtype", "\"F16\""),
+        ("latent/data_offsets", "[8, 1544]"),
+        ("pts/shape", "[18446744073709551615]"),
+        ("pts/shape", "[0]"),
+        ("pts/shape", "[5]"),
+        ("pts/data_offsets", "[0, 48]"),
+    ] {
+        let mut header = good.clone();
+        let (entry, field) = key.split_once('/').unwrap();
+        header[entry][field] = serde_json::from_str(value).unwrap();
+        cases.push((value, header));
+    }
+    for (key, value) in [
+        ("geometry/padded", "[32, 32]"),
+        ("geometry/padded", "[18446744073709551608, 16]"),
+        ("geometry/shown", "[0, 13]"),
+        ("geometry/shown", "[33, 13]"),
+        ("geometry/shown", "[4000000000, 13]"),
+        ("geometry/source", "[1073741824, 64]"),
+        ("geometry/edges", "\"fog\""),
+        ("geometry/edges", "\"mirror-black\""),
+        ("geometry/alpha", "true"),
+        ("samples", "\"yuv999p\""),
+        ("samples", "\"rgba\""),
+        ("sample_aspect", "[0, 1]"),
+        ("sample_aspect", "[1, 4294967295]"),
+        ("time_base", "{\"num\": 0, \"den\": 25}"),
+        ("time_base", "{\"num\": 1, \"den\": 0}"),
+        ("time_base", "{\"num\": 1, \"den\": 18446744073709551615}"),
+        ("rate", "{\"num\": 25, \"den\": 0}"),
+        ("colour/primaries/value", "\"bt709 -y /tmp/x\""),
+        ("colour/transfer/value", "\"\""),
+        ("colour/matrix/value", "\"none of them\""),
+    ] {
+        let mut about = about.clone();
+        let mut place = &mut about;
+        for part in key.split('/') {
+            place = &mut place[part];
+        }
+        *place = serde_json::from_str(value).unwrap();
+        let mut header = good.clone();
+        header["__metadata__"]["remaster"] = about.to_string().into();
+        cases.push((value, header));
+    }
+    for (what, header) in &cases {
+        refused(header, &data, what);
+    }
+    let mut old = good.clone();
+    old["__metadata__"]["format"] = "remaster-latents-1".into();
+    assert!(refused(&old, &data, "version 1").contains("encode the clip again"));
+    old["__metadata__"]["format"] = "pt".into();
+    assert!(refused(&old, &data, "plain tensors").contains("vae encode"));
+    // Too short, too long, and times that stand still, run back or lie before the start.
+    refused(&good, &data[..data.len() - 1], "short");
+    refused(&good, &[&data[..], &[0]].concat(), "long");
+    let start = data.len() - 6 * 8;
+    for (frame, pts) in [(1, 2), (3, 1), (0, -1), (5, i64::MAX), (5, 1 << 53)] {
+        let mut data = data.clone();
+        data[start + 8 * frame..][..8].copy_from_slice(&i64::to_le_bytes(pts));
+        assert!(refused(&good, &data, "times").contains(&format!("frame {frame} ")));
+    }
+    // Values are looked at when they are read; the file is named, not what is made of it.
+    for value in [f32::NAN, f32::INFINITY] {
+        let mut data = data.clone();
+        data[start - 4..start].copy_from_slice(&value.to_le_bytes());
+        std::fs::write(&path, join(&good, &data)).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("z.safetensors") && error.contains("latent 2"), "{error}");
+    }
+    std::fs::write(&path, join(&good, &data)).unwrap();
+    assert_eq!(read(&path).unwrap().len(), 6);
+}
+
+/// Shots of these lengths, with alpha of kind 0, 1, 2, 0, ...
+fn write_shots(path: &Path, shots: &[usize]) {
+    let geometry = Geometry::new(SIZE, Default::default(), Edges::Black);
+    let mut about = About::new(noise(1).format(), geometry, network("identity", None), None);
+    about.restored = Some(Restored {
+        model: "identity".into(),
+        seed: 1,
+        window: 45,
+        shown: geometry.shown,
+        read: "--ss 1".into(),
+    });
+    let mut writer = LatentWriter::create(path, true, &about, 4).unwrap();
+    let [columns, rows] = geometry.padded.map(|n| n / 8);
+    for (i, frames) in shots.iter().enumerate() {
+        for latent in 0..frames.saturating_sub(1).div_ceil(4) + 1 {
+            writer.latent((0..columns * rows * 4).map(|k| (k + latent) as f32)).unwrap();
+        }
+        writer.shot(*frames, (i % 3) as u8);
+    }
+    (0..shots.iter().sum()).for_each(|frame: usize| writer.time(3 * frame as i64).unwrap());
+    writer.complete().unwrap();
+}
+
+/// The shots, and the first value of every latent.
+fn read_shots(path: &Path) -> Result<(Vec<ShotLatents>, Vec<f32>), PipelineError> {
+    let file = LatentFile::open(path)?;
+    let shots = file.shots()?.collect::<Result<Vec<_>, _>>()?;
+    let Shape { h, w, c, .. } = file.shape();
+    let mut firsts = Vec::new();
+    for shot in &shots {
+        let shape = Shape::new(shot.latents.len(), h, w, c);
+        let mut values = vec![0.0; shape.len()];
+        let mut reader = file.latents(shot.latents.clone());
+        let failed = |e: remaster_engine::SourceError| *e.0.downcast::<PipelineError>().unwrap();
+        // From the middle, and again from the start.
+        reader.back_to(shape.t / 2).unwrap();
+        assert_eq!(reader.read(shape, &mut values).map_err(failed)?, shape.t - shape.t / 2);
+        reader.back_to(0).unwrap();
+        assert_eq!(reader.read(shape, &mut values).map_err(failed)?, shape.t);
+        assert_eq!(reader.read(shape, &mut vec![0.0; shape.len()]).map_err(failed)?, 0);
+        firsts.extend(values.chunks(h * w * c).map(|latent| latent[0]));
+    }
+    Ok((shots, firsts))
+}
+
+#[test]
+fn shots_of_a_restored_film_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write_shots(&path, &[1, 6, 5, 2]);
+    let (shots, firsts) = read_shots(&path).unwrap();
+    let expected = [(1, 0, 0..1), (6, 1, 1..4), (5, 2, 4..6), (2, 0, 6..8)];
+    let expected = expected.map(|(frames, alpha, latents)| ShotLatents { frames, alpha, latents });
+    assert_eq!(shots, expected);
+    assert_eq!(firsts, [0.0, 0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 1.0]);
+    let file = LatentFile::open(&path).unwrap();
+    assert_eq!((file.frames(), file.restored().unwrap().seed), (14, 1));
+    assert!(file.one_clip().unwrap_err().to_string().contains("remaster redecode"));
+    // Each way round.
+    write(&path, 6, Edges::Black);
+    let error = LatentFile::open(&path).unwrap().restored().unwrap_err().to_string();
+    assert!(error.contains("--keep-latents") && error.contains("vae decode"), "{error}");
+}
+
+#[test]
+fn shots_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    write_shots(&path, &[1, 6, 5]);
+    let (good, data) = parts(&path);
+    let refused = |header: &serde_json::Value, data: &[u8], what: &str| {
+        std::fs::write(&path, join(header, data)).unwrap();
+        LatentFile::open(&path).expect_err(what).to_string()
+    };
+    let rows = data.len() - 3 * 16;
+    for (row, column, value) in [
+        (0, 0, 0),
+        (0, 0, -1),
+        (0, 0, i64::MAX),
+        (0, 0, 2),
+        (1, 0, 7),
+        (2, 0, 4),
+        (2, 0, 1),
+        (1, 1, 3),
+        (1, 1, -1),
+    ] {
+        let mut data = data.clone();
+        data[rows + 16 * row + 8 * column..][..8].copy_from_slice(&i64::to_le_bytes(value));
+        refused(&good, &data, &format!("{value} in row {row}"));
+    }
+    for (field, value) in [
+        ("shape", "[3]"),
+        ("shape", "[4, 2]"),
+        ("shape", "[0, 2]"),
+        ("shape", "[1152921504606846976, 2]"),
+        ("dtype", "\"F32\""),
+        ("data_offsets", "[0, 48]"),
+    ] {
+        let mut header = good.clone();
+        header["shots"][field] = serde_json::from_str(value).unwrap();
+        refused(&header, &data, value);
+    }
+    // Shots and what was restored belong together.
+    let mut header = good.clone();
+    header.as_object_mut().unwrap().remove("shots");
+    refused(&header, &data[..rows], "no shots");
+    let about = good["__metadata__"]["remaster"].as_str().unwrap();
+    for (key, value) in [("window", "0"), ("window", "100000"), ("shown", "[22, 13]"), ("shown", "[0, 1]")] {
+        let mut about: serde_json::Value = serde_json::from_str(about).unwrap();
+        about["restored"][key] = serde_json::from_str(value).unwrap();
+        let mut header = good.clone();
+        header["__metadata__"]["remaster"] = about.to_string().into();
+        refused(&header, &data, key);
+    }
+    std::fs::write(&path, join(&good, &data)).unwrap();
+    assert_eq!(read_shots(&path).unwrap().0.len(), 3);
+}
+
+#[test]
+fn mutated_files_of_shots_end_in_errors_or_in_latents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    let mut good = Vec::new();
+    for shots in [&[1][..], &[6, 1, 9], &[2, 2, 2, 2, 2]] {
+        write_shots(&path, shots);
+        let (header, data) = parts(&path);
+        good.push(join(&header, &data));
+    }
+    let mut read = 0;
+    attack("shots", &good, 16 << 20, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        read += usize::from(read_shots(&path).is_ok());
+    });
+    assert!(read > 0, "no mutation was harmless");
+}
+
+#[test]
+fn mutated_latent_files_end_in_errors_or_in_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    let mut good = Vec::new();
+    for (frames, edges) in [(1, Edges::Black), (6, Edges::MirrorBlack), (9, Edges::Mirror)] {
+        write(&path, frames, edges);
+        // As written, with its long header, and with one that is all text, which most mutations then hit.
+        good.push(std::fs::read(&path).unwrap());
+        let (header, data) = parts(&path);
+        good.push(join(&header, &data));
+    }
+    let path: PathBuf = folder.path().join("hostile.safetensors");
+    let mut decoded = 0;
+    attack("latents", &good, 16 << 20, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        let Ok(file) = LatentFile::open(&path) else { return };
+        assert!(file.about().format(file.frames()).is_some());
+        // Small: a file that claims more than it has was refused.
+        assert!(file.shape().len() * 4 <= bytes.len());
+        decoded += usize::from(read(&path).is_ok());
+    });
+    assert!(decoded > 0, "no mutation was harmless");
+}

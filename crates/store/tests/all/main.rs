@@ -1,0 +1,11 @@
+//! Stores and the journal, from outside.
+
+mod common;
+
+mod buckets;
+mod faults;
+mod hostile;
+mod journal;
+mod kill;
+mod links;
+mod store;

@@ -1,0 +1,6 @@
+//! Units, from outside.
+
+mod common;
+
+mod input;
+mod records;

@@ -1,0 +1,169 @@
+//! Text embeddings: from checkpoints, safetensors files and PyTorch's zip.
+//!
+//! `REMASTER_POS_EMB` names the published `pos_emb.pt` for the test that needs it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+
+use std::path::Path;
+
+use crate::support::{Put, file_of};
+use remaster_testkit::hostile::attack;
+use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { (c >> 1) ^ 0xedb8_8320 } else { c >> 1 })
+    })
+}
+
+/// A zip as PyTorch writes it: stored members, sizes in the directory only.
+fn zip(members: &[(&str, Vec<u8>)], method: u16) -> Vec<u8> {
+    let (mut file, mut directory) = (Vec::new(), Vec::new());
+    for (name, data) in members {
+        let local = file.len() as u32;
+        file.extend(b"PK\x03\x04\0\0\x08\x08");
+        file.extend(method.to_le_bytes());
+        file.extend([0; 16]);
+        file.extend((name.len() as u16).to_le_bytes());
+        file.extend(3u16.to_le_bytes());
+        file.extend(name.as_bytes());
+        file.extend(b"pad");
+        file.extend(data);
+        directory.extend(b"PK\x01\x02\0\0\0\0\x08\x08");
+        directory.extend(method.to_le_bytes());
+        directory.extend([0; 4]);
+        directory.extend(crc32(data).to_le_bytes());
+        directory.extend((data.len() as u32).to_le_bytes());
+        directory.extend((data.len() as u32).to_le_bytes());
+        directory.extend((name.len() as u16).to_le_bytes());
+        directory.extend([0; 12]);
+        directory.extend(local.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let start = file.len() as u32;
+    file.extend(&directory);
+    file.extend(b"PK\x05\x06\0\0\0\0");
+    file.extend((members.len() as u16).to_le_bytes());
+    file.extend((members.len() as u16).to_le_bytes());
+    file.extend((directory.len() as u32).to_le_bytes());
+    file.extend(start.to_le_bytes());
+    file.extend([0; 2]);
+    file
+}
+
+const PICKLE: &[u8] = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00ctorch\nBFloat16Storage\nq\x02.";
+
+type Members = Vec<(&'static str, Vec<u8>)>;
+
+fn members() -> Members {
+    // 1, 2, -1 and 0.5, twice.
+    let values: Vec<u8> =
+        [0x3f80u16, 0x4000, 0xbf80, 0x3f00].repeat(2).iter().flat_map(|v| v.to_le_bytes()).collect();
+    vec![
+        ("pos_emb/data.pkl", PICKLE.to_vec()),
+        ("pos_emb/byteorder", b"little".to_vec()),
+        ("pos_emb/data/0", values),
+        ("pos_emb/version", b"3\n".to_vec()),
+    ]
+}
+
+fn open(bytes: &[u8], width: usize) -> Result<TextEmbedding, EmbeddingError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("emb");
+    std::fs::write(&path, bytes).unwrap();
+    TextEmbedding::open(&path, width)
+}
+
+fn put(name: &str, dtype: &'static str, shape: &[usize], data: Vec<u8>) -> Put {
+    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data }
+}
+
+#[test]
+fn a_zip_of_pytorch_is_read_without_running_its_pickle() {
+    let found = open(&zip(&members(), 0), 4).unwrap();
+    assert_eq!((found.rows, found.width, found.published), (2, 4, Some(false)));
+    assert_eq!(found.values, [1.0, 2.0, -1.0, 0.5, 1.0, 2.0, -1.0, 0.5]);
+    assert_eq!(open(&zip(&members(), 0), 8).unwrap().rows, 1);
+}
+
+#[test]
+fn a_zip_that_is_anything_else_is_refused_with_the_reason() {
+    let reason = |members: &[(&str, Vec<u8>)], width| match open(&zip(members, 0), width).unwrap_err() {
+        EmbeddingError::Zip { reason, .. } => reason,
+        other => panic!("{other}"),
+    };
+    let change = |change: &dyn Fn(&mut Members)| {
+        let mut all = members();
+        change(&mut all);
+        reason(&all, 4)
+    };
+    assert!(reason(&members(), 3).contains("not rows of 3"));
+    assert!(reason(&members(), 0).contains("not rows of 0"));
+    assert!(change(&|m| m[2].1.clear()).contains("0 bytes"));
+    assert!(change(&|m| drop(m.remove(0))).contains("data.pkl"));
+    assert!(change(&|m| m[0].1 = b"torch\nFloatStorage\n".to_vec()).contains("not BF16"));
+    assert!(change(&|m| m[1].1 = b"big".to_vec()).contains("little-endian"));
+    assert!(change(&|m| m.push(("pos_emb/data/1", vec![0; 8]))).contains("more than one tensor"));
+    assert!(change(&|m| m.extend(std::iter::repeat_n(("x", vec![]), 20))).contains("24 members"));
+    let packed = open(&zip(&members(), 8), 4).unwrap_err().to_string();
+    assert!(packed.contains("compressed"), "{packed}");
+    let good = zip(&members(), 0);
+    let place = good.windows(2).position(|w| w == [0x80, 0x3f]).unwrap();
+    let mut flipped = good.clone();
+    flipped[place] ^= 1;
+    assert!(open(&flipped, 4).unwrap_err().to_string().contains("checksum"));
+    for end in 4..good.len() {
+        assert!(matches!(open(&good[..end], 4), Err(EmbeddingError::Zip { .. })), "{end}");
+    }
+    let mut infinite = members();
+    infinite[2].1[..2].copy_from_slice(&0x7f80u16.to_le_bytes());
+    assert!(matches!(open(&zip(&infinite, 0), 4), Err(EmbeddingError::NotFinite)));
+}
+
+#[test]
+fn safetensors_files_and_checkpoints_have_one_too() {
+    let values: Vec<u8> = (0..6).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let one = file_of(&[put("any name", "F32", &[2, 3], values.clone())], "");
+    assert_eq!(open(&one, 3).unwrap().values, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert!(matches!(open(&one, 2), Err(EmbeddingError::Shape { .. })));
+    let named = [
+        put("model.diffusion_model.x", "F32", &[1], vec![0; 4]),
+        put("positive_conditioning", "F32", &[2, 3], values),
+    ];
+    let both = file_of(&named, "");
+    assert_eq!(open(&both, 3).unwrap().rows, 2);
+    let checkpoint = Checkpoint::from_bytes(both).unwrap();
+    assert_eq!(TextEmbedding::of_checkpoint(&checkpoint, 3).unwrap().rows, 2);
+    let none = file_of(&named[..1], "");
+    let checkpoint = Checkpoint::from_bytes(none.clone()).unwrap();
+    assert!(matches!(TextEmbedding::of_checkpoint(&checkpoint, 3), Err(EmbeddingError::Absent)));
+    assert!(matches!(open(&none, 3), Err(EmbeddingError::Shape { .. })));
+    assert!(matches!(open(&file_of(&[], ""), 3), Err(EmbeddingError::Count { count: 0, .. })));
+    let many = file_of(&[put("a", "F8_E4M3", &[MAX_TEXT_ROWS + 1, 1], vec![0; MAX_TEXT_ROWS + 1])], "");
+    assert!(matches!(open(&many, 1), Err(EmbeddingError::Shape { .. })));
+    assert!(matches!(open(b"<html>", 3), Err(EmbeddingError::File { .. })));
+    assert!(matches!(open(b"", 3), Err(EmbeddingError::File { .. })));
+}
+
+#[test]
+fn the_published_files_are_known_by_their_hash() {
+    let Some(path) = std::env::var_os("REMASTER_POS_EMB") else { return };
+    let path = Path::new(&path);
+    let found = TextEmbedding::open(path, 5120).unwrap();
+    assert_eq!((found.rows, found.published), (58, Some(true)));
+    assert_eq!(found.values[..4], [0.390625, 0.1875, -95.0 / 2048.0, -33.0 / 2048.0]);
+    let negative = TextEmbedding::open(&path.with_file_name("neg_emb.pt"), 5120);
+    assert!(matches!(negative, Err(EmbeddingError::Negative { .. })));
+}
+
+/// `REMASTER_HOSTILE_CASES=100000` for the long version.
+#[test]
+fn mutated_zips_give_an_embedding_or_a_typed_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("emb");
+    attack("embedding", &[zip(&members(), 0)], 1 << 20, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        if let Err(error) = TextEmbedding::open(&path, 4) {
+            assert!(error.to_string().len() < 1000, "{error}");
+        }
+    });
+}

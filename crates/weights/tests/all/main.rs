@@ -1,0 +1,22 @@
+//! Checkpoints, from outside.
+
+mod support;
+
+mod changed;
+mod dit;
+mod embedding;
+mod formats;
+mod formula;
+mod gguf;
+mod hostile;
+mod hostile_files;
+mod layers;
+mod memory;
+mod parts;
+mod tensorfile;
+mod vae;
+
+use remaster_testkit::hostile::Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
