@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Command;
 
-/// Commands that most people need, in the order in which they need them.
+/// Everyday commands, in the order of a first session.
 const EVERYDAY: [&str; 6] = ["restore", "preview", "plan", "batch", "models", "doctor"];
 
 /// The others, by what they are for.

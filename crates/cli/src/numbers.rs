@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers: plurals and thousands separators.
 
 /// `1 frame`, `1,140 frames`: a number and what it counts, by its singular.
 pub(crate) fn count(n: usize, what: &str) -> String {

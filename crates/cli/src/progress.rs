@@ -215,7 +215,7 @@ impl Progress {
         self.shared.lock().pauses.clock(self.shared.started)
     }
 
-    /// For whoever hears that the run shall wait.
+    /// A handle that pauses and resumes the display.
     pub(crate) fn pause(&self) -> Pause {
         Pause(Arc::clone(&self.shared))
     }

@@ -83,7 +83,7 @@ impl Pauses {
         busy.saturating_sub(std::mem::take(&mut self.inside))
     }
 
-    /// Time since `started`, which stands still in a pause.
+    /// Time since `started`, pauses excluded.
     pub(super) fn clock(&self, started: Instant) -> Duration {
         let now = self.since.unwrap_or_else(Instant::now);
         now.saturating_duration_since(started).saturating_sub(self.total)

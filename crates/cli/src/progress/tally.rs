@@ -45,7 +45,7 @@ impl Phase {
         (self.done > 0 && seconds > 0.0).then(|| self.done as f64 / seconds)
     }
 
-    /// Frames that are done, whoever made them.
+    /// Frames done, by this run or an earlier one.
     pub(super) fn reached(&self) -> usize {
         self.done.saturating_add(self.adopted)
     }

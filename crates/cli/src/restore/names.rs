@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(typed(&format!("{a} {b} missing.mkv")), format!("batch {a} {b} missing.mkv"));
         assert_eq!(typed(&format!("compare {a} {b}")), format!("compare {a} {b}"));
         assert_eq!(typed(&format!("{a} out.mp4")), format!("restore {a} out.mp4"));
-        // What stands behind an option that nobody knows may be its value.
+        // The word after an unknown option may be its value.
         assert_eq!(typed(&format!("{a} --crf {b}")), format!("restore {a} --crf {b}"));
     }
 

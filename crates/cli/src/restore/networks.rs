@@ -28,7 +28,7 @@ pub(crate) struct Networks {
     pub(crate) scale: f32,
     /// Files, or words: transformer and VAE.
     pub(crate) names: [String; 2],
-    /// What people call the model.
+    /// Display name of the model, such as `SeedVR2 3B`.
     pub(crate) title: String,
     /// The file of the text embedding, if that is not inside the transformer's.
     pub(crate) text: Option<PathBuf>,

@@ -25,7 +25,7 @@ use crate::restore::{PHASES, Staged};
 /// Bytes of what a child says in one piece.
 const MOST: u64 = 64 << 10;
 
-/// How often the run looks whether it shall wait, stop or end.
+/// Poll interval for pause, stop and cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What all children together get to clean up.

@@ -107,7 +107,7 @@ impl Disks<'_> {
     }
 }
 
-/// Bytes without decimals, which nobody needs of a disk that is full.
+/// Bytes in whole KiB below 1 MiB.
 fn whole(n: u64) -> String {
     match n {
         0..1024 => format!("{n} bytes"),

@@ -2,28 +2,11 @@
 //! included.
 #![expect(clippy::print_stdout, reason = "tests")]
 
-use crate::common::{passes, stages};
+use crate::common::stages;
+use crate::{backend, check};
 use remaster_compute::gpu::{all_variants, with_variant};
-use remaster_compute::{Backend, CancelToken, DType};
-use remaster_testkit::{no_gpu, no_units};
-
-fn backend(test: &str) -> Option<Backend> {
-    let names = ["vulkan:0", "metal:0", "dx12:0"];
-    let found: Option<Backend> = names.iter().find_map(|n| n.parse().ok());
-    if let Some(backend) = found {
-        // Held open to the end: what one golden compiled the next one finds.
-        std::mem::forget(backend.open(1024, CancelToken::default()));
-    }
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
-
-fn check(name: &str, comparisons: usize) {
-    let Some(backend) = backend(name) else { return };
-    passes(name, backend, DType::F32, comparisons);
-}
+use remaster_compute::{Backend, DType};
+use remaster_testkit::no_units;
 
 goldens! { check;
     dit_diffusion: 3,

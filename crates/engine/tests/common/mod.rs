@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
+pub(crate) mod dit;
 pub(crate) mod spoiled;
 
 use remaster_compute::{Backend, DType, HostTensor, Shape};

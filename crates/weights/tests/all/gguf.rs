@@ -1,16 +1,13 @@
 //! GGUF files: values against ggml's own package, and everything that can be wrong with a header.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
+use crate::support::bits;
 use crate::support::gguf::{Gguf, text};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, CheckpointError, Format, TensorFault, check, identify};
 
 const BLOCKS: &[u8] = include_bytes!("../data/blocks.gguf");
 const VALUES: &[u8] = include_bytes!("../data/blocks.f32");
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
-}
 
 /// `tools/checkpoints/check_gguf.py` made the file and what `gguf.quants` reads from it.
 #[test]

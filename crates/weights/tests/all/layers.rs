@@ -1,16 +1,12 @@
 //! Quantised layers: values against an independent quantiser, and everything that can be wrong with one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::{Put, file_of};
+use crate::support::{Put, bits, file_of};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, CheckpointError, LayerFault, StoredDtype, check};
 
 const LAYERS: &[u8] = include_bytes!("../data/layers.safetensors");
 const VALUES: &[u8] = include_bytes!("../data/layers.f32");
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
-}
 
 /// `tools/checkpoints/check_layers.py` made the file and its values.
 #[test]

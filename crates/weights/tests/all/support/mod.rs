@@ -53,3 +53,8 @@ pub fn formula_f16(param: &Param) -> Put {
     let data = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
     Put { name: param.name.clone(), dtype: "F16", shape: param.shape.clone(), data }
 }
+
+/// Values, to be compared to the bit.
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
