@@ -1,7 +1,7 @@
 //! Buckets of servers that this test starts itself, on the loopback only.
 //!
 //! ```text
-//! REMASTER_MOTO=.../moto_server REMASTER_WEED=.../weed REMASTER_RCLONE=.../rclone \
+//! REMASTER_MOTO=.../moto REMASTER_WEED=.../weed REMASTER_RCLONE=.../rclone \
 //!     cargo test -p remaster-store --features cloud --test all buckets:: -- --ignored --nocapture
 //! ```
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]

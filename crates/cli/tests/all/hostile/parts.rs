@@ -105,8 +105,12 @@ impl Aims<'_> {
     }
 
     /// Puts one hostile entry into a folder of stored work; says what it did.
-    /// The folder itself is an aim only if nobody named it: a link that was named is followed.
+    /// The folder itself is an aim only if nobody named it: a link that was named is followed. What was planted before is
+    /// never followed by this, else a link to `/` would lead it there.
     pub(crate) fn plant(&self, rng: &mut Rng, folder: &Path, named: bool) -> String {
+        if !is_folder(folder) {
+            return "the folder itself is hostile".to_owned();
+        }
         let mut entries = Vec::new();
         entries_of(folder, &mut entries);
         if !named || entries.is_empty() {
@@ -121,6 +125,8 @@ impl Aims<'_> {
             true => 13 + rng.below(3),
             false => rng.below(17),
         };
+        let (around, desk) = (at.parent().unwrap().canonicalize().unwrap(), folder.parent().unwrap());
+        assert!(around.starts_with(desk.canonicalize().unwrap()), "{} is behind a link", at.display());
         let _ = self.plant_at(rng, &at, how);
         format!("{how} at {}", at.display())
     }
