@@ -99,7 +99,11 @@ fn desk() -> TempDir {
 }
 
 fn run(desk: &Path, line: &str, variables: &[(&str, String)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_remaster"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
+    if let Some(ffmpeg) = std::env::var_os("REMASTER_QUICK_FFMPEG").filter(|name| !name.is_empty()) {
+        command.env("REMASTER_FFMPEG", ffmpeg);
+    }
+    command
         .current_dir(desk)
         .args(line.split_whitespace())
         .env("XDG_CONFIG_HOME", desk.join("none"))

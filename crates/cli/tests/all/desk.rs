@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// No run of a film of these tests takes this long, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// The binary in a folder, with its words, without the settings and the cache of the user.
+/// The binary in a folder, with its words, without the settings and the cache of the user. A run starts ffmpeg some twenty
+/// times; `REMASTER_QUICK_FFMPEG` names one that starts quickly.
 pub(crate) fn command(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
     command
@@ -18,6 +19,9 @@ pub(crate) fn command(folder: &Path, line: &str) -> Command {
         .env("XDG_CONFIG_HOME", folder.join("none"))
         .env("XDG_CACHE_HOME", folder.join("cache"))
         .stdin(Stdio::null());
+    if let Some(ffmpeg) = std::env::var_os("REMASTER_QUICK_FFMPEG").filter(|name| !name.is_empty()) {
+        command.env("REMASTER_FFMPEG", ffmpeg);
+    }
     command
 }
 

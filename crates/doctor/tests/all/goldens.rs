@@ -16,6 +16,7 @@ mod cpu {
     module_goldens!(check);
     tiny_goldens!(check);
     goldens! { check;
+        tiny_tiled_5x112x144: 2,
         full_image_64x64: 4,
         full_video_5x64x64: 4,
         full_video_9x48x80: 4,

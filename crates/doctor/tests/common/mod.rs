@@ -60,7 +60,6 @@ macro_rules! tiny_goldens {
             tiny_video_9x48x80: 4,
             tiny_sliced_17x32x32: 4,
             tiny_sliced_21x16x24: 4,
-            tiny_tiled_5x112x144: 2,
             tiny_tiled_odd_1x104x120: 2,
             tiny_tiled_sliced_9x48x64: 2,
             tiny_tiled_image_96x72: 2,

@@ -10,9 +10,15 @@ use remaster_testkit::no_units;
 module_goldens!(check);
 tiny_goldens!(check);
 
-/// The real network, at night.
-mod real {
+/// Large tiles, which `winograd_passes_too` computes, too, and the real network.
+mod large {
     use super::*;
+
+    #[test]
+    #[ignore = "nightly: a minute on a software device"]
+    fn tiny_tiled_5x112x144() {
+        check("tiny_tiled_5x112x144", 2);
+    }
 
     #[test]
     #[ignore = "nightly: 75 s on a software device"]
