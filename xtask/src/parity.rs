@@ -99,7 +99,7 @@ fn paths(root: &Path) -> Result<String, String> {
 /// What a command says, from a release build.
 fn output(root: &Path, command: &str) -> Result<String, String> {
     let out = Command::new(crate::tool())
-        .args(["run", "--release", "--quiet", "--locked", "--package", "remaster", "--"])
+        .args(["run", "--release", "--quiet", "--locked", "--package", "remaster-cli", "--"])
         .args(command.split(' ').skip(1))
         .current_dir(root)
         .stderr(Stdio::inherit())

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::{Outcome, cargo, tool};
 
 /// Everything is built with these, so that one set of dependencies is built: all crates, with buckets.
-pub(crate) const WHAT: [&str; 4] = ["--workspace", "--features", "remaster/cloud", "--locked"];
+pub(crate) const WHAT: [&str; 4] = ["--workspace", "--features", "remaster-cli/cloud", "--locked"];
 
 /// Runs tests, and names the slowest and those that could not run. With `REMASTER_CI_REPORT` these lines are added to
 /// the file of that name, too.

@@ -7,24 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args, Command};
+use clap::{ArgAction, ArgMatches, Command};
 use thiserror::Error;
 use toml::{Table, Value};
 
-use crate::args::GLOBAL;
 use crate::environment;
 use crate::habits;
-
-/// Where settings come from beside the command line.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
-    /// Use this config file instead of the user's
-    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL, hide_short_help = true)]
-    config: Option<PathBuf>,
-    /// Apply [preset.NAME] from the config file
-    #[arg(long, global = true, value_name = "NAME", help_heading = GLOBAL)]
-    preset: Option<String>,
-}
 
 /// What is wrong with the config file. Wrong usage, all of it.
 #[derive(Debug, Error)]

@@ -1,7 +1,6 @@
 //! Options that can be set in the environment: `REMASTER_MODEL=7b` is `--model 7b` for every command that has it.
 
 use std::ffi::OsString;
-use std::process::Command;
 
 use crate::habits;
 use crate::output::Output;
@@ -35,7 +34,7 @@ const OTHERS: [&str; 5] = [
 const TESTS: &[&str] = &[
     "BINARY", "BOUNDS", "BUILD", "CI", "CORPUS", "FARM", "FAULT", "FAULTS", "FFMPEGS", "FUZZ", "GONE",
     "HELD", "HOSTILE", "KILL", "KILLS", "MESA", "MOTO", "NIGHTLY", "PEERS", "PHOTOS", "PLAN", "POS",
-    "PROMISE", "RCLONE", "REQUIRE", "SLOT", "SMALL", "STORE", "TEST", "WEED", "WRITE",
+    "PROMISE", "QUICK", "RCLONE", "REQUIRE", "SLOT", "SMALL", "STORE", "TEST", "WEED", "WRITE",
 ];
 
 const PREFIX: &str = "REMASTER_";
@@ -49,13 +48,6 @@ pub(crate) fn variable(option: &str) -> String {
 pub(crate) fn set() -> Vec<(&'static str, OsString)> {
     let value = |option| std::env::var_os(variable(option)).filter(|value| !value.is_empty());
     OPTIONS.into_iter().filter_map(|option| Some((option, value(option)?))).collect()
-}
-
-/// Another process of ours gets its options on its command line alone.
-pub(crate) fn forget(command: &mut Command) {
-    for option in OPTIONS {
-        command.env_remove(variable(option));
-    }
 }
 
 /// Says which variables look like ours and do nothing.

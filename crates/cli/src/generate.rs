@@ -1,29 +1,13 @@
 //! `remaster completions` and `remaster man`: made from the same tree as the parser and the help.
 
-use std::path::PathBuf;
-
-use clap::{Args, Command, CommandFactory};
-use clap_complete::Shell;
+use clap::{Command, CommandFactory};
+use remaster::Error;
 use remaster_media::place;
 use serde_json::json;
 
-use crate::args::Cli;
+use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::error::CliError;
 use crate::output::Output;
-
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// Shell to complete for
-    #[arg(conflicts_with = "json")]
-    shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// Write a page for every command to this folder
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
 
 pub(crate) fn completions(args: &CompletionsArgs, out: &Output) {
     let mut script = Vec::new();
@@ -42,7 +26,7 @@ pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<(), CliError> {
         out.result(&json!({ "page": text }), || text.clone());
         return Ok(());
     };
-    remaster_disk::make_folders(dir).map_err(|source| CliError::Write { path: dir.clone(), source })?;
+    remaster_disk::make_folders(dir).map_err(|source| Error::Write { path: dir.clone(), source })?;
     let mut files = Vec::new();
     for (name, page) in pages {
         let path = dir.join(format!("{name}.1"));
@@ -58,7 +42,7 @@ fn collect(command: &Command, name: String, pages: &mut Vec<(String, Vec<u8>)>) 
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone())
         .render(&mut page)
-        .map_err(|source| CliError::Write { path: name.clone().into(), source })?;
+        .map_err(|source| Error::Write { path: name.clone().into(), source })?;
     pages.push((name.clone(), page));
     for inner in command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         collect(inner, format!("{name}-{}", inner.get_name()), pages)?;
@@ -68,6 +52,8 @@ fn collect(command: &Command, name: String, pages: &mut Vec<(String, Vec<u8>)>) 
 
 #[cfg(test)]
 mod tests {
+    use clap_complete::Shell;
+
     use super::*;
 
     /// `vae encode` and so on.

@@ -2,57 +2,44 @@
 //!
 //! Only commands that ask the token watch for it; the others keep the system's way, which is to end at once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use remaster_compute::CancelToken;
-use remaster_media::place;
+use remaster::{Class, Control};
 
 use crate::error::CliError;
 use crate::stdin::Stdin;
-
-/// Exit code of an interrupted run, as a shell gives it to SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// How long the work may take to stop. The engine stops within 100 ms; loading weights, planning and writing
 /// do not ask the token and are cut off. People expect an end within a second.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-type Cleanup = Box<dyn Fn() + Send>;
-type Cleanups = Arc<Mutex<Vec<(u64, Cleanup)>>>;
+/// Says notes of the work, and that it was interrupted.
+type Farewell = Arc<dyn Fn(&[String]) + Send + Sync>;
 
 /// The one handler of the process. Made in `main`, watched by a command that can stop.
 #[derive(Clone)]
 pub(crate) struct Interrupt {
-    token: CancelToken,
-    cleanups: Cleanups,
-    farewell: Arc<dyn Fn() + Send + Sync>,
+    control: Control,
+    farewell: Farewell,
     stdin: Stdin,
     /// The end of stdin counts as Ctrl-C.
     with_stdin: bool,
 }
 
-/// While this lives, something must be cleaned up should the process end at once.
-#[must_use = "dropping it calls the cleanup off"]
-pub(crate) struct Pending {
-    id: u64,
-    cleanups: Cleanups,
-}
-
 impl Interrupt {
     /// `farewell` says that it was interrupted, if the work cannot say so itself.
-    pub(crate) fn new(farewell: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(farewell: impl Fn(&[String]) + Send + Sync + 'static) -> Self {
         Interrupt {
-            token: CancelToken::default(),
-            cleanups: Cleanups::default(),
+            control: Control::default(),
             farewell: Arc::new(farewell),
             stdin: Stdin::default(),
             with_stdin: false,
         }
     }
 
-    /// The end of stdin shall cancel, too. Signals do not reach everywhere: Windows has none, and a shell's background
-    /// ignores SIGINT. Only [`Interrupt::stdin`] may read it then.
+    /// The end of stdin cancels, too. Signals do not reach everywhere: Windows has none, and a shell's background ignores
+    /// SIGINT. Only [`Interrupt::stdin`] may read it then.
     pub(crate) fn also_on_stdin_close(&mut self) {
         self.with_stdin = true;
     }
@@ -62,9 +49,14 @@ impl Interrupt {
         &self.stdin
     }
 
-    /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the token that is given. Ask for it once in a command,
-    /// before the work. What is ignored stays ignored: `nohup` must go on working.
-    pub(crate) fn watch(&self) -> Result<CancelToken, CliError> {
+    /// What the work obeys.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the work. Ask for it once in a command, before the work. What is
+    /// ignored stays ignored: `nohup` must go on working.
+    pub(crate) fn watch(&self) -> Result<Control, CliError> {
         let this = self.clone();
         let ignored = ignored::now();
         ctrlc::set_handler(move || this.cancel()).map_err(|source| CliError::Handler { source })?;
@@ -74,15 +66,15 @@ impl Interrupt {
             let watched = self.stdin.at_end(move || this.cancel());
             watched.map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })?;
         }
-        Ok(self.token.clone())
+        Ok(self.control.clone())
     }
 
     /// Asks the work to stop, and ends the process if it was asked before or does not.
     fn cancel(&self) {
-        if self.token.is_cancelled() {
+        if self.control.is_cancelled() {
             self.leave();
         }
-        self.token.cancel();
+        self.control.cancel();
         let this = self.clone();
         let wait = move || {
             std::thread::sleep(PATIENCE);
@@ -92,39 +84,17 @@ impl Interrupt {
         drop(std::thread::Builder::new().name("interrupt".into()).spawn(wait));
     }
 
-    /// Whether somebody asked to stop.
+    /// True once cancellation was requested.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
+        self.control.is_cancelled()
     }
 
-    /// `cleanup` runs if the process has to end at once while the answer lives: it ends a child, say.
-    pub(crate) fn pending(&self, cleanup: impl Fn() + Send + 'static) -> Pending {
-        let mut list = lock(&self.cleanups);
-        let id = list.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
-        list.push((id, Box::new(cleanup)));
-        Pending { id, cleanups: self.cleanups.clone() }
-    }
-
-    /// Cleans up and ends the process: the work does not stop by itself, and a person waits. The list stays
-    /// locked, so that nothing is begun meanwhile.
+    /// Cleans up and ends the process: the work does not stop by itself, and a person waits.
     fn leave(&self) {
-        let list = lock(&self.cleanups);
-        list.iter().for_each(|(_, cleanup)| cleanup());
-        // Behind the children, who write there.
-        place::abandon();
-        (self.farewell)();
-        std::process::exit(i32::from(INTERRUPTED));
+        let notes = self.control.abort();
+        (self.farewell)(&notes);
+        std::process::exit(i32::from(Class::Stopped.exit_code()));
     }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        lock(&self.cleanups).retain(|(id, _)| *id != self.id);
-    }
-}
-
-fn lock(cleanups: &Cleanups) -> MutexGuard<'_, Vec<(u64, Cleanup)>> {
-    cleanups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Signals that whoever started us wants ignored: SIGHUP under `nohup`, SIGINT in a script's background.
@@ -161,21 +131,4 @@ mod ignored {
     }
 
     pub(super) fn again(_: &[i32]) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_done_needs_no_cleanup() {
-        let interrupt = Interrupt::new(|| {});
-        let first = interrupt.pending(|| {});
-        let second = interrupt.pending(|| {});
-        drop(first);
-        let third = interrupt.pending(|| {});
-        assert_eq!(lock(&interrupt.cleanups).len(), 2);
-        drop((second, third));
-        assert!(lock(&interrupt.cleanups).is_empty());
-    }
 }

@@ -1,51 +1,23 @@
-//! The binary `remaster`: arguments in, results on stdout, words for people on stderr.
+//! The binary `remaster`: arguments in, results on stdout, messages on stderr.
 
 mod args;
-mod batch;
-mod bench;
-mod cache;
-mod compare;
+mod commands;
 mod config;
-mod destination;
-mod devices;
-mod dit;
-mod doctor;
-mod emit;
 mod environment;
 mod error;
-mod estimate;
 mod generate;
 mod habits;
-mod hashes;
 mod help;
 mod hush;
 mod interrupt;
+mod keys;
 #[cfg(debug_assertions)]
 mod kill;
-mod machine;
-mod media;
-mod memory;
-mod models;
-mod network;
-mod numbers;
+mod names;
 mod output;
-mod plan;
-mod plan_command;
-mod plot;
-mod probe;
 mod progress;
-mod rates;
-mod report;
-mod restore;
-mod scenes;
-mod spill;
+mod show;
 mod stdin;
-mod tensors;
-#[cfg(feature = "gpu")]
-mod tune;
-mod units;
-mod vae;
-mod video;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -53,16 +25,17 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{BenchCommand, Cli, Command, ModelsCommand, UnitCommand};
+use args::{Cli, Command, ModelsCommand, ProgressMode, UnitCommand};
+use commands::{models, unit};
 use config::Refusal;
 use error::CliError;
 use interrupt::Interrupt;
 use output::Output;
-use progress::ProgressMode;
+use remaster::{Class, Error};
 
 fn main() -> ExitCode {
     hush::drivers();
-    spill::settle_temporary();
+    remaster::machine::settle_temporary();
     #[cfg(debug_assertions)]
     kill::arm();
     let typed: Vec<_> = std::env::args_os().collect();
@@ -73,16 +46,16 @@ fn main() -> ExitCode {
     // Unwinding removes half files and ends children before this process ends.
     std::panic::catch_unwind(AssertUnwindSafe(|| start(typed, &out))).unwrap_or_else(|_| {
         out.crashed();
-        ExitCode::from(error::INTERNAL)
+        ExitCode::from(Class::Internal.exit_code())
     })
 }
 
 fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
     let command = help::short(Cli::command(), &typed);
-    let typed = restore::as_typed(&command, typed);
+    let typed = names::as_typed(&command, typed);
     let set = environment::set();
     let parsed = config::parse(command, typed, config::home(), &set).and_then(|matches| {
-        if ProgressMode::of(&matches) == ProgressMode::Json {
+        if progress::mode_of(&matches) == ProgressMode::Json {
             out.screen().json_lines();
         }
         Cli::from_arg_matches(&matches).map_err(Refusal::Usage)
@@ -103,50 +76,48 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
             panic!("asked for by REMASTER_TEST_PANIC");
         }
     }
-    let mut interrupt = Interrupt::new(out.farewell(&CliError::Interrupted));
+    let mut interrupt = Interrupt::new(out.farewell(&Error::Interrupted.into()));
     if cli.cancel_on_stdin_close {
         if let Some(what) = cli.command.ignores_stdin_close() {
-            return fail(out, &CliError::NoEffect { flag: "--cancel-on-stdin-close", what });
+            return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
         }
         interrupt.also_on_stdin_close();
     }
     match run(cli.command, out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.
-        Err(_) if interrupt.is_cancelled() => fail(out, &CliError::Interrupted),
+        Err(_) if interrupt.is_cancelled() => fail(out, &Error::Interrupted.into()),
         Err(error) => fail(out, &error),
     }
 }
 
 fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     match command {
-        Command::Models { command: ModelsCommand::List(args) } => models::list(&args, out),
-        Command::Models { command: ModelsCommand::Pull(args) } => models::pull(&args, out, interrupt),
-        Command::Models { command: ModelsCommand::Verify(args) } => models::verify(&args, out, interrupt),
-        Command::Models { command: ModelsCommand::Inspect(args) } => models::inspect(&args, out),
-        Command::Restore(args) => restore::run(&args, out, interrupt),
-        Command::Batch(args) => batch::run(&args, out, interrupt),
-        Command::Unit { command: UnitCommand::Run(args) } => units::run(&args, out, interrupt),
-        Command::Unit { command: UnitCommand::Status(args) } => units::status(&args, out, interrupt),
-        Command::Assemble(args) => units::assemble(&args, out, interrupt),
-        Command::Verify(args) => units::verify(&args, out, interrupt),
-        Command::Redecode(args) => restore::redecode(&args, out, interrupt),
-        Command::Preview(args) => restore::preview(&args, out, interrupt),
-        Command::Doctor(args) => doctor::run(&args, out, interrupt),
-        Command::Bench { command: BenchCommand::Kernels(args) } => bench::kernels(&args, out),
+        Command::Models { command: ModelsCommand::List(args) } => models::show_list(&args, out),
+        Command::Models { command: ModelsCommand::Pull(args) } => models::download(&args, out, interrupt),
+        Command::Models { command: ModelsCommand::Verify(args) } => models::check(&args, out, interrupt),
+        Command::Models { command: ModelsCommand::Inspect(args) } => models::show_file(&args, out),
+        Command::Restore(args) => commands::restore::run(&args, out, interrupt),
+        Command::Batch(args) => commands::batch::run(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Run(args) } => unit::run(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Status(args) } => unit::show_status(&args, out, interrupt),
+        Command::Assemble(args) => unit::assemble(&args, out, interrupt),
+        Command::Verify(args) => commands::verify::run(&args, out, interrupt),
+        Command::Redecode(args) => commands::redecode::run(&args, out, interrupt),
+        Command::Preview(args) => commands::preview::run(&args, out, interrupt),
+        Command::Doctor(args) => commands::doctor::run(&args, out, interrupt),
+        Command::Bench { command } => commands::bench::run(&command, out, interrupt),
+        Command::Plan(args) => commands::plan::run(&args, out, interrupt),
         #[cfg(feature = "gpu")]
-        Command::Bench { command: BenchCommand::Card(args) } => bench::card(&args, out),
-        Command::Bench { command: BenchCommand::Vae(args) } => bench::vae(&args, out),
-        Command::Bench { command: BenchCommand::Dit(args) } => bench::dit(&args, out),
-        Command::Bench { command: BenchCommand::Scaling(args) } => bench::scaling(&args, out),
-        Command::Plan(args) => plan_command::run(&args, out, interrupt),
-        #[cfg(feature = "gpu")]
-        Command::Tune(args) => tune::run(&args, out),
-        Command::Devices => devices::run(out),
-        Command::Compare(args) => compare::run(&args, out, interrupt),
-        Command::Scenes(args) => scenes::run(&args, out, interrupt),
-        Command::Probe(args) => probe::run(&args, out, interrupt),
-        Command::Vae { command } => vae::run(&command, out, interrupt),
+        Command::Tune(args) => commands::tune::run(&args, out, interrupt),
+        Command::Devices => {
+            commands::devices::run(out);
+            Ok(())
+        }
+        Command::Compare(args) => commands::compare::run(&args, out, interrupt),
+        Command::Scenes(args) => commands::scenes::run(&args, out, interrupt),
+        Command::Probe(args) => commands::probe::run(&args, out, interrupt),
+        Command::Vae { command } => commands::vae::run(&command, out, interrupt),
         Command::Completions(args) => {
             generate::completions(&args, out);
             Ok(())

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::error::{CliError, INTERNAL, kind};
+use remaster::Class;
+
+use crate::error::{self, CliError};
 
 /// The kind of the line that ends a run which was asked to stop: no error for people, one for programs.
 const STOPPED: &str = "stopped";
@@ -115,7 +117,11 @@ impl Output {
     /// A panic ended the work; stderr has it already.
     pub(crate) fn crashed(&self) {
         if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
-            let _ = stdout(failure(self.panic.get().map_or(BUG, String::as_str), kind::INTERNAL, INTERNAL));
+            let _ = stdout(failure(
+                self.panic.get().map_or(BUG, String::as_str),
+                error::INTERNAL,
+                Class::Internal.exit_code(),
+            ));
         }
     }
 
@@ -127,7 +133,8 @@ impl Output {
     /// The result of a command: a JSON document, or `text`.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
         let text = if self.json() {
-            serde_json::to_string_pretty(value).unwrap_or_else(|e| failure(&e.to_string(), kind::INTERNAL, 5))
+            serde_json::to_string_pretty(value)
+                .unwrap_or_else(|e| failure(&e.to_string(), error::INTERNAL, 5))
         } else {
             printable(&text()).into_owned()
         };
@@ -174,12 +181,6 @@ impl Output {
         self.screen.line("message", line);
     }
 
-    /// Says a line from another thread when the process has to end at once. Waits for nobody.
-    pub(crate) fn parting(&self, line: String) -> impl Fn() + Send + 'static {
-        let screen = self.screen.clone();
-        move || screen.line_at_once("message", &line)
-    }
-
     /// An error with all its causes. A command that found something wrong has given its result already;
     /// the exit code and the result itself then say so.
     pub(crate) fn failed(&self, error: &CliError) {
@@ -190,13 +191,14 @@ impl Output {
         }
     }
 
-    /// Says [`Output::failed`] from another thread, when the one at work does not answer. Waits for nobody:
+    /// Says notes and [`Output::failed`] from another thread, when the one at work does not answer. Never waits:
     /// that one may be stuck while it prints.
-    pub(crate) fn farewell(&self, error: &CliError) -> impl Fn() + Send + Sync + 'static {
+    pub(crate) fn farewell(&self, error: &CliError) -> impl Fn(&[String]) + Send + Sync + 'static {
         let (json, answered, screen) = (self.json(), self.answered.clone(), self.screen.clone());
         let (message, kind, code) = (error.to_string(), error.kind(), error.exit_code());
         let line = if error.is_stop() { STOPPED } else { "error" };
-        move || {
+        move |notes| {
+            notes.iter().for_each(|note| screen.line_at_once("message", note));
             screen.line_at_once(line, &message);
             if json && !answered.swap(true, Ordering::SeqCst) {
                 let _ = stdout(failure(&message, kind, code));
@@ -322,7 +324,7 @@ pub(crate) fn usage(error: &clap::Error, better: Option<&str>) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
         let text = error.to_string();
         let reason = better.unwrap_or(text.split("\n\n").next().unwrap_or_default().trim());
-        let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), kind::USAGE, code));
+        let _ = stdout(failure(reason.strip_prefix("error: ").unwrap_or(reason), error::USAGE, code));
     }
     ExitCode::from(code)
 }

@@ -2,8 +2,8 @@
 //! the plan. Rates and times are measured, never assumed; before something was measured there is no ETA.
 //!
 //! ```text
-//! let mut progress = Progress::new(args.progress.mode, out);
-//! progress.about(Label { .. });
+//! let mut progress = Progress::counting("frames", args.progress.mode, out);
+//! progress.about(About { .. });
 //! progress.plan(planned_bytes, &[("encode", macs_per_frame), ("decode", macs_per_frame)]);
 //! progress.phase("encode", Some(65));
 //! progress.phase("decode", Some(65));
@@ -23,64 +23,33 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use clap::{ArgMatches, Args, ValueEnum};
-use remaster_engine::Event;
+use clap::ArgMatches;
+use remaster::{About, Event};
 use serde_json::json;
 
-use crate::args::GLOBAL;
+use crate::args::ProgressMode;
 use crate::output::{Output, Screen};
 
 use display::{How, Pauses, Shared, State};
-pub(crate) use summary::{Label, Summary};
+use summary::Label;
+pub(crate) use summary::Summary;
 use tally::{Tally, Total};
 use view::Style;
-pub(crate) use view::clock;
 
-/// How progress is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProgressMode {
-    /// A bar on a terminal, nothing elsewhere
-    #[default]
-    Auto,
-    /// A line every 5 %, at least every 30 s
-    Plain,
-    /// JSON lines, see docs/json.md
-    Json,
-    /// No progress
-    None,
-}
-
-/// For commands that take long: `#[command(flatten)]`.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ProgressArgs {
-    /// Progress on stderr: auto (bar), plain, json or none
-    #[arg(id = "progress", long, value_enum, default_value = "auto", value_name = "KIND", help_heading = GLOBAL, hide_possible_values = true)]
-    pub(crate) mode: ProgressMode,
-}
-
-impl ProgressMode {
-    /// What was asked for, before the command itself is known.
-    pub(crate) fn of(matches: &ArgMatches) -> Self {
-        let (_, leaf) = crate::config::leaf(matches);
-        leaf.try_get_one("progress").ok().flatten().copied().unwrap_or_default()
-    }
+/// What was asked for, before the command itself is known.
+pub(crate) fn mode_of(matches: &ArgMatches) -> ProgressMode {
+    let (_, leaf) = crate::config::leaf(matches);
+    leaf.try_get_one("progress").ok().flatten().copied().unwrap_or_default()
 }
 
 /// The display. Dropped without [`Progress::finish`] it takes its bar away and says no more.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
-    /// What the engine warned of: each network may say the same.
-    warned: Vec<String>,
 }
 
 impl Progress {
-    /// Counts frames.
-    pub(crate) fn new(mode: ProgressMode, out: &Output) -> Self {
-        Self::counting("frames", mode, out)
-    }
-
-    /// Counts something else, like `MiB`.
+    /// Counts frames, or something else, like `MiB`.
     pub(crate) fn counting(unit: &'static str, mode: ProgressMode, out: &Output) -> Self {
         let env = |name| std::env::var(name).unwrap_or_default();
         let dumb = env("TERM") == "dumb";
@@ -131,12 +100,13 @@ impl Progress {
             // Without the thread the bar only moves when something is done, which is no reason to fail.
             std::thread::Builder::new().name("progress".into()).spawn(move || shared.tick()).ok()
         };
-        Progress { shared, ticker, warned: Vec::new() }
+        Progress { shared, ticker }
     }
 
     /// What the summary says the run was about.
-    pub(crate) fn about(&mut self, about: Label) {
-        self.shared.lock().about = about;
+    pub(crate) fn about(&mut self, about: About) {
+        let About { device, model, input, output } = about;
+        self.shared.lock().about = Label { device, model, input, output };
     }
 
     /// The most bytes that are planned, of whatever `memory` counts: all of the process if that
@@ -191,7 +161,7 @@ impl Progress {
         self.count(&mut state, phase, frames, busy);
     }
 
-    /// As [`Progress::advance`], for work that another process does, in time of [`Progress::elapsed`].
+    /// As [`Progress::advance`], for work that another process does, pauses excluded.
     pub(crate) fn advance_elsewhere(&mut self, phase: &'static str, frames: usize, busy: Duration) {
         let mut state = self.shared.lock();
         self.count(&mut state, phase, frames, busy);
@@ -211,6 +181,7 @@ impl Progress {
     }
 
     /// Time since the start without pauses.
+    #[cfg(test)]
     pub(crate) fn elapsed(&self) -> Duration {
         self.shared.lock().pauses.clock(self.shared.started)
     }
@@ -248,31 +219,25 @@ impl Progress {
         }
     }
 
-    /// Something a person should know, above the bar.
+    /// A line above the bar.
+    #[cfg(test)]
     pub(crate) fn warn(&mut self, text: impl std::fmt::Display) {
         self.shared.screen.line("warning", text);
     }
 
-    /// What the engine says.
-    pub(crate) fn event(&mut self, event: &Event<'_>) {
+    /// What a run tells of its phases.
+    pub(crate) fn event(&mut self, event: Event) {
         match event {
-            Event::SliceStarted { network, .. } => self.working(network, 0, 1),
-            Event::Working { network, done, of } => self.working(network, *done, *of),
-            Event::SliceDone { network, frames, busy, .. } => {
-                self.enter(network);
-                self.advance(network, *frames, *busy);
-            }
-            Event::Finishing => self.enter("finish"),
-            Event::Warning(text) if self.warned.iter().any(|said| said == text) => {}
-            Event::Warning(text) => {
-                self.warned.push((*text).to_owned());
-                self.warn(text);
-            }
-            Event::Planned(_)
-            | Event::Loaded
-            | Event::Counted(_)
-            | Event::TileDone { .. }
-            | Event::Done(_) => {}
+            Event::Planned { memory, work } => self.plan(memory, &work),
+            Event::Phase { phase, total, estimated: false } => self.phase(phase, total),
+            Event::Phase { phase, total, .. } => self.phase_about(phase, total.unwrap_or(0)),
+            Event::Slice { phase, frames } => self.slice(phase, frames),
+            Event::Entered { phase } => self.enter(phase),
+            Event::Working { phase, done, of } => self.working(phase, done, of),
+            Event::Advanced { phase, frames, busy, elsewhere: false } => self.advance(phase, frames, busy),
+            Event::Advanced { phase, frames, busy, .. } => self.advance_elsewhere(phase, frames, busy),
+            Event::Reached { phase, frames } => self.reach(phase, frames),
+            _ => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::measured::Measured;
 use crate::network::Task;
 
 /// Where it is kept.
-pub(crate) const FILE: &str = "crates/cli/src/bench/ceilings.json";
+pub(crate) const FILE: &str = "crates/bench/src/ceilings.json";
 
 #[derive(Serialize)]
 struct Ceilings<'a> {

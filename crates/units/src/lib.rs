@@ -12,6 +12,7 @@
 //! Planner, worker and assembler share the store and nothing else. What the networks compute is the caller's business.
 
 mod assemble;
+pub mod emit;
 mod error;
 mod input;
 mod kept;

@@ -3,10 +3,11 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use remaster::machine::{cpu_name, resident, resident_now};
+
 use super::summary::{Label, PhaseSummary, Summary};
 use super::tally::{self, Tally, Total};
 use super::view::{Style, View};
-use crate::memory;
 use crate::output::Screen;
 
 /// At most ten redraws of the bar in a second.
@@ -150,7 +151,7 @@ impl State {
     /// Looks at the memory of the process.
     pub(super) fn look(&mut self) {
         if !self.told
-            && let (Some(now), Some(peak)) = (memory::resident_now(), memory::resident())
+            && let (Some(now), Some(peak)) = (resident_now(), resident())
         {
             self.note(now, peak);
         }
@@ -202,7 +203,7 @@ impl State {
         Summary {
             version: env!("CARGO_PKG_VERSION"),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            cpu: memory::cpu_name(),
+            cpu: cpu_name(),
             about: self.about.clone(),
             unit: self.unit,
             phases: self.tally.phases().iter().map(phase).collect(),

@@ -5,7 +5,9 @@ use std::fmt;
 use remaster_plan::bytes;
 use serde::Serialize;
 
-use super::view::{clock, speed};
+use remaster::numbers::clock;
+
+use super::view::speed;
 
 /// What the run was about, in one line each.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -1,7 +1,6 @@
 //! One moment of a run: as a bar, as a line, and as the fields of a JSON line.
 
-use std::time::Duration;
-
+use remaster::numbers::clock;
 use remaster_plan::bytes;
 use serde::Serialize;
 
@@ -164,16 +163,6 @@ pub(super) fn speed(rate: f64, unit: &str) -> String {
         "frames" if rate < 0.1 && rate > 0.0 => format!("{:.1} s/frame", 1.0 / rate),
         "frames" => format!("{rate:.*} fps", digits(rate)),
         _ => format!("{rate:.*} {unit}/s", digits(rate)),
-    }
-}
-
-/// `0:07`, `12:34` or `1:02:03`.
-pub(crate) fn clock(seconds: f64) -> String {
-    let whole = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX).as_secs();
-    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    match hours {
-        0 => format!("{minutes}:{seconds:02}"),
-        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-#[path = "../../build.rs"]
+#[path = "../../../remaster/build.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the script has a main of its own")]
 mod script;
 

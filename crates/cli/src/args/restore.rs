@@ -1,0 +1,337 @@
+//! A restoration, as typed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use remaster::{
+    Amount, Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots,
+};
+use remaster_colour::Mode;
+use remaster_plan::Windows;
+use remaster_restore::Pool;
+
+use super::compat::CompatArgs;
+use super::device::BestDeviceArgs;
+use super::limits::LimitArgs;
+use super::media::{SizeArgs, SourceArgs, TargetArgs};
+use super::models::ModelDirArgs;
+use super::units::LocalArgs;
+use super::{ProgressArgs, one_of};
+
+/// Which frames share a colour correction.
+const POOLS: &[(&str, Pool)] = &[("frame", Pool::Frame), ("window", Pool::Window), ("shot", Pool::Shot)];
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Video, image, folder of images, or - for y4m on stdin
+    pub(crate) input: PathBuf,
+    /// Output, or - for y4m on stdout [default: NAME_upscaled]
+    ///
+    /// By default it is beside the input. The ending decides the format; a name without one is a folder of images.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite the output if it exists
+    #[arg(short = 'y', long, help_heading = "Output")]
+    pub(crate) yes: bool,
+    /// Also keep the restored latents (.safetensors)
+    ///
+    /// `remaster redecode` makes another file of them, in another codec, depth or colour, without restoring again.
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub(crate) keep_latents: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) how: RecipeArgs,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}
+
+/// Everything that decides the result and the memory, but not where it goes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RecipeArgs {
+    #[command(flatten)]
+    pub(crate) models: RestoreModels,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+    /// Keep non-square pixels as they are
+    ///
+    /// By default the width changes so that pixels are square.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) keep_sar: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    pub(crate) vram: Option<Amount>,
+    #[command(flatten)]
+    pub(crate) device: BestDeviceArgs,
+    #[command(flatten)]
+    pub(crate) compat: CompatArgs,
+}
+
+/// Which networks restore.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct RestoreModels {
+    /// Transformer: 3b, 7b, 7b-sharp, nano, or a model file
+    ///
+    /// `3b`, `7b`, `7b-sharp` and `3b-first` use the best file that is installed; `remaster models pull 3b` installs one. `nano` is a
+    /// small demonstration network inside this program.
+    #[arg(short, long, value_name = "MODEL", default_value = "3b", alias = "dit-model", alias = "dit_model")]
+    pub(crate) model: String,
+    /// VAE file [default: the installed one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vae: Option<String>,
+    /// Text embedding [default: inside the model, or pos_emb.pt]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) text: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dirs: ModelDirArgs,
+}
+
+/// What the result looks like.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Restoration")]
+pub(crate) struct LookArgs {
+    /// Random seed; the same seed gives the same result
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Soften input that is blurrier than its size, 0 to 1
+    ///
+    /// Downscales the input first, by up to 8 times at 1.
+    #[arg(long, value_name = "X", default_value = "0", value_parser = share)]
+    pub(crate) softness: f32,
+    /// Where shots begin: auto, none, or a `remaster scenes` list
+    ///
+    /// Each shot is restored on its own. `auto` finds hard cuts, `none` takes the input as one shot.
+    #[arg(long, value_name = "FILE", default_value = "auto")]
+    pub(crate) scenes: String,
+    /// Frames the transformer sees at once
+    ///
+    /// Longer windows are more stable over time and take more memory. Longer shots are restored in overlapping windows.
+    #[arg(long, value_name = "FRAMES", default_value_t = Windows::FRAMES, alias = "batch-size", alias = "batch_size", value_parser = window)]
+    pub(crate) window: usize,
+    /// Add noise to the input, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "input_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) input_noise: f32,
+    /// Add noise to the latents that guide the transformer, 0 to 1
+    #[arg(long, value_name = "X", default_value = "0", alias = "latent_noise_scale", value_parser = share, hide_short_help = true)]
+    pub(crate) latent_noise: f32,
+    #[command(flatten)]
+    pub(crate) finish: FinishArgs,
+}
+
+/// How restored frames become those of the output.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Restoration")]
+pub(crate) struct FinishArgs {
+    /// Blend between the input (0) and the restored picture (1)
+    ///
+    /// Lower it if the result looks too sharp or invented.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
+    pub(crate) strength: f32,
+    /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
+    ///
+    /// How colours are matched to the input. docs/quality.md explains the methods.
+    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour", value_parser = colour)]
+    pub(crate) color: Mode,
+    /// Match colours per frame, window or shot
+    ///
+    /// For lab, hsv and wavelet_adaptive. With `shot`, frames are buffered on disk until the shot ends.
+    #[arg(
+        long,
+        value_parser = one_of(POOLS),
+        value_name = "POOL",
+        default_value = "frame",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) color_pool: Pool,
+    /// Dither instead of rounding
+    #[arg(long, hide_short_help = true)]
+    pub(crate) dither: bool,
+}
+
+/// `remaster preview`.
+#[derive(Debug, Args)]
+pub(crate) struct PreviewArgs {
+    /// Video, image or folder of images
+    pub(crate) input: PathBuf,
+    /// Sheet to write (.png) [default: NAME_preview.png, beside the input]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Overwrite the sheet if it exists
+    #[arg(short = 'y', long, help_heading = "Output")]
+    yes: bool,
+    /// Shots to show, spread over the film
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Output")]
+    shots: u16,
+    #[command(flatten)]
+    pub(crate) how: RecipeArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}
+
+/// `remaster redecode`.
+#[derive(Debug, Args)]
+pub(crate) struct RedecodeArgs {
+    /// The input of the restoration
+    pub(crate) input: PathBuf,
+    /// Latents that `--keep-latents` wrote
+    latents: PathBuf,
+    /// Output, or - for y4m on stdout [default: NAME_upscaled]
+    ///
+    /// By default it is beside the input. The ending decides the format; a name without one is a folder of images.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Overwrite the output if it exists
+    #[arg(short = 'y', long, help_heading = "Output")]
+    yes: bool,
+    #[command(flatten)]
+    finish: FinishArgs,
+    /// VAE file; must be the one of the restoration [default: the installed one]
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    vae: Option<String>,
+    #[command(flatten)]
+    dirs: ModelDirArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    vram: Option<Amount>,
+    #[command(flatten)]
+    device: BestDeviceArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}
+
+impl FinishArgs {
+    fn finishing(&self) -> Finishing {
+        let FinishArgs { strength, color, color_pool, dither } = self.clone();
+        Finishing { strength, color, color_pool, dither }
+    }
+}
+
+impl RecipeArgs {
+    /// The same for the library.
+    pub(crate) fn restoration(&self) -> Restoration {
+        let (models, look) = (&self.models, &self.look);
+        Restoration {
+            models: Models {
+                model: models.model.clone(),
+                vae: models.vae.clone(),
+                text: models.text.clone(),
+                folder: models.dirs.model_dir.clone(),
+            },
+            look: Look {
+                seed: look.seed,
+                softness: look.softness,
+                shots: match look.scenes.as_str() {
+                    "auto" => Shots::Auto,
+                    "none" => Shots::One,
+                    file => Shots::List(file.into()),
+                },
+                window: look.window,
+                input_noise: look.input_noise,
+                latent_noise: look.latent_noise,
+                finish: look.finish.finishing(),
+            },
+            source: self.source.source(),
+            size: self.size.size(),
+            keep_sar: self.keep_sar,
+            limits: self.limits.limits(self.vram),
+            device: self.device.device(),
+            compat: self.compat.compat(),
+        }
+    }
+}
+
+impl RestoreArgs {
+    /// The same for the library.
+    pub(crate) fn request(&self) -> Request {
+        let (input, output) = (self.input.clone(), self.output.clone());
+        let request = request(&self.how, &self.target, &self.local, input, output, self.yes);
+        Request { keep_latents: self.keep_latents.clone(), ..request }
+    }
+}
+
+/// A restoration of one film.
+pub(crate) fn request(
+    how: &RecipeArgs,
+    target: &TargetArgs,
+    local: &LocalArgs,
+    input: PathBuf,
+    output: Option<PathBuf>,
+    overwrite: bool,
+) -> Request {
+    let mut target = target.target();
+    target.pixel_format = target.pixel_format.or(how.compat.pixel_format().map(str::to_owned));
+    Request {
+        input,
+        output,
+        overwrite,
+        skip_done: false,
+        keep_latents: None,
+        how: how.restoration(),
+        target,
+        units: local.units(),
+    }
+}
+
+impl PreviewArgs {
+    /// The same for the library.
+    pub(crate) fn request(&self) -> PreviewRequest {
+        PreviewRequest {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            overwrite: self.yes,
+            shots: self.shots,
+            how: self.how.restoration(),
+        }
+    }
+}
+
+impl RedecodeArgs {
+    /// The same for the library.
+    pub(crate) fn request(&self) -> RedecodeRequest {
+        RedecodeRequest {
+            input: self.input.clone(),
+            latents: self.latents.clone(),
+            output: self.output.clone(),
+            overwrite: self.yes,
+            finish: self.finish.finishing(),
+            vae: self.vae.clone(),
+            folder: self.dirs.model_dir.clone(),
+            source: self.source.source(),
+            target: self.target.target(),
+            limits: self.limits.limits(self.vram),
+            device: self.device.device(),
+        }
+    }
+}
+
+fn share(word: &str) -> Result<f32, String> {
+    let wrong = || format!("`{word}` is not a number from 0 to 1");
+    let value: f32 = word.parse().map_err(|_| wrong())?;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+fn colour(word: &str) -> Result<Mode, String> {
+    word.parse().map_err(|error: remaster_colour::ColourError| error.to_string())
+}
+
+fn window(word: &str) -> Result<usize, String> {
+    let wrong = || format!("`{word}` is not a number of frames from 1 to {}", Windows::MOST_FRAMES);
+    let frames: usize = word.parse().map_err(|_| wrong())?;
+    Windows::new(frames).map(|_| frames).map_err(|_| wrong())
+}

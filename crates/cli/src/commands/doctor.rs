@@ -1,0 +1,172 @@
+//! `remaster doctor`: whether this machine is ready, and computes what the original computes.
+
+use std::path::Path;
+use std::time::Instant;
+
+#[cfg(feature = "gpu")]
+use remaster_compute::Backend;
+use remaster_compute::DType;
+use remaster_doctor::{
+    DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,
+};
+use serde::Serialize;
+
+use remaster::{Check, Error, health};
+
+use crate::args::{DoctorArgs, ProgressMode};
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct Report {
+    backend: &'static str,
+    dtype: &'static str,
+    tolerance: f64,
+    /// Of the comparisons.
+    passed: bool,
+    /// Of the stages in f32, which are held to the tolerance.
+    #[serde(skip)]
+    largest: f64,
+    checks: Vec<Check>,
+    stages: Vec<Stage>,
+}
+
+pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let device = args.device.device();
+    let backend = device.backend()?;
+    let goldens = match &args.goldens {
+        None => embedded().map_err(DoctorError::from)?,
+        Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
+        Some(folder) => read_folder(folder)?,
+    };
+    let control = interrupt.watch()?;
+    let checks = health(&backend, &args.programs.programs(), &control);
+    let settings = Settings { backend, build: device.build(), cancel: control.token().clone() };
+    let variants = variants(&settings, args.all_variants)?;
+    let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
+    progress.phase("check", Some(variants.len() * goldens.len()));
+    let (mut stages, mut largest) = (Vec::new(), 0.0);
+    for (variant, settings) in variants {
+        for golden in &goldens {
+            out.detail(format_args!("running {}{variant}", golden.name));
+            let started = Instant::now();
+            let mut judged = run_golden(golden, &settings)?;
+            judged.iter_mut().for_each(|s| s.stage += &variant);
+            if settings.build.dtype == DType::F32 {
+                largest = judged.iter().map(|s| s.max_abs).fold(largest, f64::max);
+            }
+            stages.extend(judged);
+            progress.advance("check", 1, started.elapsed());
+        }
+    }
+    drop(progress);
+    let failed = stages.iter().filter(|s| !s.passed).count();
+    let mut report = Report {
+        backend: settings.backend.name(),
+        dtype: settings.build.dtype.name(),
+        tolerance: TOLERANCE,
+        passed: failed == 0,
+        largest,
+        checks,
+        stages,
+    };
+    report.checks.push(numbers(&report, failed));
+    out.result(&report, || match (args.markdown, out.is_verbose()) {
+        (true, _) => markdown(&report),
+        (false, true) => table(&report) + &summary(&report),
+        (false, false) => summary(&report),
+    });
+    match failed {
+        0 => Ok(()),
+        _ => Err(CliError::Unhealthy { failed, total: report.stages.len() }),
+    }
+}
+
+/// The comparisons in one line.
+fn numbers(report: &Report, failed: usize) -> Check {
+    let (dtype, total) = (report.dtype, report.stages.len());
+    if failed > 0 {
+        let text = format!("{failed} of {total} comparisons in {dtype} exceed the tolerance");
+        return Check::problem("numbers", text, "list them with -v");
+    }
+    let mut text = format!("{total} comparisons with the original in {dtype}");
+    if report.largest > 0.0 {
+        text += &format!(", largest error {:.2e} (limit {:.0e})", report.largest, report.tolerance);
+    }
+    Check::ok("numbers", text)
+}
+
+fn summary(report: &Report) -> String {
+    let lines: String = report.checks.iter().map(Check::line).collect();
+    match report.checks.iter().filter(|c| !c.ok).count() {
+        0 => lines + "ready\n",
+        1 => lines + "1 problem\n",
+        n => lines + &format!("{n} problems\n"),
+    }
+}
+
+/// The backend as it is, or with each of its kernels in turn. Matrix units multiply 16-bit values: their kernels
+/// are run in f16.
+#[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
+fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, CliError> {
+    #[cfg(feature = "gpu")]
+    if let (Backend::Gpu(device), true) = (settings.backend, all) {
+        use remaster_compute::gpu::{all_variants, with_variant};
+        let of = |v: remaster_compute::gpu::Variant| {
+            let mut with = settings.clone();
+            with.backend = Backend::Gpu(with_variant(device, &v));
+            if v.family() == "matrix" {
+                with.build.dtype = DType::F16;
+            }
+            (format!(", {v} {}", with.build.dtype), with)
+        };
+        return Ok(all_variants(&device)?.into_iter().map(of).collect());
+    }
+    Ok(vec![(String::new(), settings.clone())])
+}
+
+fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
+    let failed = |source| Error::Read { path: folder.to_owned(), source };
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let ours = ["tiny_", "full_", "dit_"].iter().any(|start| name.starts_with(start));
+        if ours && path.extension().is_some_and(|e| e == "safetensors") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
+    let goldens = goldens.map_err(DoctorError::from)?;
+    match goldens.is_empty() {
+        true => Err(CliError::NoGolden { path: folder.to_owned() }),
+        false => Ok(goldens),
+    }
+}
+
+fn psnr(stage: &Stage) -> String {
+    stage.psnr.map_or("equal".into(), |p| format!("{p:.1} dB"))
+}
+
+fn table(report: &Report) -> String {
+    let mut text = String::new();
+    for s in &report.stages {
+        let name = format!("{} {}", s.golden, s.stage);
+        let verdict = if s.passed { "pass" } else { "FAIL" };
+        text += &format!("{verdict}  {:9.2e}  {:>8}  {name}\n", s.max_abs, psnr(s));
+    }
+    text
+}
+
+fn markdown(report: &Report) -> String {
+    let mut text = String::from("| golden | tensor | max abs error | PSNR | |\n|---|---|---:|---:|---|\n");
+    for s in &report.stages {
+        let verdict = if s.passed { "pass" } else { "**fail**" };
+        text += &format!("| {} | {} | {:.2e} | {} | {verdict} |\n", s.golden, s.stage, s.max_abs, psnr(s));
+    }
+    text
+}

@@ -1,0 +1,147 @@
+//! What a restoration says before and after the work.
+
+use std::path::Path;
+
+use remaster::numbers::count;
+use remaster::{FilmOutcome, FilmPlan, describe_plan, is_detail, is_pipe};
+use remaster_plan::bytes;
+
+use super::took;
+use crate::args::ProgressMode;
+use crate::output::Output;
+use crate::progress::Summary;
+use crate::show::Summed;
+
+/// Names of the networks' phases.
+const PHASES: [&str; 3] = ["encode", "restore", "decode"];
+
+/// One line about what will be done, and the models; the plan with `-v`.
+pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
+    say_notes(&plan.notes, out);
+    out.say(format_args!("model {}", plan.title));
+    out.detail(format_args!("VAE {}", plan.vae));
+    let [width, height] = plan.shown;
+    let source = &plan.source.format;
+    let frames = match (source.frames, plan.counted) {
+        (Some(n), true) => count(n, "frame"),
+        (Some(n), false) => format!("about {}", count(n, "frame")),
+        (None, _) => "an unknown number of frames".into(),
+    };
+    out.say(format_args!(
+        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory",
+        if is_pipe(Path::new(&plan.input)) { "stdin" } else { &plan.input },
+        source.width,
+        source.height,
+        plan.numerics,
+        plan.dtype,
+        bytes(plan.total.ram()),
+    ));
+    if let Some(time) = plan.time {
+        out.say(format_args!("this takes {time}"));
+    }
+    for p in &plan.plans {
+        out.detail(describe_plan(p, plan.apart).trim_end());
+    }
+    out.detail(plan.total.describe());
+    if let Some(groups) = plan.groups {
+        out.detail(format_args!("  {:12} {}", "groups", turns(groups)));
+    }
+    if let Some(latents) = plan.latent_bytes {
+        out.detail(format_args!("  {:12} {} of latents", "disk", bytes(latents)));
+    }
+}
+
+/// What was guessed or dropped; small things with `-v` only.
+fn say_notes(notes: &[String], out: &Output) {
+    for note in notes {
+        match is_detail(note) {
+            true => out.detail(format_args!("note: {note}")),
+            false => out.say(format_args!("note: {note}")),
+        }
+    }
+}
+
+/// How often networks are loaded.
+fn turns(groups: u64) -> String {
+    match groups {
+        1 => "1: each network is loaded once".into(),
+        n => format!("about {n}: each network is loaded as often"),
+    }
+}
+
+/// What a restoration will take.
+pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
+    let [width, height] = plan.shown;
+    let frames = match plan.source.format.frames {
+        Some(n) => {
+            let about = if plan.source.frames_estimated { "about " } else { "" };
+            format!("{about}{}", count(n, "frame"))
+        }
+        None => "unknown number of frames".into(),
+    };
+    let mut text = format!("{}: {frames}, restored at {width} x {height}\n", plan.input);
+    let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
+    line("model", plan.title.clone());
+    for note in plan.notes.iter().filter(|note| verbose || !is_detail(note)) {
+        line("note", note.clone());
+    }
+    line("memory", bytes(plan.total.ram()));
+    if plan.apart {
+        line("GPU memory", bytes(plan.plans.iter().map(|p| p.peaks.device).max().unwrap_or(0)));
+    }
+    let spilled = plan.plans.iter().map(|p| p.peaks.disk).max().unwrap_or(0);
+    let disk = spilled.saturating_add(plan.latent_bytes.unwrap_or(0));
+    line("disk", format!("{} of temporary data", bytes(disk)));
+    if let Some(time) = plan.time {
+        line("time", time.to_string());
+    }
+    if !verbose {
+        return text;
+    }
+    line("VAE", plan.vae.clone());
+    for (phase, p) in PHASES.into_iter().zip(&plan.plans) {
+        line(phase, p.how.describe());
+    }
+    if let Some(groups) = plan.groups {
+        line("groups", turns(groups));
+    }
+    let all = plan.macs_per_frame * plan.source.format.frames.unwrap_or(1) as f64;
+    line("work", format!("{:.2} TFLOP", 2.0 * all / 1e12));
+    text + &plan.total.describe() + "\n"
+}
+
+/// Says what came out: one line, a block with `-v`, or the document.
+pub(crate) fn conclude(outcome: &FilmOutcome, summary: &Summary, mode: ProgressMode, out: &Output) {
+    let text = || {
+        let text = match out.is_verbose() {
+            true => summary.to_string(),
+            false => wrote(
+                &outcome.output,
+                outcome.frames,
+                &outcome.shots,
+                [outcome.width, outcome.height],
+                summary,
+            ),
+        };
+        match outcome.left.len() {
+            0 => text,
+            1 => format!("{text}; 1 unit is not restored"),
+            n => format!("{text}; {n} units are not restored"),
+        }
+    };
+    super::conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), mode, out);
+}
+
+/// The last line: what was written, and how long it took.
+pub(crate) fn wrote(
+    output: &str,
+    frames: usize,
+    shots: &[usize],
+    [width, height]: [usize; 2],
+    summary: &Summary,
+) -> String {
+    let frames = count(frames, "frame");
+    let shots = if shots.len() > 1 { format!(" in {} shots", shots.len()) } else { String::new() };
+    let output = if output == "-" { "stdout" } else { output };
+    format!("wrote {output}: {frames}{shots}, {width} x {height}, in {}", took(summary.total_seconds))
+}

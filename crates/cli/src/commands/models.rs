@@ -1,0 +1,141 @@
+//! `remaster models`.
+
+use std::path::PathBuf;
+
+use remaster::Error;
+use remaster::models::{
+    Inspected, InstalledModels, PullRequest, Pulled, Sizes, VerifiedModels, inspect, list, pull, shown,
+    verify,
+};
+use remaster_plan::bytes;
+
+use crate::args::{InspectArgs, ListArgs, PullArgs, VerifyArgs};
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::show::Show;
+
+pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
+    let report = list(args.dirs.model_dir.as_deref(), args.all)?;
+    if report.files.is_empty() {
+        out.say("no model files found; searched");
+        for place in &report.searched {
+            let missing = if place.exists { "" } else { ", missing" };
+            out.say(format_args!("  {} ({}){missing}", place.folder, place.why));
+        }
+        out.say(
+            "get the VAE with `remaster models pull vae`, and a transformer with `remaster models pull 3b`",
+        );
+        out.say(
+            "or put ema_vae_fp16.safetensors into one of these folders, or name another with --model-dir",
+        );
+    }
+    if report.others > 0 {
+        out.say(format_args!("{} files of other networks not listed; show them with --all", report.others));
+    }
+    out.result(&report, || describe_list(&report));
+    Ok(())
+}
+
+pub(crate) fn download(args: &PullArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    let request =
+        PullRequest { model: args.model, quant: args.quant.clone(), folder: args.dirs.model_dir.clone() };
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let report = pull(&request, &control, &mut |event| show.event(event))?;
+    drop(show);
+    out.conclude(&report, || describe_pulled(&report));
+    Ok(())
+}
+
+pub(crate) fn check(args: &VerifyArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let folder = args.dirs.model_dir.as_deref();
+    let report = verify(&args.files, folder, &control, &mut |event| show.event(event))?;
+    drop(show);
+    out.result(&report, || describe_verified(&report));
+    Ok(report.check()?)
+}
+
+pub(crate) fn show_file(args: &InspectArgs, out: &Output) -> Result<(), CliError> {
+    let report = inspect(&args.file, args.tensors)?;
+    out.result(&report, || describe_file(&report));
+    match report.unusable {
+        Some(reason) => Err(Error::Unusable { path: PathBuf::from(&args.file), reason }.into()),
+        None => Ok(()),
+    }
+}
+
+fn describe_file(report: &Inspected) -> String {
+    let formats: Vec<String> = report.dtypes.iter().map(|(d, n)| format!("{d} x {n}")).collect();
+    let mut text = format!(
+        "file        {}\nformat      {}\nbytes       {}\nsha256      {}\nkind        {}\ntensors     {} ({})\nparameters  {}\n",
+        report.file,
+        report.format,
+        report.bytes,
+        report.sha256,
+        report.description,
+        report.tensors,
+        formats.join(", "),
+        report.parameters
+    );
+    if let Some(Sizes { width, head, blocks, hidden, text: columns, .. }) = report.sizes {
+        text += &format!(
+            "sizes       width {width}, {blocks} blocks, heads of {head}, MLP {hidden}, text {columns}\n"
+        );
+    }
+    if let Some(inside) = report.text_embedding {
+        let inside = if inside { "in the file" } else { "not in the file; pos_emb.pt has it" };
+        text += &format!("embedding   {inside}\n");
+    }
+    for (key, value) in report.metadata.iter().take(16) {
+        let short: String = value.chars().take(100).collect();
+        text += &format!("metadata    {key} = {short}\n");
+    }
+    if let Some(fit) = &report.fit {
+        text += &format!("fit         {fit}\n");
+    }
+    for e in &report.list {
+        text += &format!("{:5} {:?} {}\n", e.dtype, e.shape, e.name);
+    }
+    text
+}
+
+fn describe_list(report: &InstalledModels) -> String {
+    let mut text = String::new();
+    for e in &report.files {
+        let (kind, precision) = (e.kind.unwrap_or("-"), e.precision.as_deref().unwrap_or("-"));
+        text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));
+        match e.revision {
+            Some("first") => text += &format!("{:35}  ByteDance's first 3B weights\n", ""),
+            Some(date) => text += &format!("{:35}  ByteDance's 3B weights of {date}\n", ""),
+            None => {}
+        }
+        if let Some(reason) = &e.reason {
+            text += &format!("{:35}  {reason}\n", "");
+        }
+        if let Some(warning) = &e.warning {
+            text += &format!("{:35}  warning: {warning}\n", "");
+        }
+    }
+    text
+}
+
+fn describe_pulled(report: &Pulled) -> String {
+    let mut text = String::new();
+    for e in &report.files {
+        let word = if e.downloaded { "downloaded" } else { "installed" };
+        text += &format!("{word:10} {:8} {:>11}  {}\n", e.model, bytes(e.bytes), shown(&e.file));
+    }
+    text
+}
+
+fn describe_verified(report: &VerifiedModels) -> String {
+    let mut text = String::new();
+    for e in &report.files {
+        text += &format!("{:10} {:>11}  {}\n", e.verdict.word(), bytes(e.bytes), shown(&e.file));
+        text += &format!("{:24}{}\n{:24}sha256 {}\n", "", e.reason, "", e.sha256);
+    }
+    text
+}

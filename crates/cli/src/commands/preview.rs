@@ -1,0 +1,19 @@
+//! `remaster preview`.
+
+use crate::args::PreviewArgs;
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::show::Show;
+
+pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    args.how.compat.refuse()?;
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let made = remaster::preview(&args.request(), &control, &mut |event| show.event(event))?;
+    let _ = show.finish();
+    let count = made.frames.len();
+    let plural = if count == 1 { "" } else { "s" };
+    out.conclude(&made, || format!("wrote {}: {count} frame{plural}, before and after", made.output));
+    Ok(())
+}

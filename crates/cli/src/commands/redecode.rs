@@ -1,0 +1,33 @@
+//! `remaster redecode`.
+
+use std::path::Path;
+
+use super::{check_stdout, conclude, film};
+use crate::args::RedecodeArgs;
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::show::{Show, Summed};
+
+pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    let request = args.request();
+    if let Some(output) = &request.output {
+        check_stdout(output, out)?;
+    }
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let outcome = &remaster::redecode(&request, &control, &mut |event| show.event(event))?;
+    let summary = &show.finish();
+    let text = || match out.is_verbose() {
+        true => summary.to_string(),
+        false => film::wrote(
+            &outcome.output,
+            outcome.frames,
+            &outcome.shots,
+            [outcome.width, outcome.height],
+            summary,
+        ),
+    };
+    conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), args.progress.mode, out);
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `remaster restore`.
+
+use remaster::{Outcome, prepare};
+use serde::Serialize;
+
+use super::{check_stdout, film, worker};
+use crate::args::RestoreArgs;
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::show::Show;
+
+/// The JSON document of a film that was there already.
+#[derive(Debug, Serialize)]
+struct Skipped {
+    input: String,
+    output: String,
+    skipped: bool,
+}
+
+pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    if let Some(output) = &args.output {
+        check_stdout(output, out)?;
+    }
+    args.how.compat.refuse()?;
+    if let Some(until) = args.local.until {
+        control.stop_at(until.0);
+    }
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let prepared = prepare(args.request(), &control, &mut |event| show.event(event))?;
+    if let Some(warning) = args.how.compat.warning() {
+        out.say(format_args!("warning: {warning}"));
+    }
+    match prepared.run(&worker()?, &mut |event| show.event(event))? {
+        Outcome::Restored(outcome) => {
+            let summary = show.finish();
+            film::conclude(&outcome, &summary, args.progress.mode, out);
+        }
+        Outcome::Skipped { output } => {
+            let (input, output) = (args.input.display().to_string(), output.display().to_string());
+            let report = Skipped { input, output, skipped: true };
+            out.conclude(&report, || {
+                format!(
+                    "{} is done already, with the same input and settings; use -y to make it again",
+                    report.output
+                )
+            });
+        }
+    }
+    Ok(())
+}

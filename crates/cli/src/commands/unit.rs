@@ -1,0 +1,89 @@
+//! `remaster unit` and `remaster assemble`.
+
+use remaster::numbers::{count, grouped};
+use remaster::units::{UnitsStatus, assemble_film, ranges, run_units, status};
+
+use super::{check_stdout, conclude};
+use crate::args::{AssembleArgs, UnitRunArgs, UnitStatusArgs};
+use crate::error::CliError;
+use crate::interrupt::Interrupt;
+use crate::keys;
+use crate::output::Output;
+use crate::show::Show;
+
+pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let _hearing = match args.obey_stdin {
+        true => Some(keys::obey(interrupt, show.pause())?),
+        false => None,
+    };
+    let report = run_units(&args.request(), &control, &mut |event| show.event(event))?;
+    if !report.done.is_empty() || report.frames > 0 {
+        let _ = show.finish();
+    }
+    out.conclude(&report, || {
+        let others = match report.elsewhere.len() {
+            0 => String::new(),
+            n => format!(", {} done already", count(n, "unit")),
+        };
+        format!(
+            "did {}{others}, {}, in {:.1} s",
+            count(report.done.len(), "unit"),
+            count(report.frames, "frame"),
+            report.seconds
+        )
+    });
+    Ok(())
+}
+
+pub(crate) fn show_status(
+    args: &UnitStatusArgs,
+    out: &Output,
+    interrupt: &Interrupt,
+) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    let report = status(&args.plan, &control)?;
+    out.result(&report, || {
+        let UnitsStatus { units, done, missing, left, .. } = &report;
+        let mut text = format!(
+            "{} of {} done, {} of {}\n",
+            grouped(done.len()),
+            count(*units as usize, "unit"),
+            grouped(report.frames_done),
+            count(report.frames, "frame"),
+        );
+        for (what, list) in [("missing", missing), ("not restored", left)] {
+            if !list.is_empty() {
+                text += &format!("  {what:12} {}\n", ranges(list));
+            }
+        }
+        let plan = &report.plan;
+        text + &match missing.as_slice() {
+            [] => format!("join them with `remaster assemble --plan {plan} --input FILM -o OUTPUT`\n"),
+            _ => format!(
+                "do the missing ones with `remaster unit run --plan {plan} --input FILM --index missing`\n"
+            ),
+        }
+    });
+    Ok(())
+}
+
+pub(crate) fn assemble(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?;
+    check_stdout(&args.output, out)?;
+    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let report = assemble_film(&args.request(), &control, &mut |event| show.event(event))?;
+    let _ = show.finish();
+    let text = || {
+        format!(
+            "wrote {}: {} of {}, in {:.1} s",
+            report.output,
+            count(report.frames, "frame"),
+            count(report.units, "unit"),
+            report.seconds
+        )
+    };
+    conclude(&report, text, &args.output, args.progress.mode, out);
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Cancels, pauses and stops a run from outside.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use remaster_compute::CancelToken;
+use remaster_media::{Stop, place};
+
+/// Poll interval of a paused run.
+const POLL: Duration = Duration::from_millis(50);
+
+type Cleanup = Box<dyn Fn() + Send>;
+type StopWhen = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// A handle to a run. Clones control the same run; signals, keys and buttons of the frontend call it.
+#[derive(Clone, Default)]
+pub struct Control(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    cancel: CancelToken,
+    paused: AtomicBool,
+    pauses: Mutex<Pauses>,
+    stop: AtomicBool,
+    stop_when: Mutex<Option<StopWhen>>,
+    cleanups: Mutex<Vec<(u64, Cleanup)>>,
+    notes: Mutex<Vec<String>>,
+}
+
+/// Time in which the run waits.
+#[derive(Default)]
+struct Pauses {
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Pauses {
+    fn set(&mut self, paused: bool) {
+        match (paused, self.since) {
+            (true, None) => self.since = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.since = None;
+                self.total += since.elapsed();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// While this lives, its cleanup runs if the process has to end at once.
+#[must_use = "dropping it calls the cleanup off"]
+pub struct Pending {
+    id: u64,
+    control: Control,
+}
+
+impl Control {
+    /// Ends the run as soon as possible. Unfinished work that was saved stays.
+    pub fn cancel(&self) {
+        self.0.cancel.cancel();
+    }
+
+    /// True once cancellation was requested.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancel.is_cancelled()
+    }
+
+    /// The token that networks and children ask.
+    pub fn token(&self) -> &CancelToken {
+        &self.0.cancel
+    }
+
+    /// Makes the run wait, or lets it go on. Only runs by units can wait.
+    pub fn pause(&self, paused: bool) {
+        self.0.paused.store(paused, SeqCst);
+        lock(&self.0.pauses).set(paused);
+    }
+
+    /// True while the run waits.
+    pub fn is_paused(&self) -> bool {
+        self.0.paused.load(SeqCst)
+    }
+
+    /// True once the run has waited.
+    pub(crate) fn was_paused(&self) -> bool {
+        !self.paused_time().is_zero()
+    }
+
+    /// How long the run has waited so far.
+    pub(crate) fn paused_time(&self) -> Duration {
+        let pauses = lock(&self.0.pauses);
+        pauses.total + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Ends the run behind the segment at work, so that nothing is lost.
+    pub fn stop(&self) {
+        self.0.stop.store(true, SeqCst);
+    }
+
+    /// As [`Control::stop`], at this time.
+    pub fn stop_at(&self, time: Instant) {
+        let is_over = move || Instant::now() >= time;
+        *lock(&self.0.stop_when) = Some(Box::new(is_over));
+    }
+
+    /// True if the run ends at some time.
+    pub(crate) fn has_stop_time(&self) -> bool {
+        lock(&self.0.stop_when).is_some()
+    }
+
+    /// True once the run should end behind the segment at work.
+    pub fn should_stop(&self) -> bool {
+        self.0.stop.load(SeqCst) || lock(&self.0.stop_when).as_ref().is_some_and(|is_over| is_over())
+    }
+
+    /// Ends children and removes half files, for a process that exits at once because the run did not end in time. Nothing
+    /// is begun from then on. Returns what a user should know, such as where unfinished work is.
+    pub fn abort(&self) -> Vec<String> {
+        let list = lock(&self.0.cleanups);
+        list.iter().for_each(|(_, cleanup)| cleanup());
+        // Behind the children, who write there.
+        place::abandon();
+        std::mem::forget(list);
+        std::mem::take(&mut *lock(&self.0.notes))
+    }
+
+    /// What [`Control::abort`] says from now on; `None` if there is nothing to say.
+    pub(crate) fn note_on_abort(&self, note: Option<String>) {
+        *lock(&self.0.notes) = note.into_iter().collect();
+    }
+
+    /// Waits while the run is paused, and no longer than it may.
+    pub(crate) fn wait(&self) {
+        while self.is_paused() && !self.is_cancelled() && !self.should_stop() {
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The same for children.
+    pub(crate) fn child_stop(&self) -> Stop {
+        let cancel = self.token().clone();
+        Stop::when(move || cancel.is_cancelled())
+    }
+
+    /// `cleanup` runs in [`Control::abort`] as long as the answer lives.
+    pub fn on_abort(&self, cleanup: impl Fn() + Send + 'static) -> Pending {
+        let mut list = lock(&self.0.cleanups);
+        let id = list.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+        list.push((id, Box::new(cleanup)));
+        Pending { id, control: self.clone() }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        lock(&self.control.0.cleanups).retain(|(id, _)| *id != self.id);
+    }
+}
+
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_needs_no_cleanup() {
+        let control = Control::default();
+        let first = control.on_abort(|| {});
+        let second = control.on_abort(|| {});
+        drop(first);
+        let third = control.on_abort(|| {});
+        assert_eq!(lock(&control.0.cleanups).len(), 2);
+        drop((second, third));
+        assert!(lock(&control.0.cleanups).is_empty());
+    }
+
+    #[test]
+    fn a_run_waits_while_it_is_paused_and_no_longer_than_it_may() {
+        let control = Control::default();
+        assert!(!control.was_paused() && !control.should_stop() && !control.has_stop_time());
+        control.pause(true);
+        assert!(control.is_paused() && control.was_paused());
+        control.stop_at(Instant::now());
+        control.wait();
+        assert!(control.should_stop());
+        control.pause(false);
+        assert!(!control.is_paused() && control.was_paused());
+    }
+}

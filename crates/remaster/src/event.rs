@@ -1,0 +1,257 @@
+//! What a run tells while it works.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use remaster_engine::Event as EngineEvent;
+
+use crate::restore::{FilmOutcome, FilmPlan};
+
+/// What a run tells while it works. Phases may take turns; `phase` names one that was declared before.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A line that everybody may want to read.
+    Message(String),
+    /// A line for those who ask for details.
+    Detail(String),
+    /// Something that may not be what was wanted.
+    Warning(String),
+    /// A film of a batch begins.
+    Film {
+        /// Its number, from 1.
+        number: usize,
+        /// Films of the batch.
+        of: usize,
+        /// What is read.
+        input: PathBuf,
+        /// It is there already.
+        skipped: bool,
+    },
+    /// A film is about to be restored.
+    Prepared(Box<FilmPlan>),
+    /// A film of a batch is restored.
+    Restored(Box<FilmOutcome>),
+    /// What is counted from here on, and what the run is about. A run tells it once, a batch for each film.
+    Started {
+        /// What is counted: frames, MiB.
+        unit: &'static str,
+        /// What the run is about.
+        about: About,
+    },
+    /// Memory that is planned, and what a frame of a phase takes against a frame of the others, in multiply-adds.
+    Planned {
+        /// Bytes.
+        memory: u64,
+        /// By phase.
+        work: Vec<(&'static str, f64)>,
+    },
+    /// Declares a phase, or corrects its total.
+    Phase {
+        /// Its name.
+        phase: &'static str,
+        /// Frames, if their number is known.
+        total: Option<usize>,
+        /// The number may be wrong.
+        estimated: bool,
+    },
+    /// Frames that a slice of a phase is expected to have.
+    Slice {
+        /// Which.
+        phase: &'static str,
+        /// Expected.
+        frames: usize,
+    },
+    /// A phase begins or goes on.
+    Entered {
+        /// Which.
+        phase: &'static str,
+    },
+    /// Share of the slice at work that is done, in any unit.
+    Working {
+        /// Which.
+        phase: &'static str,
+        /// Done.
+        done: u64,
+        /// All of it.
+        of: u64,
+    },
+    /// Frames that were done.
+    Advanced {
+        /// Which.
+        phase: &'static str,
+        /// How many.
+        frames: usize,
+        /// How long it took.
+        busy: Duration,
+        /// Another process did them: pauses are not part of the time.
+        elsewhere: bool,
+    },
+    /// At least this many frames of a phase are done; what this run did not make was there before.
+    Reached {
+        /// Which.
+        phase: &'static str,
+        /// Frames.
+        frames: usize,
+    },
+}
+
+/// What a run is about, in words.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// Kernels and number format.
+    pub device: String,
+    /// The network.
+    pub model: String,
+    /// What is read.
+    pub input: String,
+    /// What is written.
+    pub output: String,
+}
+
+/// True for notes that only matter to those who ask for details.
+pub fn is_detail(note: &str) -> bool {
+    note.starts_with("untagged")
+}
+
+/// Frames of a phase and the time they took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Took {
+    pub(crate) frames: usize,
+    pub(crate) busy: Duration,
+}
+
+/// Sends events of a run to its frontend, and adds up what its phases took.
+pub(crate) struct Reporter<'a> {
+    emit: RefCell<&'a mut dyn FnMut(Event)>,
+    took: RefCell<BTreeMap<&'static str, Took>>,
+    /// What the engine warned of: each network may say the same.
+    warned: RefCell<Vec<String>>,
+    started: Instant,
+}
+
+impl<'a> Reporter<'a> {
+    pub(crate) fn new(emit: &'a mut dyn FnMut(Event)) -> Self {
+        Reporter {
+            emit: RefCell::new(emit),
+            took: RefCell::default(),
+            warned: RefCell::default(),
+            started: Instant::now(),
+        }
+    }
+
+    pub(crate) fn emit(&self, event: Event) {
+        (self.emit.borrow_mut())(event);
+    }
+
+    pub(crate) fn say(&self, line: impl Display) {
+        self.emit(Event::Message(line.to_string()));
+    }
+
+    pub(crate) fn detail(&self, line: impl Display) {
+        self.emit(Event::Detail(line.to_string()));
+    }
+
+    pub(crate) fn warn(&self, line: impl Display) {
+        self.emit(Event::Warning(line.to_string()));
+    }
+
+    /// What was guessed or dropped; small things are details.
+    pub(crate) fn notes(&self, notes: &[String]) {
+        for note in notes {
+            match is_detail(note) {
+                true => self.detail(format_args!("note: {note}")),
+                false => self.say(format_args!("note: {note}")),
+            }
+        }
+    }
+
+    pub(crate) fn started(&self, unit: &'static str, about: About) {
+        self.emit(Event::Started { unit, about });
+    }
+
+    pub(crate) fn plan(&self, memory: u64, work: &[(&'static str, f64)]) {
+        self.emit(Event::Planned { memory, work: work.to_vec() });
+    }
+
+    /// Declares a phase whose total is known, or known to be unknown.
+    pub(crate) fn phase(&self, phase: &'static str, total: Option<usize>) {
+        self.emit(Event::Phase { phase, total, estimated: false });
+    }
+
+    /// Declares a phase whose total may be wrong.
+    pub(crate) fn phase_about(&self, phase: &'static str, total: usize) {
+        self.emit(Event::Phase { phase, total: Some(total), estimated: true });
+    }
+
+    pub(crate) fn slice(&self, phase: &'static str, frames: usize) {
+        self.emit(Event::Slice { phase, frames });
+    }
+
+    pub(crate) fn enter(&self, phase: &'static str) {
+        self.emit(Event::Entered { phase });
+    }
+
+    pub(crate) fn working(&self, phase: &'static str, done: u64, of: u64) {
+        self.emit(Event::Working { phase, done, of });
+    }
+
+    pub(crate) fn advance(&self, phase: &'static str, frames: usize, busy: Duration) {
+        self.count(phase, frames, busy, false);
+    }
+
+    /// As [`Reporter::advance`], for work of another process.
+    pub(crate) fn advance_elsewhere(&self, phase: &'static str, frames: usize, busy: Duration) {
+        self.count(phase, frames, busy, true);
+    }
+
+    fn count(&self, phase: &'static str, frames: usize, busy: Duration, elsewhere: bool) {
+        let mut took = self.took.borrow_mut();
+        let took = took.entry(phase).or_default();
+        took.frames += frames;
+        took.busy += busy;
+        self.emit(Event::Advanced { phase, frames, busy, elsewhere });
+    }
+
+    pub(crate) fn reach(&self, phase: &'static str, frames: usize) {
+        self.emit(Event::Reached { phase, frames });
+    }
+
+    /// What a phase took so far.
+    pub(crate) fn took(&self, phase: &str) -> Took {
+        self.took.borrow().get(phase).copied().unwrap_or_default()
+    }
+
+    /// Time since the run began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What the engine says.
+    pub(crate) fn engine(&self, event: &EngineEvent<'_>) {
+        match event {
+            EngineEvent::SliceStarted { network, .. } => self.working(network, 0, 1),
+            EngineEvent::Working { network, done, of } => self.working(network, *done, *of),
+            EngineEvent::SliceDone { network, frames, busy, .. } => {
+                self.enter(network);
+                self.advance(network, *frames, *busy);
+            }
+            EngineEvent::Finishing => self.enter("finish"),
+            EngineEvent::Warning(text) => {
+                let mut warned = self.warned.borrow_mut();
+                if !warned.iter().any(|said| said == text) {
+                    warned.push((*text).to_owned());
+                    self.warn(text);
+                }
+            }
+            EngineEvent::Planned(_)
+            | EngineEvent::Loaded
+            | EngineEvent::Counted(_)
+            | EngineEvent::TileDone { .. }
+            | EngineEvent::Done(_) => {}
+        }
+    }
+}

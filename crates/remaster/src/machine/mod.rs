@@ -1,0 +1,19 @@
+//! This machine: its memory, disks, devices and caches.
+
+pub(crate) mod cache;
+pub mod calibrate;
+pub(crate) mod devices;
+pub(crate) mod hashes;
+pub(crate) mod memory;
+pub(crate) mod rates;
+pub(crate) mod spill;
+#[cfg(feature = "gpu")]
+pub(crate) mod tune;
+
+#[cfg(feature = "gpu")]
+pub use devices::memory_of;
+pub use devices::{CardMemory, DeviceInfo, DeviceLimits, Devices, devices};
+pub use memory::{SystemMemory, cpu_name, memory, resident, resident_now};
+pub use spill::settle_temporary;
+#[cfg(feature = "gpu")]
+pub use tune::{REPEAT, SIDE, TuneRequest, TunedKernel, Tuning, tune_device, tuned_device};

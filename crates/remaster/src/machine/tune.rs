@@ -1,0 +1,234 @@
+//! The fastest kernels of a GPU, found once and kept in the user's cache folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
+use remaster_compute::{Backend, DType, Weight, WeightSpec};
+use remaster_model::dit::{Dit, DitConfig, Text};
+use remaster_model::vae::{Decoder, Encoder, VaeConfig};
+use remaster_model::{Module, Scope, computed};
+use remaster_weights::FormulaParams;
+use serde::{Deserialize, Serialize};
+
+use super::cache;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::{Event, Reporter};
+
+/// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
+const VERSION: u32 = 5;
+
+/// What is kept: kernels by layer, by the fingerprint of device and driver.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    devices: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A kernel that was timed.
+#[derive(Debug, Serialize)]
+pub struct TunedKernel {
+    /// The layer it was timed for.
+    pub layer: String,
+    /// Its name.
+    pub kernel: String,
+    /// Its results are those of the naive loops.
+    pub right: bool,
+    /// Largest difference; absent if it is infinite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_abs: Option<f64>,
+    /// Of the fastest run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// What tuning found.
+#[derive(Debug, Serialize)]
+pub struct Tuning {
+    /// The GPU.
+    pub device: String,
+    /// Of device and driver.
+    pub fingerprint: String,
+    /// Rows and columns of the frame.
+    pub side: usize,
+    /// All that were timed.
+    pub kernels: Vec<TunedKernel>,
+    /// The fastest kernel, by layer.
+    pub chosen: BTreeMap<String, String>,
+    /// Where it was kept; absent where there is no folder for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+fn file() -> Option<PathBuf> {
+    Some(cache::folder()?.join("tune.json"))
+}
+
+/// A file of another version, or one that is not ours, counts as none.
+fn kept() -> Kept {
+    let text = file().and_then(|file| cache::read(&file)).unwrap_or_default();
+    let kept: Kept = serde_json::from_str(&text).unwrap_or_default();
+    if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
+}
+
+fn key(device: GpuDevice) -> String {
+    format!("{:016x}", device.fingerprint)
+}
+
+/// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
+pub(crate) fn apply(device: GpuDevice, tuned: bool) -> GpuDevice {
+    let table = kept().devices.remove(&key(device)).filter(|_| tuned);
+    GpuDevice { choices: Choices::new(table.unwrap_or_default()), cache: cache::folder(), ..device }
+}
+
+/// Every layer of the networks that is multiplied. The blocks of a transformer are alike.
+fn layers(dtype: DType) -> Vec<WeightSpec> {
+    let mut found = Vec::new();
+    let mut note = |weight: &Weight| {
+        if !found.contains(&weight.spec()) {
+            found.push(weight.spec());
+        }
+    };
+    let config = VaeConfig::full();
+    let mut params = FormulaParams;
+    let mut scope = Scope::root(&mut params, dtype);
+    Encoder::new(&config, &mut scope.at("encoder")).weights(&mut note);
+    Decoder::new(&config, &mut scope.at("decoder")).weights(&mut note);
+    for config in [DitConfig::dit_3b(), DitConfig::dit_7b()] {
+        let config = DitConfig { layers: 1, separate: 1, ..config };
+        let text = Text::new(&config, &mut scope, 0, computed(|_| 0.0));
+        Dit::new(&config, &mut scope, text, [1, 1], DitConfig::STEP).weights(&mut note);
+    }
+    found
+}
+
+/// The ways in which the networks attend.
+fn attentions(dtype: DType) -> [AttentionLayer; 2] {
+    let of = |windowed, width| AttentionLayer { windowed, width, dtype };
+    [of(false, VaeConfig::full().channels[3]), of(true, DitConfig::dit_3b().head)]
+}
+
+/// Times every kernel, or those of one family, in every layer.
+fn search(
+    device: GpuDevice,
+    dtype: DType,
+    family: Option<&str>,
+    side: usize,
+    repeat: usize,
+    report: &Reporter<'_>,
+) -> Result<(Vec<TunedKernel>, BTreeMap<String, String>), Error> {
+    let mut rows = Vec::new();
+    let mut tell = |t: &Tuned| {
+        report.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.kernel, 1e3 * t.seconds));
+        let finite = |v: f64| v.is_finite().then_some(v);
+        rows.push(TunedKernel {
+            layer: t.layer.clone(),
+            kernel: t.kernel.clone(),
+            right: t.right,
+            max_abs: finite(t.max_abs),
+            seconds: finite(t.seconds),
+        });
+    };
+    let best = tune(device, &layers(dtype), family, side, repeat, &mut tell)?;
+    let best = tune_attention(best, &attentions(dtype), family, repeat, &mut tell)?;
+    Ok((rows, best.choices.table()))
+}
+
+/// Keeps what was found; the file it is in, unless it cannot be written.
+fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, report: &Reporter<'_>) -> Option<PathBuf> {
+    let file = file()?;
+    let mut kept = kept();
+    kept.devices.entry(key(device)).or_default().extend(chosen.clone());
+    let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
+    match cache::write(&file, &text) {
+        Ok(()) => Some(file),
+        Err(error) => {
+            report.say(format_args!("cannot save the result to {}: {error}", file.display()));
+            None
+        }
+    }
+}
+
+/// Default rows and columns of the frame.
+pub const SIDE: u16 = 128;
+/// Default number of runs of each kernel.
+pub const REPEAT: u16 = 3;
+
+/// The family of kernels that is used where nobody asked for another one. All of it gives the same bits, whichever is
+/// fastest. `remaster tune` compares all families.
+fn usual_family(device: GpuDevice, dtype: DType) -> &'static str {
+    let units = || device.info().is_some_and(|i| i.units.is_some());
+    if dtype == DType::F16 && units() { "matrix" } else { "direct" }
+}
+
+/// The device with its fastest kernels for a format, which are looked for if they never were. A software device is not
+/// tuned by itself: it would take longer than most of what is done on it.
+pub(crate) fn tuned(device: GpuDevice, dtype: DType, report: &Reporter<'_>) -> Result<GpuDevice, Error> {
+    let applied = apply(device, true);
+    let ending = format!(" {dtype}");
+    let known = applied.choices.table().keys().any(|layer| layer.ends_with(&ending));
+    let software = || device.info().is_some_and(|i| i.kind == "software");
+    if known || software() {
+        return Ok(applied);
+    }
+    report.say(format_args!("tuning {dtype} kernels for {device} (once); skip with --no-tune"));
+    let family = usual_family(device, dtype);
+    let search =
+        |family| search(apply(device, false), dtype, Some(family), SIDE.into(), REPEAT.into(), report);
+    let (_, mut chosen) = search(family)?;
+    if chosen.is_empty() && family != "direct" {
+        // Its matrix units cannot be used, or are wrong.
+        (_, chosen) = search("direct")?;
+    }
+    keep(device, &chosen, report);
+    let mut table = applied.choices.table();
+    table.extend(chosen);
+    Ok(GpuDevice { choices: Choices::new(table), ..applied })
+}
+
+/// Which kernels are timed.
+#[derive(Clone, Debug)]
+pub struct TuneRequest {
+    /// The GPU.
+    pub device: Device,
+    /// Number formats.
+    pub dtypes: Vec<DType>,
+    /// Rows and columns of the frame.
+    pub side: usize,
+    /// Runs of each kernel; the fastest counts.
+    pub repeat: usize,
+}
+
+/// The device with its fastest kernels for a format, which are looked for if they never were.
+pub fn tuned_device(
+    device: GpuDevice,
+    dtype: DType,
+    events: &mut dyn FnMut(Event),
+) -> Result<GpuDevice, Error> {
+    tuned(device, dtype, &Reporter::new(events))
+}
+
+/// Times every kernel for every layer and keeps the fastest. Later runs on the GPU use them.
+pub fn tune_device(request: &TuneRequest, events: &mut dyn FnMut(Event)) -> Result<Tuning, Error> {
+    let report = &Reporter::new(events);
+    let Backend::Gpu(device) = request.device.find()? else {
+        return Err(Error::BenchBackend);
+    };
+    let device = apply(device, false);
+    report.say(format_args!("tuning kernels for {device}"));
+    let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
+    for dtype in &request.dtypes {
+        let (rows, best) = search(device, *dtype, None, request.side, request.repeat, report)?;
+        kernels.extend(rows);
+        chosen.extend(best);
+    }
+    Ok(Tuning {
+        device: device.to_string(),
+        fingerprint: key(device),
+        side: request.side,
+        kernels,
+        file: keep(device, &chosen, report),
+        chosen,
+    })
+}

@@ -1,0 +1,27 @@
+//! Video: which file, how to read it, what to write.
+
+mod asked;
+mod films;
+mod open;
+mod request;
+mod target;
+mod tools;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+pub(crate) use films::{is_film, refuse_videos};
+pub(crate) use open::{Opened, Spool, refuse_url};
+pub(crate) use request::ENCODER_THREADS;
+pub use request::{Programs, Size, Source, Target};
+pub(crate) use target::{Checked, Goal};
+pub(crate) use tools::Lazy;
+
+/// Whether a path stands for stdin or stdout.
+pub fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(ending))
+}

@@ -1,0 +1,76 @@
+//! ffmpeg for the length of a run.
+
+use std::path::{Path, PathBuf};
+
+use remaster_media::Tools;
+
+use super::target::Inputs;
+use super::{Programs, Source};
+use crate::control::{Control, Pending};
+use crate::error::Error;
+
+/// Looks for ffmpeg when it is needed: images and pipes work without it.
+pub(crate) struct Lazy {
+    programs: Programs,
+    pub(crate) control: Control,
+    found: Option<Tools>,
+    pending: Vec<Pending>,
+    /// Files that were opened, with their sizes then.
+    inputs: Vec<(PathBuf, u64)>,
+    /// Of each child.
+    pub(super) threads: Option<usize>,
+}
+
+impl Lazy {
+    pub(crate) fn new(source: &Source, control: &Control) -> Self {
+        Lazy {
+            programs: source.programs.clone(),
+            control: control.clone(),
+            found: None,
+            pending: Vec::new(),
+            inputs: Vec::new(),
+            threads: None,
+        }
+    }
+
+    pub(super) fn remember(&mut self, path: &Path) {
+        self.inputs.extend(size(path).map(|bytes| (path.to_owned(), bytes)));
+    }
+
+    /// Files that were opened.
+    pub(crate) fn inputs(&self) -> Inputs {
+        Inputs(self.inputs.clone())
+    }
+
+    /// With so many threads for each child.
+    pub(crate) fn with_threads(self, threads: usize) -> Self {
+        Lazy { threads: Some(threads), ..self }
+    }
+
+    /// The programs in use, in words; empty if none was needed.
+    pub(crate) fn details(&self) -> Vec<String> {
+        let Some(tools) = &self.found else { return Vec::new() };
+        let used = |(program, version): (&Path, &str)| format!("{} {version}", program.display());
+        tools.versions().map(used).into_iter().chain(tools.note()).collect()
+    }
+
+    /// The most memory that all children together held so far.
+    pub(crate) fn children_peak(&self) -> u64 {
+        self.found.as_ref().map_or(0, Tools::children_peak)
+    }
+
+    pub(crate) fn get(&mut self) -> Result<&Tools, Error> {
+        if self.found.is_none() {
+            let tools = self.programs.find(&self.control)?;
+            let children = tools.clone();
+            self.pending.push(self.control.on_abort(move || children.kill_all()));
+            self.found = Some(tools);
+        }
+        self.found.as_ref().ok_or(Error::Interrupted)
+    }
+}
+
+/// Bytes of a file.
+pub(super) fn size(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(|m| m.is_file()).map(|m| m.len())
+}

@@ -1,0 +1,164 @@
+//! Every model file that would be found, and what it is by content.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use remaster_model::dit::Family;
+use remaster_model::vae;
+use remaster_weights::{
+    Checkpoint, Identity, Kind, LoadReport, Model, POSITIVE, PUBLISHED, Published, check, check_dit,
+    published,
+};
+use serde::Serialize;
+
+use super::search::{self, Found, Place, Surroundings};
+use super::word;
+use crate::error::Error;
+
+/// Model files that would be found.
+#[derive(Serialize)]
+pub struct InstalledModels {
+    /// Folders in the order in which they are searched.
+    pub searched: Vec<SearchedFolder>,
+    /// Files.
+    pub files: Vec<InstalledModel>,
+    /// Readable files of other networks that are not listed.
+    pub others: usize,
+}
+
+/// A folder that is searched.
+#[derive(Serialize)]
+pub struct SearchedFolder {
+    /// Why.
+    pub why: &'static str,
+    /// Its path.
+    pub folder: String,
+    /// It is there.
+    pub exists: bool,
+}
+
+/// A model file.
+#[derive(Serialize)]
+pub struct InstalledModel {
+    /// Its path.
+    pub file: String,
+    /// Why its folder was searched.
+    pub place: &'static str,
+    /// Its size.
+    pub bytes: u64,
+    /// As in [`super::inspect`]; absent if the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// Number formats, the one with the most bytes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    /// Every tensor is there and can be read.
+    pub usable: bool,
+    /// Why not, or why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Which of ByteDance's two sets of 3B weights it holds, if that is known: `first` or `2025-06-22`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<&'static str>,
+    /// What is known against it although it is usable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+/// Lists model files; `folder` is searched first. `all` lists those of other networks, too.
+pub fn list(folder: Option<&Path>, all: bool) -> Result<InstalledModels, Error> {
+    let places = search::places(folder, &Surroundings::read());
+    let found = search::find(&places)?;
+    let is_other = |f: &Found| matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown);
+    let others = if all { 0 } else { found.iter().filter(|f| is_other(f)).count() };
+    let files = found.iter().filter(|f| all || !is_other(f)).map(|f| entry(f, &places)).collect();
+    let searched = places.iter().map(|p| SearchedFolder {
+        why: p.why,
+        folder: p.folder.display().to_string(),
+        exists: p.folder.is_dir(),
+    });
+    Ok(InstalledModels { searched: searched.collect(), files, others })
+}
+
+fn entry(found: &Found, places: &[Place]) -> InstalledModel {
+    let (kind, precision, reason) = match &found.content {
+        Err(error) => (None, None, Some(error.to_string())),
+        Ok((checkpoint, identity)) => {
+            let reason = match &identity.kind {
+                Kind::Vae { .. } | Kind::Dit { .. } => fit(checkpoint, &identity.kind)
+                    .filter(|fit| !fit.is_complete())
+                    .map(|fit| fit.to_string().replace("\n ", ";")),
+                Kind::UnclearVae { doubt } => Some(doubt.to_string()),
+                Kind::UnclearDit { doubt } => Some(doubt.to_string()),
+                Kind::Unknown => Some("not a SeedVR2 network".to_owned()),
+            };
+            (Some(word(&identity.kind)), Some(precision(checkpoint)), reason)
+        }
+    };
+    let warning = found.content.as_ref().ok().and_then(|(checkpoint, identity)| {
+        let warnings = fit(checkpoint, &identity.kind)?.warnings;
+        warnings.first().map(ToString::to_string)
+    });
+    InstalledModel {
+        file: found.path.display().to_string(),
+        place: places.get(found.place).map_or("", |p| p.why),
+        bytes: found.bytes,
+        kind,
+        precision,
+        usable: reason.is_none(),
+        reason,
+        revision: revision(found),
+        warning,
+    }
+}
+
+/// ByteDance replaced its 3B weights on 2025-06-22. ComfyUI's files, which alone have the text embedding inside, hold the
+/// new ones, those of numz the first. Hashing takes too long here, so the latter are known by their blob in the cache, or
+/// by name and size.
+pub(super) fn revision(found: &Found) -> Option<&'static str> {
+    let (checkpoint, Identity { kind: Kind::Dit { config }, .. }) = found.content.as_ref().ok()? else {
+        return None;
+    };
+    if config.family != Family::Shared {
+        return None;
+    }
+    if checkpoint.get(POSITIVE).is_some() {
+        return Some("2025-06-22");
+    }
+    let is_first = |p: &&Published| p.model == Model::Dit3bFirst;
+    let by_name = PUBLISHED.iter().find(|p| {
+        found.path.file_name().is_some_and(|name| name == p.name()) && p.bytes == Some(found.bytes)
+    });
+    published_blob(&found.path).or(by_name).filter(is_first).map(|_| "first")
+}
+
+/// The published file that a link of the Hugging Face cache leads to: its blob is named by its hash.
+pub(super) fn published_blob(path: &Path) -> Option<&'static Published> {
+    published(path.canonicalize().ok()?.file_name()?.to_str()?)
+}
+
+/// How a file fits its network; `None` if it is for none of ours.
+pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
+    match kind {
+        Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
+        Kind::Dit { config } => Some(check_dit(checkpoint, config)),
+        _ => None,
+    }
+}
+
+/// Number formats, the one with the most bytes first: `F16`, or `F8_E4M3 + F16`.
+pub(super) fn precision(checkpoint: &Checkpoint) -> String {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for tensor in checkpoint.tensors() {
+        *sizes.entry(tensor.dtype().to_string()).or_default() += tensor.bytes().len() as u64;
+    }
+    let mut sizes: Vec<(u64, String)> = sizes.into_iter().map(|(name, bytes)| (bytes, name)).collect();
+    sizes.sort_by(|a, b| b.cmp(a));
+    sizes.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" + ")
+}
+
+/// A path on one line, whatever is in its name.
+pub fn shown(path: impl AsRef<Path>) -> String {
+    let text = path.as_ref().display().to_string();
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

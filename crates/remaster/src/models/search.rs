@@ -1,0 +1,211 @@
+//! Where model files are looked for, and what is there.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use remaster_weights::{Checkpoint, CheckpointError, Identity, identify};
+
+use crate::error::Error;
+
+/// What the environment says, read once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Surroundings {
+    pub(super) model_dir: Option<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) hf_hub_cache: Option<PathBuf>,
+    pub(super) hf_home: Option<PathBuf>,
+    pub(super) xdg_cache_home: Option<PathBuf>,
+}
+
+impl Surroundings {
+    pub(super) fn read() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        Surroundings {
+            model_dir: set("REMASTER_MODEL_DIR"),
+            home: std::env::home_dir(),
+            hf_hub_cache: set("HF_HUB_CACHE"),
+            hf_home: set("HF_HOME"),
+            xdg_cache_home: set("XDG_CACHE_HOME"),
+        }
+    }
+
+    /// The cache of Hugging Face's tools, as huggingface_hub finds it.
+    pub(super) fn hub(&self) -> Option<PathBuf> {
+        let home = self.hf_home.clone().or_else(|| {
+            let cache = self.xdg_cache_home.clone().or_else(|| Some(self.home.as_ref()?.join(".cache")));
+            cache.map(|c| c.join("huggingface"))
+        });
+        self.hf_hub_cache.clone().or(home.map(|h| h.join("hub")))
+    }
+}
+
+/// A folder to look in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Why: `--model-dir`, `ComfyUI` and so on.
+    pub(super) why: &'static str,
+    pub(super) folder: PathBuf,
+    /// Folders below it that are looked into.
+    depth: usize,
+    /// Somebody named it, so it must be there.
+    named: bool,
+}
+
+/// A file that was found.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// Index of the place.
+    pub(super) place: usize,
+    pub(super) bytes: u64,
+    pub(super) content: Result<(Checkpoint, Identity), CheckpointError>,
+}
+
+/// Endings of model files. They decide only whether a file that cannot be read is worth a line.
+const ENDINGS: [&str; 7] = ["safetensors", "sft", "gguf", "pth", "pt", "ckpt", "bin"];
+
+/// ComfyUI lets people sort their models into folders; deeper than this nobody sorts.
+const DEPTH: usize = 4;
+
+/// Most entries looked at in one place: somebody may name the root of a disk.
+const MOST_ENTRIES: usize = 20_000;
+
+/// All places in the order in which they are searched.
+pub(super) fn places(named: Option<&Path>, around: &Surroundings) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut add = |why, folder: PathBuf, depth, named| places.push(Place { why, folder, depth, named });
+    if let Some(folder) = named {
+        add("--model-dir", folder.to_owned(), DEPTH, true);
+    }
+    if let Some(folder) = &around.model_dir {
+        add("REMASTER_MODEL_DIR", folder.clone(), DEPTH, true);
+    }
+    add("models/SEEDVR2", "models/SEEDVR2".into(), DEPTH, false);
+    let comfy = [Some(PathBuf::from("ComfyUI")), around.home.as_ref().map(|h| h.join("ComfyUI"))];
+    for root in comfy.into_iter().flatten() {
+        for folder in ["SEEDVR2", "diffusion_models", "vae"] {
+            add("ComfyUI", root.join("models").join(folder), DEPTH, false);
+        }
+    }
+    if let Some(hub) = around.hub() {
+        // models--owner--name/snapshots/revision/folder/file
+        add("Hugging Face cache", hub, DEPTH, false);
+    }
+    places
+}
+
+/// Every model file of `places`, each once, in the order of the places and by name within one.
+pub(super) fn find(places: &[Place]) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for (index, place) in places.iter().enumerate() {
+        let entries = std::fs::read_dir(&place.folder);
+        if let (true, Err(source)) = (place.named, entries) {
+            return Err(Error::Read { path: place.folder.clone(), source });
+        }
+        let mut files = Vec::new();
+        let mut left = MOST_ENTRIES;
+        walk(&place.folder, place.depth, &mut left, &mut seen, &mut files);
+        found.extend(files.into_iter().filter_map(|path| look(path, index)));
+    }
+    Ok(found)
+}
+
+fn walk(
+    folder: &Path,
+    depth: usize,
+    left: &mut usize,
+    seen: &mut HashSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).take(*left).collect();
+    *left -= paths.len();
+    paths.sort();
+    for path in paths {
+        // A snapshot of the cache holds links; two of them may mean one file, and a folder may hold itself.
+        let Ok(real) = path.canonicalize() else { continue };
+        if !seen.insert(real.clone()) {
+            continue;
+        }
+        if real.is_file() {
+            files.push(path);
+        } else if depth > 0 && !skipped(&path) {
+            walk(&path, depth - 1, left, seen, files);
+        }
+    }
+}
+
+/// The cache keeps the bytes in `blobs`, where downloads in progress are too, and links to them in
+/// `snapshots`, under their names.
+fn skipped(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || ["blobs", "refs"].contains(&name.as_ref())
+}
+
+/// `None` for what is no model file and does not look like one.
+fn look(path: PathBuf, place: usize) -> Option<Found> {
+    let bytes = std::fs::metadata(&path).ok()?.len();
+    let content = Checkpoint::open(&path).map(|checkpoint| {
+        let identity = identify(&checkpoint);
+        (checkpoint, identity)
+    });
+    let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
+    let named_so = ending.is_some_and(|e| ENDINGS.contains(&e.as_str()));
+    (content.is_ok() || named_so).then_some(Found { path, place, bytes, content })
+}
+
+/// One file that somebody named.
+pub(super) fn named(path: &Path) -> Result<Found, Error> {
+    let about = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let content = Checkpoint::open(path).map(|checkpoint| {
+        let identity = identify(&checkpoint);
+        (checkpoint, identity)
+    });
+    match content {
+        Err(source @ (CheckpointError::Io { .. } | CheckpointError::NotAFile { .. })) => {
+            Err(Error::Checkpoint { path: path.to_owned(), source })
+        }
+        content => Ok(Found { path: path.to_owned(), place: usize::MAX, bytes: about.len(), content }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(named: Option<&str>, around: Surroundings) -> Vec<String> {
+        let places = places(named.map(Path::new), &around);
+        places.iter().map(|p| p.folder.to_string_lossy().replace('\\', "/")).collect()
+    }
+
+    #[test]
+    fn the_order_is_the_documented_one() {
+        let around = Surroundings {
+            model_dir: Some("/env".into()),
+            home: Some("/home/me".into()),
+            hf_home: Some("/hf".into()),
+            ..Surroundings::default()
+        };
+        assert_eq!(
+            folders(Some("named"), around.clone()),
+            [
+                "named",
+                "/env",
+                "models/SEEDVR2",
+                "ComfyUI/models/SEEDVR2",
+                "ComfyUI/models/diffusion_models",
+                "ComfyUI/models/vae",
+                "/home/me/ComfyUI/models/SEEDVR2",
+                "/home/me/ComfyUI/models/diffusion_models",
+                "/home/me/ComfyUI/models/vae",
+                "/hf/hub",
+            ]
+        );
+        let last = |around| folders(None, around).pop().unwrap();
+        assert_eq!(last(Surroundings { hf_hub_cache: Some("/hub".into()), ..around.clone() }), "/hub");
+        let plain = Surroundings { hf_home: None, ..around };
+        assert_eq!(last(plain.clone()), "/home/me/.cache/huggingface/hub");
+        assert_eq!(last(Surroundings { xdg_cache_home: Some("/c".into()), ..plain }), "/c/huggingface/hub");
+        assert_eq!(folders(None, Surroundings::default()).len(), 4);
+    }
+}

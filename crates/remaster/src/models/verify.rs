@@ -1,0 +1,238 @@
+//! Whether model files are whole. Nothing is ever deleted or changed.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use remaster_weights::{
+    Checkpoint, CheckpointError, Kind, PUBLISHED, Published, published, sha256_in_pieces,
+};
+use serde::Serialize;
+
+use super::list::fit;
+use super::search::{self, Found, Surroundings};
+use super::word;
+use crate::control::Control;
+use crate::error::Error;
+use crate::event::{About, Event, Reporter};
+
+/// What can be said about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Byte by byte a published file.
+    Known,
+    /// Not a published file, but every tensor is there, in the right shape, and all values are numbers.
+    Complete,
+    /// Something is missing or broken.
+    Damaged,
+    /// Nothing is known to compare it with.
+    Unverified,
+}
+
+/// Model files that were looked at.
+#[derive(Serialize)]
+pub struct VerifiedModels {
+    /// Every file is known or complete.
+    pub passed: bool,
+    /// All of them.
+    pub files: Vec<FileVerdict>,
+}
+
+/// What can be said about a file.
+#[derive(Serialize)]
+pub struct FileVerdict {
+    /// Its path.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Of all of it.
+    pub sha256: String,
+    /// As in [`super::inspect`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// What is known, or what is wrong, in words.
+    pub reason: String,
+    /// The published file it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Origin>,
+}
+
+/// A published file.
+#[derive(Serialize)]
+pub struct Origin {
+    /// Its name.
+    pub file: &'static str,
+    /// Where it is.
+    pub repo: &'static str,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Compares hashes with the published files, or checks tensor by tensor. Without `files`, those of the search are meant, of
+/// which `folder` is the first place. Nothing is ever deleted or changed.
+pub fn verify(
+    files: &[PathBuf],
+    folder: Option<&Path>,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<VerifiedModels, Error> {
+    let report = &Reporter::new(events);
+    let found = if files.is_empty() {
+        let mut found = search::find(&search::places(folder, &Surroundings::read()))?;
+        // A folder of ComfyUI holds all kinds of networks; only ours are our business.
+        found.retain(|f| !matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown));
+        found
+    } else if folder.is_some() {
+        return Err(Error::FilesAndFolder);
+    } else {
+        files.iter().map(|f| search::named(f)).collect::<Result<_, _>>()?
+    };
+    if found.is_empty() {
+        return Err(Error::NoModels);
+    }
+    report.started("MiB", About::default());
+    let total: u64 = found.iter().map(|f| f.bytes).sum();
+    report.phase("hash", usize::try_from(total.div_ceil(MIB)).ok());
+    let mut files = Vec::new();
+    for found in &found {
+        let sha256 = hash(&found.path, report, control)?;
+        files.push(judge(found, sha256));
+    }
+    let passed = files.iter().all(|file| file.verdict.passed());
+    Ok(VerifiedModels { passed, files })
+}
+
+impl VerifiedModels {
+    /// An error if a file is damaged or could not be verified.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.files.iter().filter(|file| !file.verdict.passed()).count() {
+            0 => Ok(()),
+            failed => Err(Error::NotVerified { failed, total: self.files.len() }),
+        }
+    }
+}
+
+fn hash(path: &Path, report: &Reporter<'_>, control: &Control) -> Result<String, Error> {
+    let (mut since, mut fresh) = (Instant::now(), 0);
+    let hash = sha256_in_pieces(path, &mut |bytes| {
+        fresh += bytes;
+        if fresh >= 16 * MIB {
+            report.advance("hash", (fresh / MIB) as usize, since.elapsed());
+            (since, fresh) = (Instant::now(), fresh % MIB);
+        }
+        if control.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    report.advance("hash", fresh.div_ceil(MIB) as usize, since.elapsed());
+    let hash = hash.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    hash.ok_or(Error::Interrupted)
+}
+
+fn judge(found: &Found, sha256: String) -> FileVerdict {
+    let known = published(&sha256);
+    let (verdict, mut reason) = match (known, &found.content) {
+        (Some(p), _) => (Verdict::Known, format!("{} of {}", p.file, p.repo)),
+        (None, Err(error)) => (broken(error), error.to_string()),
+        (None, Ok((checkpoint, identity))) => match fit(checkpoint, &identity.kind) {
+            Some(fit) if !fit.is_complete() => (Verdict::Damaged, fit.to_string().replace("\n ", ";")),
+            Some(fit) => match not_a_number(checkpoint) {
+                Some(name) => (Verdict::Damaged, format!("tensor `{name}` contains NaN or infinite values")),
+                None => (
+                    Verdict::Complete,
+                    format!(
+                        "not a published file, but complete: all {} tensors have the right shape",
+                        fit.applied.len()
+                    ),
+                ),
+            },
+            None => (
+                Verdict::Unverified,
+                match &identity.kind {
+                    Kind::UnclearVae { doubt } => doubt.to_string(),
+                    Kind::UnclearDit { doubt } => doubt.to_string(),
+                    _ => "not a published file, and not a SeedVR2 network".into(),
+                },
+            ),
+        },
+    };
+    if let (None, Some(p)) = (known, namesake(&found.path)) {
+        let size = match p.bytes {
+            Some(expected) if expected != found.bytes => {
+                format!(" ({} bytes instead of {expected})", found.bytes)
+            }
+            _ => String::new(),
+        };
+        reason += &format!(
+            "; it is named like a file of {} but its content differs{size}: download it again if it should be \
+             that file",
+            p.repo
+        );
+    }
+    FileVerdict {
+        file: found.path.display().to_string(),
+        bytes: found.bytes,
+        sha256,
+        kind: found.content.as_ref().ok().map(|(_, identity)| word(&identity.kind)),
+        verdict,
+        reason,
+        published: known.map(|p| Origin { file: p.file, repo: p.repo }),
+    }
+}
+
+/// A published file of the same name. A hint only: names prove nothing.
+fn namesake(path: &Path) -> Option<&'static Published> {
+    let name = path.file_name()?.to_string_lossy();
+    PUBLISHED.iter().find(|p| p.name() == name)
+}
+
+/// Other formats are whole as far as anybody knows; the rest is not what it should be.
+fn broken(error: &CheckpointError) -> Verdict {
+    match error {
+        CheckpointError::GgufVersion { .. }
+        | CheckpointError::GgufBigEndian
+        | CheckpointError::GgufType { .. }
+        | CheckpointError::Pickle
+        | CheckpointError::Zip
+        | CheckpointError::NotSafetensors { .. }
+        | CheckpointError::NotAFile { .. }
+        | CheckpointError::Io { .. } => Verdict::Unverified,
+        _ => Verdict::Damaged,
+    }
+}
+
+/// The first tensor with an infinity or a NaN: no trained network has one, a disk that lost bits may.
+fn not_a_number(checkpoint: &Checkpoint) -> Option<String> {
+    let mut values = vec![0.0; 1 << 16];
+    // Scales are part of the values they scale.
+    for tensor in checkpoint.tensors().filter(|t| !t.is_companion()) {
+        let mut start = 0;
+        while start < tensor.elements() {
+            let count = values.len().min(tensor.elements() - start);
+            let read = checkpoint.read_f32(tensor, start, &mut values[..count]);
+            if read.is_err() || values[..count].iter().any(|v| !v.is_finite()) {
+                return Some(tensor.name().to_owned());
+            }
+            start += count;
+        }
+    }
+    None
+}
+
+impl Verdict {
+    /// True if it can be used.
+    pub fn passed(self) -> bool {
+        matches!(self, Verdict::Known | Verdict::Complete)
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Known => "known",
+            Verdict::Complete => "complete",
+            Verdict::Damaged => "DAMAGED",
+            Verdict::Unverified => "unverified",
+        }
+    }
+}

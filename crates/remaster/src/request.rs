@@ -1,0 +1,331 @@
+//! What is wanted: plain data that opens no file and asks no machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use remaster_colour::Mode as Colour;
+use remaster_colour::alpha::Border;
+use remaster_plan::Windows;
+use remaster_restore::{Finish, Pool};
+
+use crate::control::Control;
+use crate::device::Device;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::machine::hashes;
+use crate::machine::spill::Spill;
+use crate::media::{Size, Source, Target};
+
+/// A film, an image or a folder of images to restore.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Video, image, folder of images, or `-` for y4m on stdin.
+    pub input: PathBuf,
+    /// The ending decides the format; a name without one is a folder of images, `-` is y4m on stdout. Beside the input if
+    /// `None`.
+    pub output: Option<PathBuf>,
+    /// Replace an output that exists.
+    pub overwrite: bool,
+    /// An output that exists is left alone if it is of the same input and settings.
+    pub skip_done: bool,
+    /// Also write the restored latents to this file.
+    pub keep_latents: Option<PathBuf>,
+    /// What decides the result and the memory.
+    pub how: Restoration,
+    /// How the film is written.
+    pub target: Target,
+    /// How a run by units goes on, waits and stops.
+    pub units: Units,
+}
+
+impl Request {
+    /// A restoration with all defaults.
+    pub fn restore(input: impl Into<PathBuf>) -> Self {
+        Request {
+            input: input.into(),
+            output: None,
+            overwrite: false,
+            skip_done: false,
+            keep_latents: None,
+            how: Restoration::default(),
+            target: Target::default(),
+            units: Units::default(),
+        }
+    }
+
+    /// Writes to this file.
+    #[must_use]
+    pub fn output(mut self, output: impl Into<PathBuf>) -> Self {
+        self.output = Some(output.into());
+        self
+    }
+
+    /// Restores with this model: `3b`, `7b`, `7b-sharp`, `nano`, or a file.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.how.models.model = model.into();
+        self
+    }
+
+    /// Computes on this device.
+    #[must_use]
+    pub fn device(mut self, name: impl Into<String>) -> Self {
+        self.how.device.name = Some(name.into());
+        self
+    }
+
+    /// Restores at this size.
+    #[must_use]
+    pub fn resolution(mut self, size: remaster_pipeline::Resize) -> Self {
+        self.how.size.resolution = Some(size);
+        self
+    }
+}
+
+/// Everything that decides the result and the memory, but not where it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Restoration {
+    /// Which networks restore.
+    pub models: Models,
+    /// What the result looks like.
+    pub look: Look,
+    /// How the input is read.
+    pub source: Source,
+    /// The size the networks work at.
+    pub size: Size,
+    /// Keep non-square pixels as they are.
+    pub keep_sar: bool,
+    /// Memory and disk.
+    pub limits: Limits,
+    /// What computes.
+    pub device: Device,
+    /// Do as the popular Python tool does, for comparisons.
+    pub compat: Option<Compat>,
+}
+
+/// Which networks restore.
+#[derive(Clone, Debug)]
+pub struct Models {
+    /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, `nano`, or a model file.
+    pub model: String,
+    /// VAE file; the installed one if `None`.
+    pub vae: Option<String>,
+    /// Text embedding; inside the model, or `pos_emb.pt` if `None`.
+    pub text: Option<PathBuf>,
+    /// Folder that is searched first.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        Models { model: "3b".into(), vae: None, text: None, folder: None }
+    }
+}
+
+impl Models {
+    /// True if no network changes the frames.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.model.eq_ignore_ascii_case("identity")
+    }
+}
+
+/// Where shots begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shots {
+    /// Hard cuts are found.
+    #[default]
+    Auto,
+    /// The input is one shot.
+    One,
+    /// A list that was made by [`crate::scenes`].
+    List(PathBuf),
+}
+
+/// What the result looks like.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The same seed gives the same result.
+    pub seed: u64,
+    /// Soften input that is blurrier than its size, 0 to 1.
+    pub softness: f32,
+    /// Where shots begin. Each is restored on its own.
+    pub shots: Shots,
+    /// Frames the transformer sees at once.
+    pub window: usize,
+    /// Noise that is added to the input, 0 to 1.
+    pub input_noise: f32,
+    /// Noise that is added to the latents that guide the transformer, 0 to 1.
+    pub latent_noise: f32,
+    /// How restored frames become those of the output.
+    pub finish: Finishing,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Look {
+            seed: 42,
+            softness: 0.0,
+            shots: Shots::Auto,
+            window: Windows::FRAMES,
+            input_noise: 0.0,
+            latent_noise: 0.0,
+            finish: Finishing::default(),
+        }
+    }
+}
+
+impl Look {
+    /// How shots are found, or the hash of their list.
+    pub(crate) fn shots(&self, control: &Control) -> Result<Option<String>, Error> {
+        Ok(Some(match &self.shots {
+            Shots::Auto => "auto".to_owned(),
+            Shots::One => "none".to_owned(),
+            Shots::List(file) => hashes::sha256(file, control.token())?,
+        }))
+    }
+
+    /// The list of shots, for messages about it.
+    pub(crate) fn list(&self) -> PathBuf {
+        match &self.shots {
+            Shots::List(file) => file.clone(),
+            Shots::Auto | Shots::One => PathBuf::new(),
+        }
+    }
+}
+
+/// How restored frames become those of the output.
+#[derive(Clone, Debug)]
+pub struct Finishing {
+    /// From the input (0) to the restored picture (1).
+    pub strength: f32,
+    /// How colours are matched to the input.
+    pub color: Colour,
+    /// Which frames share a correction.
+    pub color_pool: Pool,
+    /// Dither instead of rounding.
+    pub dither: bool,
+}
+
+impl Default for Finishing {
+    fn default() -> Self {
+        Finishing { strength: 1.0, color: Colour::Lab, color_pool: Pool::Frame, dither: false }
+    }
+}
+
+impl Finishing {
+    /// An error if an option was given that cannot take effect.
+    pub(crate) fn refuse(&self) -> Result<(), Error> {
+        if self.color_pool != Pool::Frame && !self.color.pools() {
+            let what = "this colour correction, which looks at single frames";
+            return Err(Error::NoEffect { flag: "--color-pool", what });
+        }
+        Ok(())
+    }
+
+    /// The same for the restoration; dithering waits for the depth of the output, and a pool for room on the disk.
+    pub(crate) fn finish(&self, spill: &Spill) -> Finish {
+        Finish {
+            colour: self.color,
+            pool: self.color_pool,
+            strength: self.strength,
+            dither: None,
+            border: Border::Inside,
+            folder: spill.folder.clone(),
+            room: 0,
+        }
+    }
+}
+
+/// Batches of frames that are mixed in pixels, black padding, colour per batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compat {
+    /// Frames that neighbouring batches share.
+    pub overlap: usize,
+}
+
+/// How a film is cut into units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Frames in a unit of work, about.
+    pub unit_frames: u32,
+    /// Frames in a segment, about: what is lost at most when a run is stopped. By the size of frames if `None`.
+    pub piece_frames: Option<u32>,
+    /// Allow devices and encoders whose results differ in the last digits.
+    pub mix_devices: bool,
+    /// Keep units as lossless FFV1 and encode the film at the end.
+    pub lossless_units: bool,
+}
+
+impl Default for Cut {
+    fn default() -> Self {
+        Cut { unit_frames: 1500, piece_frames: None, mix_devices: false, lossless_units: false }
+    }
+}
+
+/// How a run by units goes on, waits and stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// How the film is cut.
+    pub cut: Cut,
+    /// Devices to use at once; the one of the restoration if empty.
+    pub devices: Vec<String>,
+    /// Folder for unfinished work; `OUTPUT.remaster` beside the output if `None`.
+    pub temp: Option<PathBuf>,
+    /// Keep the folder of unfinished work when the film is done.
+    pub keep: bool,
+    /// Drop unfinished work of an earlier run.
+    pub restart: bool,
+    /// If a unit fails, write its input frames instead and go on.
+    pub keep_going: bool,
+    /// How long to wait for space on a full disk.
+    pub wait_disk: Duration,
+    /// How often to save unfinished work.
+    pub checkpoint: Duration,
+    /// Write `OUTPUT.manifest.json`.
+    pub manifest: bool,
+    /// Also store the settings in the film itself.
+    pub embed_manifest: bool,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Units {
+            cut: Cut::default(),
+            devices: Vec::new(),
+            temp: None,
+            keep: false,
+            restart: false,
+            keep_going: false,
+            wait_disk: Duration::from_secs(3600),
+            checkpoint: Duration::from_secs(240),
+            manifest: true,
+            embed_manifest: false,
+        }
+    }
+}
+
+impl Units {
+    /// An error if an option was given that a run without units cannot follow.
+    pub(crate) fn refuse(&self, control: &Control) -> Result<(), Error> {
+        let flags = [
+            ("--devices", !self.devices.is_empty()),
+            ("--until", control.has_stop_time()),
+            ("--keep-going", self.keep_going),
+            ("--embed-manifest", self.embed_manifest),
+            ("--lossless-units", self.cut.lossless_units),
+        ];
+        let what = "this run, which cannot be cut into units";
+        let given = flags.iter().find(|(_, given)| *given);
+        given.map_or(Ok(()), |(flag, _)| Err(Error::NoEffect { flag, what }))
+    }
+}
+
+/// Fails early if the input does not exist or cannot be one film.
+pub(crate) fn check_input(path: &Path) -> Result<(), Error> {
+    if crate::media::is_pipe(path) {
+        return Ok(());
+    }
+    let missing = |source| remaster_media::MediaError::Open { path: path.to_owned(), source };
+    path.metadata().map_err(missing)?;
+    crate::media::refuse_videos(path)
+}

@@ -1,0 +1,241 @@
+//! A film and everything that is known about its restoration before it starts.
+
+use std::path::Path;
+
+use remaster_engine::{Event, Planner, Recovery, Task};
+use remaster_media::{Format, OutputKind, appetite};
+use remaster_model::vae::Direction;
+use remaster_pipeline::{Geometry, Planned};
+use remaster_plan::{LookBack, Plan, SPACE};
+use remaster_restore::{
+    Done, Film as Whole, Networks as Tasks, Opener, Pool, Recipe, Room as LatentRoom, UnitWork, held_bytes,
+    restore, restore_unit, unit_held_bytes,
+};
+use remaster_units::{Restoring, UnitsError};
+
+use super::networks::{Networks, Site};
+use super::phases;
+use crate::error::Error;
+use crate::event::{About, Reporter};
+use crate::limits::Room;
+use crate::machine::spill::Spill;
+use crate::media::{Opened, Source};
+use crate::plan::{Search, Total};
+use crate::request::Restoration;
+use crate::transformer;
+use crate::vae::video;
+
+/// A film and everything that is known about its restoration before it starts.
+pub(crate) struct Film {
+    pub(super) how: Restoration,
+    pub(crate) format: Format,
+    pub(crate) recipe: Recipe,
+    pub(crate) notes: Vec<String>,
+    /// Units that could not be restored and have frames of the input.
+    pub(crate) left: Vec<u32>,
+    pub(crate) networks: Networks,
+    /// Encoder, transformer, decoder.
+    tasks: [Task; 3],
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) total: Total,
+    pub(crate) apart: bool,
+    /// Where latents wait.
+    pub(crate) room: LatentRoom,
+    pub(crate) site: Site,
+    /// Of a decoder.
+    pub(super) threads: usize,
+    /// The number of frames was computed from duration and rate.
+    pub(crate) estimated: bool,
+}
+
+impl Film {
+    /// Plans the restoration of what was opened, in one go or `by_units` if there is room for those. A decoder and the encoder
+    /// have so many threads.
+    pub(super) fn new(
+        how: &Restoration,
+        opened: &Opened,
+        site: Site,
+        mut networks: Networks,
+        [threads, encoder_threads]: [usize; 2],
+        output: Option<&Path>,
+        by_units: bool,
+    ) -> Result<Self, Error> {
+        let format = opened.source.format().clone();
+        let mut notes = opened.notes.clone();
+        notes.append(&mut networks.notes);
+        let geometry = how.geometry(&format);
+        let mut recipe =
+            how.recipe(geometry, &networks, &site.spill, format.frames.filter(|_| opened.counted))?;
+        let (clip, _) = video::clip(&geometry, format.frames, opened.counted)?;
+        // Only one frame is sure not to be cut.
+        let open_ended = !(opened.counted && format.frames == Some(1));
+        let [width, height] = geometry.padded;
+        // A count that is not sure may be too small.
+        let most = recipe.sampling.windows.frames();
+        let window = if opened.counted { most.min(clip.frames()) } else { most };
+        let size = transformer::Size::new(window, height, width)?;
+        let mut tasks = [
+            networks.vae.task(Direction::Encode, clip, open_ended),
+            networks.transformer(&size, &site),
+            networks.vae.task(Direction::Decode, clip, open_ended),
+        ];
+        // Long slices make networks faster, and there is none.
+        let limits = match how.models.is_identity() {
+            true => site.limits.in_short_slices(),
+            false => site.limits.clone(),
+        };
+        let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
+        let search_with = |threads: usize| Search {
+            backend: site.backend,
+            limits: &limits,
+            room: Room { real: output.is_some(), output },
+            // The input is decoded twice at a time.
+            children: children(&how.source, opened, &format, threads)
+                .saturating_mul(2)
+                .saturating_add(encodes),
+        };
+        let channels = networks.vae.latent();
+        let latent = latent_bytes(&geometry, channels);
+        let (_, disk) = site.limits.resolve(&search_with(1).room)?;
+        // Without room on disk latents wait in memory: those of two windows.
+        let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
+        let in_memory = if site.spill.none || disk < least { least } else { 0 };
+        // Units keep their latents on the way.
+        let held = |slice: usize| match by_units && in_memory == 0 {
+            true => unit_held_bytes(&recipe, channels, slice),
+            false => held_bytes(&recipe, channels, slice).saturating_add(in_memory),
+        };
+        let mut planners = tasks.each_ref().map(Task::planner);
+        let [encode, dit, decode] = &mut planners;
+        let mut planned = |threads: usize| {
+            search_with(threads).beside(&held, &clip, |budget, wish| {
+                Planner::together(
+                    &mut [&mut [&mut *encode], &mut [&mut *dit], &mut [&mut *decode]],
+                    budget,
+                    wish,
+                )
+            })
+        };
+        // Threads of a decoder change no bit, so they are the first to go.
+        let (threads, (plans, budget, held)) = match planned(threads) {
+            Err(Error::Budget { .. }) if threads > 1 => (1, planned(1)?),
+            found => (threads, found?),
+        };
+        drop(planners);
+        for task in &mut tasks {
+            task.settings.recovery = Some(Recovery::new(&site.backend, budget));
+        }
+        let total = Total::in_turns(&plans, budget.is_apart(), held);
+        let spilled = plans.iter().map(|plan| plan.peaks.disk).max().unwrap_or(0);
+        let mut left = disk.saturating_sub(spilled);
+        if recipe.finish.pool == Pool::Shot {
+            recipe.finish.room = left / 2;
+            left -= recipe.finish.room;
+        }
+        let room = match in_memory {
+            0 => LatentRoom { folder: Some(site.spill.folder.clone()), bytes: left },
+            bytes => LatentRoom { folder: None, bytes },
+        };
+        Ok(Film {
+            how: how.clone(),
+            format,
+            recipe,
+            notes,
+            left: Vec::new(),
+            networks,
+            tasks,
+            plans,
+            total,
+            apart: budget.is_apart(),
+            room,
+            site,
+            threads,
+            estimated: opened.is_estimated(),
+        })
+    }
+
+    fn tasks(&self) -> Tasks<'_> {
+        let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
+        Tasks { encode: planned(0), transform: planned(1), decode: planned(2) }
+    }
+
+    /// Restores the film in one go.
+    pub(crate) fn restore(&self, film: Whole<'_>, report: &Reporter<'_>) -> Result<Done, Error> {
+        let mut events = |event: Event<'_>| phases::event(report, &event);
+        Ok(restore(film, &self.recipe, self.tasks(), &self.room, &mut events)?)
+    }
+
+    /// Restores a unit.
+    pub(crate) fn restore_unit(
+        &self,
+        restoring: Restoring<'_>,
+        open: &mut Opener<'_>,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Done, UnitsError> {
+        let Restoring { unit, from, sink, kept } = restoring;
+        let work = UnitWork { unit, from, open, sink, checkpoint: Some(kept) };
+        Ok(restore_unit(work, &self.recipe, self.tasks(), self.look_back(), &self.room, events)?)
+    }
+
+    /// How far back the networks see.
+    pub(crate) fn look_back(&self) -> LookBack {
+        self.networks.vae.look_back()
+    }
+
+    /// Bytes of a latent.
+    pub(super) fn latent(&self) -> u64 {
+        latent_bytes(&self.recipe.geometry, self.networks.vae.latent())
+    }
+
+    /// The format of the frames that are written.
+    pub(crate) fn shown(&self) -> Format {
+        self.how.shown_at(&self.format, self.recipe.shown)
+    }
+
+    /// Where temporary data goes.
+    pub(crate) fn spill(&self) -> &Spill {
+        &self.site.spill
+    }
+
+    /// What the run is about.
+    pub(crate) fn about(&self, input: &Path, output: &Path) -> About {
+        about(&self.site, &self.networks, input, output)
+    }
+}
+
+/// What the run is about.
+pub(super) fn about(site: &Site, networks: &Networks, input: &Path, output: &Path) -> About {
+    About {
+        device: site.worker(),
+        model: networks.names[0].clone(),
+        input: input.display().to_string(),
+        output: output.display().to_string(),
+    }
+}
+
+/// Bytes of a latent for frames of this size.
+fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
+    let cells = |n: usize| (n / SPACE) as u64;
+    let [width, height] = geometry.padded;
+    4 * channels as u64 * cells(width) * cells(height)
+}
+
+/// What ffmpeg takes to decode the input once.
+pub(super) fn children(source: &Source, opened: &Opened, format: &Format, threads: usize) -> u64 {
+    opened.probe.as_ref().map_or(0, |probe| source.appetite(probe, format, threads))
+}
+
+/// What ffmpeg takes to encode what is shown.
+pub(super) fn encoder_bytes(
+    geometry: &Geometry,
+    format: &Format,
+    threads: usize,
+    output: Option<&Path>,
+) -> u64 {
+    let [width, height] = geometry.shown;
+    let size = appetite::Size::new(&format.layout, width, height);
+    match output.and_then(OutputKind::of) {
+        Some(OutputKind::Video(_)) | None => appetite::encoder("libx265", size, threads),
+        Some(_) => 0,
+    }
+}

@@ -1,0 +1,308 @@
+//! Restores a film: checks the request, gets everything ready, does the work.
+
+mod film;
+mod names;
+mod networks;
+mod phases;
+mod planned;
+mod preview;
+mod recipe;
+mod redecode;
+mod stage;
+mod whole;
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+use remaster_media::{Late, MediaError};
+use remaster_units::Settings;
+
+pub(crate) use film::Film;
+pub use names::{SUFFIX, beside};
+pub(crate) use networks::{Names, Networks, Site};
+pub(crate) use phases::{PHASES, event as engine_event};
+pub(crate) use planned::warn_of_children;
+pub use planned::{FilmOutcome, FilmPlan, SourceInfo};
+pub use preview::{PreviewOutcome, PreviewRequest, preview};
+pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
+pub(crate) use stage::{Staged, takes_units};
+
+use crate::control::Control;
+use crate::destination;
+use crate::error::{Class, Error};
+use crate::estimate::Estimate;
+use crate::event::{Event, Reporter};
+use crate::machine::devices;
+use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url};
+use crate::plan::threads;
+use crate::request::{Request, Restoration, check_input};
+use crate::tensors;
+use crate::units::{self, LocalFilm, Standing};
+use crate::worker::WorkerProgram;
+
+/// A restoration that is ready to run: the file was opened, networks and devices were found, memory is planned.
+pub struct Prepared {
+    output: PathBuf,
+    /// The input and its size before.
+    input: (PathBuf, Option<u64>),
+    work: Work,
+}
+
+/// How a film is restored.
+enum Work {
+    /// It is there already, of the same input and settings.
+    Done,
+    /// By units, so that it can be resumed.
+    Units(Box<LocalFilm>),
+    /// In one go, to the bytes that its units would have.
+    Uncut(Box<Staged>, Box<Settings>),
+    /// In one go.
+    Whole(Box<Staged>),
+}
+
+/// What became of a film.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It was restored.
+    Restored(Box<FilmOutcome>),
+    /// It was there already, of the same input and settings.
+    Skipped {
+        /// Where it is.
+        output: PathBuf,
+    },
+}
+
+/// Gets a restoration ready. Everything that can be refused is refused here.
+pub fn prepare(
+    request: Request,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<Prepared, Error> {
+    let report = &Reporter::new(events);
+    refuse_url(&request.input)?;
+    let output = match &request.output {
+        Some(output) => output.clone(),
+        None => beside(&request.input)?,
+    };
+    let by_units = takes_units(&request, &output);
+    let replace =
+        request.overwrite || request.skip_done || by_units && units::may_be_done(&output, &request.units);
+    destination::check_frames(&output, &[&request.input], replace)?;
+    let how = &request.how;
+    units::check_devices(&request.units.devices, &how.device)?;
+    how.look.finish.refuse()?;
+    check_input(&request.input)?;
+    refuse_streams(&request.target)?;
+    if let Some(path) = &request.keep_latents {
+        if how.compat.is_some() {
+            return Err(Error::NoEffect { flag: "--keep-latents", what: "batches, which share frames" });
+        }
+        tensors::check_output(path, &request.input, request.overwrite)?;
+    }
+    let input = (request.input.clone(), bytes(&request.input));
+    let work = staged(request, &output, control, report).map_err(|error| grown(error, &input))?;
+    Ok(Prepared { output, input, work })
+}
+
+/// Decides how a film is restored.
+fn staged(request: Request, output: &Path, control: &Control, report: &Reporter<'_>) -> Result<Work, Error> {
+    let by_units = takes_units(&request, output);
+    let there = !request.overwrite && output.symlink_metadata().is_ok();
+    if by_units && there && units::standing(&request, output, control)? == Standing::Done {
+        units::forget(output, &request.units);
+        return Ok(Work::Done);
+    }
+    if !by_units && in_one_go(&request, output, control)? {
+        return Ok(Work::Done);
+    }
+    let (request, members) = match request.units.devices.is_empty() {
+        true => (request, Vec::new()),
+        false => units::for_devices(&request, output, report)?,
+    };
+    let mut stage = Staged::new(request, output.to_owned(), control, report)?;
+    report.started("frames", stage.film.about(&stage.request.input, output));
+    let cut = stage.request.units.cut.clone();
+    // A still has no units.
+    let by_units = by_units && !stage.is_still();
+    if by_units && let Some(frames) = stage.unit_frames(cut.unit_frames) {
+        return Ok(Work::Units(Box::new(LocalFilm::prepare(stage, members, frames, report)?)));
+    }
+    if by_units {
+        report.say(
+            "note: --disk leaves no room to save unfinished work; this run cannot be resumed if it stops",
+        );
+    }
+    if in_one_go(&stage.request, output, control)? {
+        return Ok(Work::Done);
+    }
+    if by_units {
+        stage.rehearse(stage.request.overwrite, report)?;
+        let settings = stage.settings(&cut, cut.unit_frames as usize)?;
+        return Ok(Work::Uncut(Box::new(stage), Box::new(settings)));
+    }
+    if let (Some(frames), false) = (stage.film.format.frames, stage.film.estimated) {
+        stage.check_list(frames)?;
+    }
+    stage.rehearse(stage.request.overwrite, report)?;
+    Ok(Work::Whole(Box::new(stage)))
+}
+
+impl Prepared {
+    /// Where the film will be.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// True if the run can be paused and stopped at a time.
+    pub fn is_resumable(&self) -> bool {
+        matches!(self.work, Work::Units(_))
+    }
+
+    /// What it will take; `None` if the film is there already. The time is measured if no run told it before.
+    pub fn plan(&self, events: &mut dyn FnMut(Event)) -> Option<FilmPlan> {
+        Some(self.stage()?.planned(&Reporter::new(events)))
+    }
+
+    fn stage(&self) -> Option<&Staged> {
+        match &self.work {
+            Work::Done => None,
+            Work::Units(film) => Some(&film.stage),
+            Work::Uncut(stage, _) | Work::Whole(stage) => Some(stage),
+        }
+    }
+
+    /// Restores the film. Units on other devices are done by processes of `worker`.
+    pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
+        let report = &Reporter::new(events);
+        if let Some(stage) = self.stage() {
+            let plan = FilmPlan { resumable: self.is_resumable(), ..stage.planned(report) };
+            report.emit(Event::Prepared(Box::new(plan)));
+        }
+        let outcome = match self.work {
+            Work::Done => return Ok(Outcome::Skipped { output: self.output }),
+            Work::Units(film) => film.run(worker, report),
+            Work::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
+            Work::Whole(stage) => whole::run(*stage, report),
+        };
+        let outcome = outcome.map_err(|error| grown(error, &self.input))?;
+        Ok(Outcome::Restored(Box::new(outcome)))
+    }
+}
+
+/// What went wrong with an input that grew meanwhile, which fails in many ways: frames that are cut off, another film
+/// than the one that was planned, a result with too few frames.
+fn grown(error: Error, (path, before): &(PathBuf, Option<u64>)) -> Error {
+    let of_input = matches!(error, Error::Media(_) | Error::Restore(_) | Error::Units(_));
+    let grew = before.zip(bytes(path)).is_some_and(|(before, now)| now > before);
+    match error.class() {
+        Class::Input | Class::Wrong if of_input && grew => Error::Growing { path: path.clone() },
+        _ => error,
+    }
+}
+
+/// Bytes of a file.
+fn bytes(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(Metadata::is_file).map(|about| about.len())
+}
+
+/// True if a film of a batch is there already, which takes a look at its manifest. Something else in its place is
+/// refused, unless nothing says what it is.
+pub fn is_done(request: &Request, control: &Control) -> Result<bool, Error> {
+    let output = match &request.output {
+        Some(output) => output.clone(),
+        None => beside(&request.input)?,
+    };
+    if request.overwrite || !output.exists() {
+        return Ok(false);
+    }
+    match takes_units(request, &output) {
+        true => match units::standing(request, &output, control)? {
+            Standing::Done => {
+                units::forget(&output, &request.units);
+                Ok(true)
+            }
+            Standing::Other => Err(MediaError::Exists { path: output }.into()),
+            // A still, or a film that could not be cut into units, has no manifest.
+            Standing::Unknown => Ok(false),
+        },
+        // Only films of units have a manifest.
+        false => Ok(true),
+    }
+}
+
+/// Refuses what only units can do. Only unit-based films have a manifest; any other existing output counts as done.
+fn in_one_go(request: &Request, output: &Path, control: &Control) -> Result<bool, Error> {
+    request.units.refuse(control)?;
+    Ok(request.skip_done && !request.overwrite && output.exists())
+}
+
+/// What a restoration would take. Published networks need not be installed: sizes follow from their shapes.
+pub fn plan(
+    how: &Restoration,
+    input: &Path,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<FilmPlan, Error> {
+    let report = &Reporter::new(events);
+    if is_pipe(input) {
+        return Err(Error::PlanPipe);
+    }
+    let device = how.device.settle()?;
+    let backend = device.backend()?;
+    devices::check_vram(how.limits.vram, &backend)?;
+    let (spill, limits) = (how.limits.spill(None)?, how.limits.clone());
+    let site = Site { backend, build: device.build(), spill, limits, control: control.clone() };
+    let networks = Networks::imagined(&how.models, &site)?;
+    let threads = threads(&how.limits, false)?;
+    let mut tools = Lazy::new(&how.source, control).with_threads(threads);
+    let opened = how.source.open(input, how.limits.allowed(false)?, &mut tools)?;
+    let by_units = how.compat.is_none();
+    let both = [threads, ENCODER_THREADS as usize];
+    let film = Film::new(how, &opened, site, networks, both, None, by_units)?;
+    let counted = opened.counted;
+    drop(opened);
+    let time = Estimate::of(&film, report);
+    Ok(film.planned(input, counted, time))
+}
+
+/// Other streams come from the input.
+fn refuse_streams(target: &Target) -> Result<(), Error> {
+    let what = "a restoration, which copies from its input";
+    match target.streams {
+        Some(_) => Err(Error::NoEffect { flag: "--streams", what }),
+        None => Ok(()),
+    }
+}
+
+/// Tells what the input was like, once all of it was read.
+pub(crate) fn warn_late(late: &Late, report: &Reporter<'_>, notes: &mut Vec<String>) {
+    for note in late.take() {
+        report.warn(&note);
+        notes.push(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use remaster_units::UnitsError;
+
+    use super::*;
+
+    #[test]
+    fn a_film_that_grows_is_said_to_be_incomplete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("film.ts");
+        std::fs::write(&path, b"123456789").unwrap();
+        let other = || UnitsError::Input { path: path.clone(), reason: "it has 9 bytes instead of 5".into() };
+        let before = (path.clone(), Some(5));
+        assert!(
+            grown(other().into(), &before)
+                .to_string()
+                .ends_with("is still being written; wait until it is complete")
+        );
+        assert!(matches!(grown(other().into(), &(path.clone(), Some(9))), Error::Units(_)));
+        let full = Error::Full { folder: "/tmp".into() };
+        assert!(matches!(grown(full, &before), Error::Full { .. }));
+        assert!(matches!(grown(Error::Interrupted, &before), Error::Interrupted));
+    }
+}

@@ -1,0 +1,277 @@
+//! The networks that restore, by their names.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use remaster_compute::Backend;
+use remaster_engine::Task;
+use remaster_model::{Build, NullDit, Values, computed};
+use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
+
+use crate::control::Control;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::machine::rates::Key;
+use crate::machine::spill::Spill;
+use crate::models;
+use crate::network::Network;
+use crate::request::Models;
+use crate::transformer::{Size, Transformer};
+
+/// Rows of a text that nobody wrote.
+const FORMULA_ROWS: usize = 11;
+
+/// VAE and transformer of a run.
+pub(crate) struct Networks {
+    pub(crate) vae: Network,
+    transformer: Restorer,
+    /// Latents of the VAE times this are those of the transformer.
+    pub(crate) scale: f32,
+    /// Files, or words: transformer and VAE.
+    pub(crate) names: [String; 2],
+    /// Display name of the model, such as `SeedVR2 3B`.
+    pub(crate) title: String,
+    /// The file of the text embedding, if that is not inside the transformer's.
+    pub(crate) text: Option<PathBuf>,
+    /// What a user should know of them.
+    pub(crate) notes: Vec<String>,
+}
+
+enum Restorer {
+    /// Leaves latents as they are.
+    Null,
+    Of(Transformer, Text),
+}
+
+/// Rows and values of a text embedding.
+type Text = (usize, Arc<dyn Values>);
+
+/// The device that was chosen, and what may be used on it.
+pub(crate) struct Site {
+    pub(crate) backend: Backend,
+    pub(crate) build: Build,
+    pub(crate) spill: Spill,
+    pub(crate) limits: Limits,
+    pub(crate) control: Control,
+}
+
+impl Site {
+    /// Kernels and number format, in words.
+    pub(crate) fn worker(&self) -> String {
+        format!("{}, {}", self.backend.numerics(), self.build.dtype.name())
+    }
+}
+
+impl Networks {
+    /// Looks the networks up and checks their files.
+    pub(crate) fn open(args: &Models, site: &Site) -> Result<Self, Error> {
+        Self::named(args, site, |_, missing| Err(missing))
+    }
+
+    /// As `open`, but published networks need not be there: sizes follow from their shapes.
+    pub(crate) fn imagined(args: &Models, site: &Site) -> Result<Self, Error> {
+        Self::named(args, site, |word, missing| {
+            let word = match word {
+                "3b" | "3b-first" => "formula:3b",
+                "7b" | "7b-sharp" => "formula:7b",
+                "vae" => "formula:full",
+                _ => return Err(missing),
+            };
+            Ok(word.to_owned())
+        })
+    }
+
+    /// `otherwise` says what stands for a word whose file is not installed.
+    fn named(
+        args: &Models,
+        site: &Site,
+        otherwise: impl Fn(&str, Error) -> Result<String, Error>,
+    ) -> Result<Self, Error> {
+        let model = named_model(args, &otherwise)?;
+        let lower = args.model.to_ascii_lowercase();
+        let mut notes = Vec::new();
+        if model == "nano" {
+            notes.push(
+                "nano is a demonstration network and does not show real quality; get a real model with \
+                 `remaster models pull 3b`"
+                    .into(),
+            );
+        }
+        let (transformer, scale, text) = restorer(args, &model, &mut notes)?;
+        let vae = named_vae(args, &model, &otherwise)?;
+        let network = Network::of(&vae, site.backend, site.build, site.spill.clone(), site.control.token())?;
+        if let Restorer::Of(transformer, _) = &transformer {
+            let (given, wants) = (network.latent(), transformer.config.latent);
+            if given != wants {
+                return Err(Error::OtherVae { vae, given, wants });
+            }
+        }
+        let title = title(&lower, &model);
+        let names = [model, vae];
+        Ok(Networks { vae: network, transformer, scale, names, title, text, notes })
+    }
+
+    /// What the speed of the VAE and of the transformer depends on.
+    pub(crate) fn rate_keys(&self, site: &Site) -> [Option<Key>; 2] {
+        let transformer = match &self.transformer {
+            Restorer::Null => None,
+            Restorer::Of(transformer, _) => {
+                Some(Key::of_transformer(&site.backend, site.build.dtype, &transformer.config))
+            }
+        };
+        [self.vae.rate_key(), transformer]
+    }
+
+    /// The transformer over windows of this size.
+    pub(crate) fn transformer(&mut self, size: &Size, site: &Site) -> Task {
+        let mut task = match &mut self.transformer {
+            Restorer::Null => Task::new(Box::new(NullDit), size.cells(), site.backend, site.build.dtype),
+            Restorer::Of(transformer, text) => {
+                transformer.task_of(size, site.backend, site.build, text.clone())
+            }
+        };
+        task.settings.spill = Some(site.spill.folder.clone());
+        task.settings.cancel = site.control.token().clone();
+        task
+    }
+}
+
+/// `SeedVR2 3B` with its file, or whatever else was named as a model.
+fn title(word: &str, model: &str) -> String {
+    let name = match word {
+        "3b" => "SeedVR2 3B",
+        "3b-first" => "SeedVR2 3B, first weights",
+        "7b" => "SeedVR2 7B",
+        "7b-sharp" => "SeedVR2 7B sharp",
+        _ => return model.to_owned(),
+    };
+    match Path::new(model).file_name() {
+        Some(file) if !model.starts_with("formula:") => format!("{name} ({})", file.to_string_lossy()),
+        _ => format!("{name}, not installed; get it with `remaster models pull {word}`"),
+    }
+}
+
+/// Refuses a word that is neither a model nor looks like a file.
+fn refuse_unknown(word: &str) -> Result<(), Error> {
+    let is_file = word.contains(['.', '/', '\\']) || Path::new(word).exists();
+    if is_file || word.starts_with("formula:") {
+        return Ok(());
+    }
+    let words = "3b, 7b, 7b-sharp, nano or a file".to_owned();
+    Err(Error::UnknownModel { word: word.to_owned(), words })
+}
+
+/// Files of networks, or words, that are not opened.
+pub(crate) struct Names {
+    pub(crate) model: String,
+    pub(crate) vae: String,
+    /// Of a text embedding that was asked for.
+    pub(crate) text: Option<String>,
+}
+
+impl Names {
+    /// Those that [`Networks::open`] would open.
+    pub(crate) fn of(args: &Models) -> Result<Self, Error> {
+        let missing = |_: &str, missing| Err(missing);
+        let model = named_model(args, &missing)?;
+        let vae = named_vae(args, &model, &missing)?;
+        Ok(Names { model, vae, text: args.text.as_ref().map(|text| text.display().to_string()) })
+    }
+}
+
+/// What stands for a word whose file is not installed.
+type Otherwise<'a> = &'a dyn Fn(&str, Error) -> Result<String, Error>;
+
+fn named_model(args: &Models, otherwise: Otherwise<'_>) -> Result<String, Error> {
+    match args.model.to_ascii_lowercase().as_str() {
+        word @ ("3b" | "3b-first" | "7b" | "7b-sharp") => {
+            named_file(word, models::installed(word, args.folder.as_deref()), otherwise)
+        }
+        word @ ("nano" | "identity") => Ok(word.to_owned()),
+        _ => {
+            refuse_unknown(&args.model)?;
+            Ok(args.model.clone())
+        }
+    }
+}
+
+fn named_vae(args: &Models, model: &str, otherwise: Otherwise<'_>) -> Result<String, Error> {
+    match (&args.vae, model) {
+        (Some(vae), _) => Ok(vae.clone()),
+        (None, "identity" | "nano") => Ok(model.to_owned()),
+        (None, "formula:tiny-3b" | "formula:tiny-7b") => Ok("formula:tiny".into()),
+        (None, word) if word.starts_with("formula:") => Ok("formula:full".into()),
+        (None, _) => named_file("vae", models::installed_vae(args.folder.as_deref()), otherwise),
+    }
+}
+
+fn named_file(word: &str, found: Result<PathBuf, Error>, otherwise: Otherwise<'_>) -> Result<String, Error> {
+    match found {
+        Ok(path) => Ok(path.display().to_string()),
+        Err(missing) => otherwise(word, missing),
+    }
+}
+
+/// The transformer, what latents are scaled by, and the file of its text.
+fn restorer(
+    args: &Models,
+    model: &str,
+    notes: &mut Vec<String>,
+) -> Result<(Restorer, f32, Option<PathBuf>), Error> {
+    if model == "identity" {
+        return Ok((Restorer::Null, 1.0, None));
+    }
+    let transformer = Transformer::open(model)?;
+    notes.extend(transformer.warnings.iter().cloned());
+    let width = transformer.config.text;
+    if model.starts_with("formula:") && args.text.is_none() {
+        let text = (FORMULA_ROWS, computed(|i| uniform("input/text", i as u64)));
+        return Ok((Restorer::Of(transformer, text), LATENT_SCALE, None));
+    }
+    let scale = transformer.scale;
+    let (text, file) = match (&args.text, &transformer.text) {
+        (None, Some(text)) => (text.clone(), None),
+        (given, _) => {
+            let file = match given {
+                Some(path) => path.clone(),
+                None => models::installed_text(args.folder.as_deref(), Path::new(model))?,
+            };
+            (TextEmbedding::open(&file, width)?, Some(file))
+        }
+    };
+    let (rows, values) = (text.rows, Arc::new(text.values));
+    let values = computed(move |i| values.get(i).copied().unwrap_or_default());
+    Ok((Restorer::Of(transformer, (rows, values)), scale, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_have_the_names_that_people_know() {
+        for (word, model, expected) in [
+            ("3b", "/models/seedvr2_ema_3b_fp16.safetensors", "SeedVR2 3B (seedvr2_ema_3b_fp16.safetensors)"),
+            ("3b", "formula:3b", "SeedVR2 3B, not installed; get it with `remaster models pull 3b`"),
+            (
+                "7b-sharp",
+                "formula:7b",
+                "SeedVR2 7B sharp, not installed; get it with `remaster models pull 7b-sharp`",
+            ),
+            ("nano", "nano", "nano"),
+            ("my.gguf", "my.gguf", "my.gguf"),
+        ] {
+            assert_eq!(title(word, model), expected);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_model_is_not_taken_for_a_file() {
+        for word in ["nao", "4b", "", "seedvr2"] {
+            assert!(matches!(refuse_unknown(word), Err(Error::UnknownModel { .. })), "{word}");
+        }
+        for word in ["a.safetensors", "models/nao", "C:\\models\\nao", "formula:nonsense"] {
+            assert!(refuse_unknown(word).is_ok(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The phases of a restoration: how much work each is, and how fast it went.
+
+use remaster_engine::Event as EngineEvent;
+use remaster_plan::Plan;
+
+use super::film::Film;
+use crate::event::Reporter;
+use crate::machine::rates;
+
+/// The phases, in the order of the networks.
+pub(crate) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
+
+/// Multiply-adds for a frame of the picture.
+fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
+    plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
+}
+
+impl Film {
+    /// Work of a frame in each phase. Windows share latents, which are computed twice.
+    pub(crate) fn work(&self) -> [f64; 3] {
+        let frames = |i: usize| self.plans[i].job.picture()[0];
+        let windows = self.recipe.sampling.windows;
+        let steps = self.plans[1].job.cells.steps;
+        let new = if steps == windows.length() { windows.step() * 4 } else { (steps - 1) * 4 + 1 };
+        [
+            macs_per_frame(&self.plans[0], frames(0)),
+            macs_per_frame(&self.plans[1], new),
+            macs_per_frame(&self.plans[2], frames(2)),
+        ]
+    }
+
+    /// Keeps how fast the networks were, for later estimates.
+    pub(crate) fn record(&self, report: &Reporter<'_>) {
+        let ([encode, restore, decode], keys) = (self.work(), self.networks.rate_keys(&self.site));
+        let of = |parts: &[(&str, f64)]| {
+            parts.iter().fold((0.0, 0.0), |(macs, seconds), (phase, work)| {
+                let took = report.took(phase);
+                (macs + work * took.frames as f64, seconds + took.busy.as_secs_f64())
+            })
+        };
+        let vae = of(&[(PHASES[0], encode), (PHASES[2], decode)]);
+        for (key, (macs, seconds)) in keys.into_iter().zip([vae, of(&[(PHASES[1], restore)])]) {
+            if let Some(Err(error)) = key.map(|key| rates::record(&key, macs, seconds)) {
+                report.detail(format_args!("cannot save the speed of this run: {error}"));
+            }
+        }
+    }
+
+    /// Bytes of all latents, as far as the length of the film is known.
+    pub(crate) fn kept_bytes(&self) -> Option<u64> {
+        let frames = self.format.frames? as u64;
+        let latent = self.latent();
+        Some((frames.div_ceil(4) + 1).saturating_mul(latent))
+    }
+
+    /// Groups of shots, about: one that does not fill its room to the end leaves more for the next.
+    pub(crate) fn groups(&self) -> Option<u64> {
+        Some(self.kept_bytes()?.div_ceil(self.room.bytes.max(1)).max(1))
+    }
+
+    /// Bytes of latents that wait at most.
+    pub(crate) fn latent_bytes(&self) -> Option<u64> {
+        Some(self.kept_bytes()?.min(self.room.bytes))
+    }
+
+    /// Declares the phases; the number of frames is sure if they were `counted`.
+    pub(crate) fn declare(&self, counted: bool, report: &Reporter<'_>) {
+        let each: Vec<(&'static str, f64)> =
+            PHASES.into_iter().zip(self.work().map(|work| work.max(1.0))).collect();
+        report.plan(self.total.ram(), &each);
+        for (phase, plan) in PHASES.into_iter().zip(&self.plans) {
+            match (self.format.frames, counted) {
+                (Some(n), true) => report.phase(phase, Some(n)),
+                (Some(n), false) => report.phase_about(phase, n),
+                (None, _) => report.phase(phase, None),
+            }
+            let slice = match phase {
+                "restore" => self.recipe.sampling.windows.step() * 4,
+                _ => plan.how.slice,
+            };
+            report.slice(phase, if slice == 0 { self.format.frames.unwrap_or(0) } else { slice });
+        }
+        report.phase("finish", Some(0));
+    }
+}
+
+/// What the networks say.
+pub(crate) fn event(report: &Reporter<'_>, event: &EngineEvent<'_>) {
+    let phase = |network: &str| match network {
+        "encode" => PHASES[0],
+        "decode" => PHASES[2],
+        _ => PHASES[1],
+    };
+    match event {
+        EngineEvent::SliceStarted { network, .. } => {
+            report.enter(phase(network));
+            report.working(phase(network), 0, 1);
+        }
+        EngineEvent::Working { network, done, of } => report.working(phase(network), *done, *of),
+        EngineEvent::SliceDone { network, frames, busy, .. } => {
+            report.enter(phase(network));
+            report.advance(phase(network), *frames, *busy);
+        }
+        // From here on the number is no guess.
+        EngineEvent::Counted(frames) => {
+            PHASES.into_iter().for_each(|phase| report.phase(phase, Some(*frames)));
+        }
+        other => report.engine(other),
+    }
+}

@@ -1,0 +1,289 @@
+//! A frame of each shot, before and after, on one sheet.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use remaster_media::{Format, FrameSink, FrameSource, MediaError};
+use remaster_metrics::{BeforeAfter, Image, Picture, preview as draw};
+use remaster_picture::{Frame, resize};
+use remaster_pipeline::Footage;
+use remaster_restore::{Cuts, Film as Whole};
+use remaster_scenes::Shots;
+
+use super::film::{Film, about};
+use super::networks::{Networks, Site};
+use crate::compare::FILTER;
+use crate::control::Control;
+use crate::destination::{self, check_file};
+use crate::error::Error;
+use crate::estimate::Estimate;
+use crate::event::{Event, Reporter};
+use crate::machine::devices;
+use crate::media::{Lazy, Opened, is_pipe};
+use crate::plan::threads;
+use crate::request::{Restoration, check_input};
+use crate::scenes;
+
+/// A sheet with a frame of each shot, before and after.
+#[derive(Clone, Debug)]
+pub struct PreviewRequest {
+    /// Video, image or folder of images.
+    pub input: PathBuf,
+    /// The sheet, a PNG; `NAME_preview.png` beside the input if `None`.
+    pub output: Option<PathBuf>,
+    /// Replace a sheet that exists.
+    pub overwrite: bool,
+    /// Shots to show, spread over the film.
+    pub shots: u16,
+    /// What decides the result.
+    pub how: Restoration,
+}
+
+/// A sheet that was made.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PreviewOutcome {
+    /// What was read.
+    pub input: String,
+    /// The sheet.
+    pub output: String,
+    /// Numbers of the frames that are shown.
+    pub frames: Vec<u64>,
+    /// When they are shown in the film. Absent for pictures, which have no clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Vec<f64>>,
+}
+
+/// Bytes of the sheet for a frame at most: two pictures of 720 x 720 and their captions, in 8 bits and in floats.
+const ROW: u64 = 2 * 760 * 780 * 15;
+
+/// Restores single frames and writes one sheet.
+pub fn preview(
+    request: &PreviewRequest,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<PreviewOutcome, Error> {
+    let report = &Reporter::new(events);
+    if is_pipe(&request.input) {
+        return Err(Error::PreviewPipe);
+    }
+    let how = &request.how;
+    how.look.finish.refuse()?;
+    check_input(&request.input)?;
+    let path = request.output.clone().unwrap_or_else(|| beside(&request.input));
+    check_file(&path, "png", &[&request.input], request.overwrite)?;
+    let device = how.device.settle()?;
+    let backend = device.tuned_backend(report)?;
+    devices::check_vram(how.limits.vram, &backend)?;
+    let (spill, limits) = (how.limits.spill(Some(&path))?, how.limits.clone());
+    let site = Site { backend, build: device.build(), spill, limits, control: control.clone() };
+    let networks = Networks::open(&how.models, &site)?;
+    let threads = threads(&how.limits, true)?;
+    let mut tools = Lazy::new(&how.source, control).with_threads(threads);
+    report.started("frames", about(&site, &networks, &request.input, &path));
+    let allowed = how.limits.allowed(true)?;
+    let opened = how.source.open(&request.input, allowed, &mut tools)?;
+    let chosen = chosen(request, opened, control, report)?;
+    let mut opened = how.source.open(&request.input, allowed, &mut tools)?;
+    // Frames as they came, restored, and on the sheet.
+    let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
+    let geometry = how.geometry(opened.source.format());
+    let needed = area(geometry.source).saturating_add(area(geometry.shown).saturating_mul(3));
+    let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64);
+    if needed > allowed / 4 {
+        let needed = needed.saturating_mul(4);
+        return Err(Error::Room { what: "a preview of this many shots", needed });
+    }
+    let (picked, frames) = pick(&mut opened, &chosen)?;
+    let (count, format) =
+        (frames.len(), Format { frames: Some(frames.len()), ..opened.source.format().clone() });
+    let has_clock = how.source.has_clock(&opened);
+    let frames = Arc::new(frames);
+    let stills = || Box::new(Stills { frames: Arc::clone(&frames), next: 0, format: format.clone() });
+    let opened = Opened { source: stills(), counted: true, ..opened };
+    let mut film = Film::new(how, &opened, site, networks, [threads, 0], Some(&path), false)?;
+    // Each frame is a shot of its own.
+    film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
+        Ok(shots) => Cuts::At(shots),
+        Err(source) => return Err(Error::Scenes { path: request.input.clone(), source }),
+    };
+    let plan = film.planned(&request.input, true, Estimate::before(&film, report));
+    report.emit(Event::Prepared(Box::new(plan)));
+    film.declare(true, report);
+    let made = Made::default();
+    let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };
+    let sink = Box::new(made.clone());
+    film.restore(Whole { footage, input: stills(), sink, keep: None }, report)?;
+    let made = made.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = how.source.start.unwrap_or_default().as_secs_f64();
+    let seconds: Option<Vec<f64>> = has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
+    let name = request.input.file_name().unwrap_or_default().to_string_lossy();
+    let model = Path::new(&film.networks.names[0]).file_stem().unwrap_or_default().to_string_lossy();
+    let shown = Shown { name: &name, model: &model, picked: &picked, seconds: seconds.as_deref() };
+    let image = shown.sheet(&frames, &made)?;
+    destination::write_image(&path, &image, request.overwrite)?;
+    let (input, output) = (request.input.display().to_string(), path.display().to_string());
+    Ok(PreviewOutcome { input, output, frames: picked.iter().map(|p| p.number).collect(), seconds })
+}
+
+/// The default name of a sheet.
+fn beside(input: &Path) -> PathBuf {
+    let mut name = input.file_stem().unwrap_or_default().to_owned();
+    name.push("_preview.png");
+    input.with_file_name(name)
+}
+
+/// The frames in the middle of shots that are spread over the film.
+fn chosen(
+    request: &PreviewRequest,
+    opened: Opened,
+    control: &Control,
+    report: &Reporter<'_>,
+) -> Result<Vec<u64>, Error> {
+    let counted = opened.source.format().frames.filter(|_| opened.counted);
+    let cuts = request.how.cuts(counted)?;
+    let shots = match &cuts {
+        Cuts::At(shots) => shots.clone(),
+        _ => scenes::find(opened, control, report)?,
+    };
+    let starts = if matches!(cuts, Cuts::None) { &[0] } else { shots.starts() };
+    let end = shots.frames().or(counted.map(|n| n as u64));
+    let most = usize::from(request.shots).min(starts.len());
+    let middle = |i: usize| {
+        let shot = i * starts.len() / most;
+        let next = starts.get(shot + 1).copied().or(end).unwrap_or(starts[shot] + 1);
+        starts[shot] + next.saturating_sub(starts[shot]) / 2
+    };
+    Ok((0..most).map(middle).collect())
+}
+
+/// A frame that was picked.
+struct Picked {
+    number: u64,
+    /// When it is shown, counted from the first one that is read.
+    seconds: f64,
+}
+
+/// The frames with these numbers, in order.
+fn pick(opened: &mut Opened, numbers: &[u64]) -> Result<(Vec<Picked>, Vec<Frame>), Error> {
+    let base = opened.source.format().time_base;
+    let (mut picked, mut frames) = (Vec::new(), Vec::with_capacity(numbers.len()));
+    let mut frame = Frame::new(0, 0, 3);
+    let mut last = None;
+    while let Some(pts) = opened.source.next(&mut frame)? {
+        let number = last.as_ref().map_or(0, |last: &Picked| last.number + 1);
+        let seconds = pts as f64 * base.num as f64 / base.den as f64;
+        if numbers.contains(&number) {
+            picked.push(Picked { number, seconds });
+            frames.push(frame.clone());
+        }
+        last = Some(Picked { number, seconds });
+        if frames.len() == numbers.len() {
+            break;
+        }
+    }
+    // A list of shots may be of another film.
+    if let (true, Some(last)) = (frames.is_empty(), last) {
+        picked.push(last);
+        frames.push(frame);
+    }
+    Ok((picked, frames))
+}
+
+/// What is said on a sheet.
+struct Shown<'a> {
+    /// The film.
+    name: &'a str,
+    model: &'a str,
+    picked: &'a [Picked],
+    /// When frames are shown, if they have a clock.
+    seconds: Option<&'a [f64]>,
+}
+
+impl Shown<'_> {
+    /// A row for each frame.
+    fn sheet(&self, before: &[Frame], after: &[Frame]) -> Result<Image, Error> {
+        let mut rows = Vec::with_capacity(after.len());
+        for (i, (before, after)) in before.iter().zip(after).enumerate() {
+            let (width, height) = (after.width, after.height);
+            let before = resize(&before.without_alpha(), width, height);
+            let after = after.without_alpha();
+            let caption = match (self.picked.get(i), self.seconds.and_then(|s| s.get(i))) {
+                (Some(picked), Some(seconds)) => format!("{}, frame {}", clock(*seconds), picked.number),
+                (Some(picked), None) => format!("frame {}", picked.number),
+                (None, _) => String::new(),
+            };
+            let picture = |frame| Picture::new(width, height, frame);
+            rows.push(BeforeAfter::new(picture(&before.data)?, picture(&after.data)?, caption)?);
+        }
+        let (from, to) = (size(before), size(after));
+        let [about, label] = match from == to {
+            true => [format!("{from}, restored with {}", self.model), "before".into()],
+            false => [
+                format!("{from}, restored with {} to {to}", self.model),
+                format!("before, resized ({FILTER})"),
+            ],
+        };
+        Ok(draw([self.name, &about], [&label, &format!("after ({})", self.model)], &rows))
+    }
+}
+
+/// Columns and rows of the first of frames.
+fn size(frames: &[Frame]) -> String {
+    frames.first().map_or_else(String::new, |frame| format!("{} x {}", frame.width, frame.height))
+}
+
+/// A time of a film to the millisecond: `0:01:23.456`.
+fn clock(seconds: f64) -> String {
+    let thousandths = (seconds.max(0.0) * 1e3).round() as u64;
+    let (whole, rest) = (thousandths / 1000, thousandths % 1000);
+    format!("{}:{:02}:{:02}.{rest:03}", whole / 3600, whole / 60 % 60, whole % 60)
+}
+
+/// Frames from memory.
+struct Stills {
+    frames: Arc<Vec<Frame>>,
+    next: usize,
+    format: Format,
+}
+
+impl FrameSource for Stills {
+    fn format(&self) -> &Format {
+        &self.format
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
+        let Some(next) = self.frames.get(self.next) else { return Ok(None) };
+        frame.clone_from(next);
+        self.next += 1;
+        Ok(Some(self.next as i64 - 1))
+    }
+}
+
+/// Frames into memory.
+#[derive(Clone, Default)]
+struct Made(Arc<Mutex<Vec<Frame>>>);
+
+impl FrameSink for Made {
+    fn write(&mut self, frame: &Frame, _: i64) -> Result<(), MediaError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), MediaError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_a_clock() {
+        let shown = [0.0, 0.0416, 59.9996, 61.5, 3_723.25, -1.0].map(clock);
+        assert_eq!(
+            shown,
+            ["0:00:00.000", "0:00:00.042", "0:01:00.000", "0:01:01.500", "1:02:03.250", "0:00:00.000"]
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! Another film of latents that were kept, in another codec, depth or colour.
+
+use std::path::PathBuf;
+
+use remaster_engine::{Event as EngineEvent, Planner, Recovery};
+use remaster_media::Format;
+use remaster_model::vae::Direction;
+use remaster_pipeline::{LatentFile, NetworkId, PipelineError, Planned, Restored};
+use remaster_plan::{Clip, Plan, Windows, bytes};
+use remaster_restore::{Cuts, Done, Recipe, Sampling, Start, held_bytes, redecode as decode};
+use serde::Serialize;
+
+use super::film::{children, encoder_bytes};
+use super::names::beside;
+use super::networks::Site;
+use super::{warn_late, warn_of_children};
+use crate::control::Control;
+use crate::destination;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::{About, Event, Reporter};
+use crate::limits::{Limits, Room};
+use crate::machine::devices;
+use crate::media::{Goal, Lazy, Source, Target, is_pipe};
+use crate::models;
+use crate::network::Network;
+use crate::numbers::count;
+use crate::plan::{self, Search, Total, threads};
+use crate::request::{Finishing, check_input};
+
+/// Another film of latents that were kept.
+#[derive(Clone, Debug)]
+pub struct RedecodeRequest {
+    /// The input of the restoration.
+    pub input: PathBuf,
+    /// Latents that a restoration kept.
+    pub latents: PathBuf,
+    /// As in a restoration.
+    pub output: Option<PathBuf>,
+    /// Replace an output that exists.
+    pub overwrite: bool,
+    /// How restored frames become those of the output.
+    pub finish: Finishing,
+    /// VAE file, which must be the one of the restoration; the installed one if `None`.
+    pub vae: Option<String>,
+    /// Folder that is searched first for models.
+    pub folder: Option<PathBuf>,
+    /// How the input is read, as for the restoration.
+    pub source: Source,
+    /// How the film is written.
+    pub target: Target,
+    /// Memory and disk.
+    pub limits: Limits,
+    /// What computes.
+    pub device: Device,
+}
+
+impl RedecodeRequest {
+    /// The VAE as a word for the program. A latent file only ever chooses what is inside the program.
+    fn vae(&self, made: &NetworkId) -> Result<String, Error> {
+        if let Some(word) = &self.vae {
+            return Ok(word.clone());
+        }
+        let built_in = |name: &str| matches!(name, "nano" | "identity") || name.starts_with("formula:");
+        match made.name.as_str() {
+            name if built_in(name) => Ok(name.to_owned()),
+            _ => Ok(models::installed_vae(self.folder.as_deref())?.display().to_string()),
+        }
+    }
+
+    /// Refuses an input that is not the one of the restoration, or is not read like that.
+    fn check_input(&self, file: &LatentFile) -> Result<(), Error> {
+        let bad = |reason| PipelineError::Latents { path: self.latents.clone(), reason };
+        let input = self.input.display();
+        if let Some(origin) = &file.about().origin
+            && !is_pipe(&self.input)
+        {
+            let failed = |source| Error::Read { path: self.input.clone(), source };
+            if !origin.is(&self.input).map_err(failed)? {
+                return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
+            }
+        }
+        let (then, now) = (&file.restored()?.read, self.source.reading());
+        if *then != now {
+            let words = |text: &str| match text {
+                "" => "no options".to_owned(),
+                text => text.chars().take(200).flat_map(char::escape_debug).collect(),
+            };
+            let reason = format!(
+                "{input} was read with {}, and now with {}; use the same options",
+                words(then),
+                words(&now)
+            );
+            return Err(bad(reason).into());
+        }
+        Ok(())
+    }
+
+    /// Refuses an input with frames of another size.
+    fn check_size(&self, file: &LatentFile, format: &Format) -> Result<(), Error> {
+        let [width, height] = file.about().geometry.source;
+        let [w, h] = [format.width, format.height];
+        if [w, h] == [width, height] {
+            return Ok(());
+        }
+        let reason = format!("it is of frames of {width} x {height}, but those of the input are {w} x {h}");
+        Err(PipelineError::Latents { path: self.latents.clone(), reason }.into())
+    }
+
+    /// How what is decoded becomes a film.
+    fn recipe(&self, file: &LatentFile, format: &Format, site: &Site) -> Result<Recipe, Error> {
+        let Restored { window, shown, seed, .. } = file.restored()?;
+        let windows = Windows::new(*window).map_err(|source| Error::Sizes { source })?;
+        Ok(Recipe {
+            geometry: file.about().geometry.with_alpha(format.layout.alpha),
+            shown: *shown,
+            cuts: Cuts::None,
+            softness: 0.0,
+            input_noise: 0.0,
+            sampling: Sampling { start: Start::Seed(*seed), windows, scale: 1.0, latent_noise: 0.0 },
+            finish: self.finish.finish(&site.spill),
+        })
+    }
+}
+
+/// Writes a restored film again in another codec, depth or colour, without restoring it again.
+pub fn redecode(
+    request: &RedecodeRequest,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<RedecodeOutcome, Error> {
+    let report = &Reporter::new(events);
+    let output = match &request.output {
+        Some(output) => output.clone(),
+        None => beside(&request.input)?,
+    };
+    destination::check_frames(&output, &[&request.input, &request.latents], request.overwrite)?;
+    request.finish.refuse()?;
+    check_input(&request.input)?;
+    super::refuse_streams(&request.target)?;
+    let device = request.device.settle()?;
+    let backend = device.tuned_backend(report)?;
+    devices::check_vram(request.limits.vram, &backend)?;
+    let spill = request.limits.spill(Some(&output))?;
+    let (build, control) = (device.build(), control.clone());
+    let site = Site { backend, build, spill, limits: request.limits.clone(), control: control.clone() };
+    let file = LatentFile::open(&request.latents)?;
+    let restored = file.restored()?;
+    request.check_input(&file)?;
+    let vae = request.vae(&file.about().network)?;
+    let network = Network::of(&vae, backend, site.build, site.spill.clone(), control.token())?;
+    file.made_by(&network.identity()?)?;
+    file.has_channels(network.latent())?;
+    let threads = threads(&request.limits, true)?;
+    let mut tools = Lazy::new(&request.source, &control).with_threads(threads);
+    report.started(
+        "frames",
+        About {
+            device: format!("{}, {}", backend.numerics(), device.dtype().name()),
+            model: vae.clone(),
+            input: request.input.display().to_string(),
+            output: output.display().to_string(),
+        },
+    );
+    let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut tools)?;
+    let mut notes = opened.notes.clone();
+    let format = opened.source.format().clone();
+    request.check_size(&file, &format)?;
+    let mut recipe = request.recipe(&file, &format, &site)?;
+    let frames = file.frames();
+    let [width, height] = recipe.shown;
+    let sample_aspect = file.about().sample_aspect;
+    let shown = Format { width, height, sample_aspect, frames: Some(frames), ..format.clone() };
+    if request.finish.dither {
+        recipe.finish.dither = Some(request.target.layout(&shown).depth);
+    }
+    let goal = Goal { path: &output, format: &shown, counted: true, overwrite: request.overwrite };
+    notes.extend(request.target.rehearse(&goal, opened.probe.as_ref(), &mut tools)?);
+    let clip = longest_shot(&file, &recipe)?;
+    let mut task = network.task(Direction::Decode, clip, frames > 1);
+    let encoder_threads = request.target.encoder_threads() as usize;
+    let search = Search {
+        backend,
+        limits: &request.limits,
+        room: Room { real: true, output: Some(&output) },
+        children: children(&request.source, &opened, &format, threads).saturating_add(encoder_bytes(
+            &recipe.geometry,
+            &format,
+            encoder_threads,
+            Some(&output),
+        )),
+    };
+    let held = |slice: usize| held_bytes(&recipe, network.latent(), slice);
+    let mut planner = task.planner();
+    let (plans, budget, held) = search
+        .beside(&held, &clip, |budget, wish| Planner::together(&mut [&mut [&mut planner]], budget, wish))?;
+    drop(planner);
+    task.settings.recovery = Some(Recovery::new(&backend, budget));
+    let (_, disk) = request.limits.resolve(&search.room)?;
+    recipe.finish.room = disk.saturating_sub(plans[0].peaks.disk);
+    let total = Total::of(&plans, budget.is_apart(), held);
+    let (sink, more) =
+        request.target.create(&goal, opened.probe.as_ref(), opened.originals.as_ref(), &mut tools)?;
+    notes.extend(more);
+    for line in tools.details() {
+        report.detail(line);
+    }
+    report.notes(&notes);
+    report.say(format_args!(
+        "decoding {}: {} at {width} x {height}, on {} in {}, {} of memory",
+        request.latents.display(),
+        count(frames, "frame"),
+        backend.numerics(),
+        device.dtype().name(),
+        bytes(total.ram()),
+    ));
+    report.detail(plan::describe(&plans[0], budget.is_apart()).trim_end());
+    report.detail(total.describe());
+    report.plan(total.ram(), &[("decode", 1.0)]);
+    report.phase("decode", Some(frames));
+    report.slice("decode", plans[0].how.slice);
+    report.phase("finish", Some(0));
+    let late = opened.late.clone();
+    let planned = Planned { task: &task, plan: &plans[0] };
+    let mut events = |event: EngineEvent<'_>| report.engine(&event);
+    let done = decode(&file, opened.source, sink, &recipe, planned, &mut events)?;
+    warn_late(&late, report, &mut notes);
+    warn_of_children(report, tools.children_peak(), &total);
+    report.advance("finish", 0, done.finishing);
+    let Done { frames, shots, loading, .. } = done;
+    Ok(RedecodeOutcome {
+        input: request.input.display().to_string(),
+        latents: request.latents.display().to_string(),
+        output: output.display().to_string(),
+        model: restored.model.clone(),
+        vae,
+        seed: restored.seed,
+        backend: backend.name(),
+        dtype: device.dtype().name(),
+        frames,
+        height,
+        width,
+        shots,
+        load_seconds: loading.as_secs_f64(),
+        notes,
+        plans,
+        total,
+    })
+}
+
+/// A clip as long as the longest shot: others take no more.
+fn longest_shot(file: &LatentFile, recipe: &Recipe) -> Result<Clip, Error> {
+    let mut longest = 1;
+    for shot in file.shots()? {
+        longest = longest.max(shot?.latents.len());
+    }
+    let [columns, rows] = recipe.geometry.padded;
+    Clip::new(4 * (longest - 1) + 1, rows, columns).map_err(|source| Error::Sizes { source })
+}
+
+/// A film that was written again.
+#[derive(Clone, Debug, Serialize)]
+pub struct RedecodeOutcome {
+    /// What was read.
+    pub input: String,
+    /// Where latents came from.
+    pub latents: String,
+    /// What was written.
+    pub output: String,
+    /// The transformer that restored.
+    pub model: String,
+    /// File or name of the VAE.
+    pub vae: String,
+    /// Of the noise.
+    pub seed: u64,
+    /// `cpu`, `gpu` or `reference`.
+    pub backend: &'static str,
+    /// Storage format.
+    pub dtype: &'static str,
+    /// Frames that were written.
+    pub frames: usize,
+    /// Of the output.
+    pub height: usize,
+    /// Of the output.
+    pub width: usize,
+    /// First frame of every shot.
+    pub shots: Vec<usize>,
+    /// Time that the network took to load.
+    pub load_seconds: f64,
+    /// What was guessed, or may not be wanted.
+    pub notes: Vec<String>,
+    /// Of the decoder.
+    pub plans: Vec<Plan>,
+    /// Memory of the whole run.
+    pub total: Total,
+}

@@ -1,0 +1,85 @@
+//! A film that is restored in one go: what is piped, pictures, and what has no room for units.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use remaster_media::Format;
+use remaster_pipeline::{About, Footage, LatentWriter, Origin, Restored};
+use remaster_restore::Film as Whole;
+use remaster_units::{First, Input, Watch};
+
+use super::film::Film;
+use super::planned::FilmOutcome;
+use super::stage::Staged;
+use super::warn_late;
+use crate::destination::{self, Size};
+use crate::error::Error;
+use crate::event::Reporter;
+use crate::media::{Checked, is_pipe};
+use crate::units::unchanged;
+
+/// Restores a film.
+pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcome, Error> {
+    let (mut sink, notes) = stage.create()?;
+    report.notes(&notes);
+    stage.film.notes.extend(notes);
+    let input = stage.request.input.clone();
+    if !is_pipe(&input) {
+        let control = stage.control.clone();
+        let stop = Arc::new(move || control.is_cancelled());
+        let watch = Watch::new(&input, &Input::of(&input)?, First::Samples, stop);
+        let watch = watch.and(stage.used.clone());
+        sink = Box::new(Checked { sink, check: Box::new(move || unchanged(&watch)) });
+    }
+    stage.film.declare(stage.counted, report);
+    let source = stage.source()?;
+    let second = match stage.second.take() {
+        Some(second) => second,
+        None => stage.reopened()?,
+    };
+    let Staged { request, output, mut film, mut tools, late, shown, .. } = stage;
+    // It fitted when it was opened first; what is free now says nothing.
+    let again = || Ok(request.how.source.open(&input, u64::MAX, &mut tools)?.source);
+    let footage = match is_pipe(&input) {
+        true => Footage::from(source),
+        false => Footage { source, again: Some(Box::new(again)) },
+    };
+    let keep = match &request.keep_latents {
+        Some(path) => Some(film.keep((path, request.overwrite), &input, &shown)?),
+        None => None,
+    };
+    let done = film.restore(Whole { footage, input: second, sink, keep }, report)?;
+    warn_late(&late, report, &mut film.notes);
+    if let Some(listed) = film.recipe.cuts.listed().filter(|n| *n != done.frames as u64) {
+        let note = format!("the list of shots is of {listed} frames, but the input has {}", done.frames);
+        report.warn(&note);
+        film.notes.push(note);
+    }
+    Ok(film.finished(&request, &output, done, tools.children_peak(), report))
+}
+
+impl Film {
+    /// A file for restored latents.
+    fn keep(
+        &self,
+        (path, overwrite): (&Path, bool),
+        input: &Path,
+        shown: &Format,
+    ) -> Result<LatentWriter, Error> {
+        let vae = &self.networks.vae;
+        if let Some(bytes) = self.kept_bytes() {
+            destination::check_room(path, bytes, Size::Exact)?;
+        }
+        let failed = |source| Error::Read { path: input.to_owned(), source };
+        let origin = if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(failed)? };
+        let mut about = About::new(shown, self.recipe.geometry, vae.identity()?, origin);
+        about.restored = Some(Restored {
+            model: self.networks.names[0].clone(),
+            seed: self.how.look.seed,
+            window: self.recipe.sampling.windows.frames(),
+            shown: self.recipe.shown,
+            read: self.how.source.reading(),
+        });
+        Ok(LatentWriter::create(path, overwrite, &about, vae.latent())?)
+    }
+}

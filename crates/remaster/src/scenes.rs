@@ -1,0 +1,94 @@
+//! Where the shots of a clip begin.
+
+use std::path::PathBuf;
+
+use remaster_media::{appetite, place};
+use remaster_picture::Frame;
+use remaster_scenes::{Detector, Shots};
+
+use crate::control::Control;
+use crate::destination::check_file;
+use crate::error::Error;
+use crate::event::{About, Event, Reporter};
+use crate::limits::{self, Amount};
+use crate::media::{Lazy, Opened, Source};
+
+/// A clip whose shots are wanted.
+#[derive(Clone, Debug)]
+pub struct ScenesRequest {
+    /// Video, folder of images, or `-` for y4m on stdin.
+    pub input: PathBuf,
+    /// A file for the list (.json).
+    pub output: Option<PathBuf>,
+    /// Replace a file that exists.
+    pub overwrite: bool,
+    /// How the input is read.
+    pub source: Source,
+    /// Memory, ffmpeg included.
+    pub ram: Amount,
+}
+
+/// Bytes per pixel that reading holds: a frame of 12 or 16, its raw samples, and the pipe.
+const PIXEL: u64 = 32;
+
+/// Finds hard cuts. Fades and dissolves are not listed.
+pub fn scenes(
+    request: &ScenesRequest,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<Shots, Error> {
+    let report = &Reporter::new(events);
+    if let Some(path) = &request.output {
+        check_file(path, "json", &[&request.input], request.overwrite)?;
+    }
+    let allowed = limits::allowed(request.ram, true)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = appetite::threads(cores, allowed);
+    let mut tools = Lazy::new(&request.source, control).with_threads(threads);
+    report.started("frames", About::default());
+    let opened = request.source.open(&request.input, allowed, &mut tools)?;
+    let needed = needed(&opened, threads);
+    if needed > allowed {
+        return Err(Error::Room { what: "reading frames of this size", needed });
+    }
+    let shots = find(opened, control, report)?;
+    if let Some(path) = &request.output {
+        place::write(path, shots.to_json().as_bytes(), request.overwrite)?;
+    }
+    Ok(shots)
+}
+
+/// Reads a clip to its end and says where its shots begin.
+pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>) -> Result<Shots, Error> {
+    match opened.source.format().frames {
+        Some(n) => report.phase_about("scenes", n),
+        None => report.phase("scenes", None),
+    }
+    report.enter("scenes");
+    let (mut detector, mut shots) = (Detector::new(), Shots::default());
+    let mut frame = Frame::new(0, 0, 3);
+    loop {
+        let started = std::time::Instant::now();
+        if opened.source.next(&mut frame)?.is_none() {
+            break;
+        }
+        detector.push(&frame).into_iter().for_each(|verdict| shots.record(verdict));
+        report.advance("scenes", 1, started.elapsed());
+        if control.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+    }
+    detector.finish().into_iter().for_each(|verdict| shots.record(verdict));
+    Ok(shots)
+}
+
+/// Bytes of memory that reading takes, whatever the length of the clip.
+fn needed(opened: &Opened, threads: usize) -> u64 {
+    let format = opened.source.format();
+    let pixels = (format.width as u64).saturating_mul(format.height as u64);
+    let child = opened
+        .probe
+        .as_ref()
+        .map_or(0, |p| appetite::decoder(&p.video.codec, appetite::Size::of(&p.video), threads));
+    [limits::process(false), pixels.saturating_mul(PIXEL), child].into_iter().fold(0, u64::saturating_add)
+}

@@ -1,0 +1,372 @@
+//! Units on several devices at once: a process for each unit, which is watched, told to wait or to stop, and never left
+//! behind.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::crew::{Crew, Failure, Task};
+use super::local::Todo;
+use super::members::Member;
+use super::state::State;
+use crate::error::{Class, Error};
+use crate::event::Reporter;
+use crate::restore::{PHASES, Staged};
+use crate::worker::{WorkerProgram, word};
+
+/// Bytes of what a child says in one piece.
+const MOST: u64 = 64 << 10;
+
+/// Poll interval for pause, stop and cancellation.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What all children together get to clean up.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Children that run, by the number of their device; the interrupt ends them.
+type Running = Arc<Mutex<BTreeMap<usize, Child>>>;
+
+/// What a child says.
+enum Said {
+    /// It works on its unit.
+    Began,
+    /// So many frames of a phase, by its number, are done.
+    Frames(usize, usize),
+    Warning(String),
+    Ended(Result<(), Failure>),
+}
+
+/// What a parent tells its workers through their stdin, a byte each. The end of it means to end at once.
+pub mod told {
+    /// To wait.
+    pub const PAUSE: u8 = b'p';
+    /// To go on.
+    pub const RESUME: u8 = b'r';
+    /// To stop behind the segment at work.
+    pub const STOP: u8 = b's';
+}
+
+/// Does units on all devices; `reached` frames are done.
+pub(super) fn run(
+    (stage, state): (&Staged, &State),
+    (worker, members): (&WorkerProgram, &[Member]),
+    (units, reached): (Vec<Todo>, usize),
+    report: &Reporter<'_>,
+) -> Result<(), Error> {
+    let running = Running::default();
+    let on_exit = Arc::clone(&running);
+    let _pending = stage.control.on_abort(move || end_all(&on_exit));
+    let local = &stage.request.units;
+    let (tell, heard) = channel();
+    let work = Work {
+        stage,
+        state,
+        worker,
+        members,
+        crew: Crew::new(&local.devices, units.iter().map(|todo| todo.unit).collect(), local.keep_going),
+        seen: units.iter().map(|todo| (todo.unit, PHASES.map(|_| todo.adopted))).collect(),
+        units: units.into_iter().map(|todo| (todo.unit, todo)).collect(),
+        reached: PHASES.map(|_| reached),
+        running: Arc::clone(&running),
+        tell,
+        at: BTreeMap::new(),
+        warned: Vec::new(),
+    };
+    let done = work.all(&heard, report);
+    end_all(&running);
+    done
+}
+
+/// Ends all children: they are asked together, and have one second together.
+fn end_all(running: &Running) {
+    let mut children: Vec<Child> = std::mem::take(&mut *lock(running)).into_values().collect();
+    // The end of its stdin asks a child to clean up.
+    children.iter_mut().for_each(|child| drop(child.stdin.take()));
+    let asked = Instant::now();
+    while asked.elapsed() < PATIENCE {
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if children.is_empty() {
+            return;
+        }
+        std::thread::sleep(LOOK / 5);
+    }
+    for mut child in children {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<usize, Child>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Work<'a> {
+    stage: &'a Staged,
+    state: &'a State,
+    worker: &'a WorkerProgram,
+    members: &'a [Member],
+    crew: Crew,
+    units: BTreeMap<u32, Todo>,
+    /// Frames that are done, by phase: of all units, and of each. What is made twice counts once.
+    reached: [usize; PHASES.len()],
+    seen: BTreeMap<u32, [usize; PHASES.len()]>,
+    running: Running,
+    tell: Sender<(usize, Said)>,
+    /// What each device does, whether it began, and when it was heard last.
+    at: BTreeMap<usize, (Task, bool, Duration)>,
+    /// What was said already: each child may say the same.
+    warned: Vec<String>,
+}
+
+impl Work<'_> {
+    fn all(mut self, heard: &Receiver<(usize, Said)>, report: &Reporter<'_>) -> Result<(), Error> {
+        let control = &self.stage.control;
+        let (mut stopping, mut waiting) = (false, false);
+        loop {
+            if control.is_cancelled() {
+                return Err(Error::Interrupted);
+            }
+            if !stopping && control.should_stop() {
+                stopping = true;
+                self.say(told::STOP);
+            }
+            if waiting != control.is_paused() && !stopping {
+                waiting = control.is_paused();
+                self.say(if waiting { told::PAUSE } else { told::RESUME });
+            }
+            let mut free = !stopping && !waiting;
+            while free {
+                let next = self.crew.next();
+                free = next.is_some();
+                if let Some((device, task)) = next {
+                    self.start(device, task, report)?;
+                }
+            }
+            if !self.crew.is_busy() && (stopping || !self.crew.has_more()) {
+                break;
+            }
+            match heard.recv_timeout(LOOK) {
+                Ok((device, said)) => self.heard(device, said, stopping, report)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        if self.crew.has_more() { Err(Error::Until) } else { Ok(()) }
+    }
+
+    /// Tells all children something. Who cannot be told any more is ending.
+    fn say(&self, byte: u8) {
+        for child in lock(&self.running).values_mut() {
+            let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(&[byte]));
+        }
+    }
+
+    fn heard(
+        &mut self,
+        device: usize,
+        said: Said,
+        stopping: bool,
+        report: &Reporter<'_>,
+    ) -> Result<(), Error> {
+        let Some((task, began, last)) = self.at.get_mut(&device) else { return Ok(()) };
+        let unit = task.unit();
+        match said {
+            Said::Began => *began = true,
+            Said::Frames(phase, frames) => {
+                let now = report.elapsed().saturating_sub(self.stage.control.paused_time());
+                let busy = now.saturating_sub(std::mem::replace(last, now));
+                if let Some(new) = self.count(unit, phase, frames) {
+                    report.advance_elsewhere(PHASES[phase], new, busy);
+                }
+            }
+            Said::Warning(text) => {
+                if !self.warned.contains(&text) {
+                    report.warn(&text);
+                    self.warned.push(text);
+                }
+            }
+            Said::Ended(Ok(())) => {
+                // Frames that were in the store are not made.
+                for (phase, name) in PHASES.into_iter().enumerate() {
+                    self.count(unit, phase, usize::MAX);
+                    report.reach(name, self.reached[phase]);
+                }
+                self.at.remove(&device);
+                self.crew.done(device);
+            }
+            Said::Ended(Err(failure)) => {
+                let began = *began;
+                self.at.remove(&device);
+                let stopped = failure.class == Some(Class::Stopped);
+                if stopped && !stopping {
+                    // Ctrl-C reaches all processes of a terminal, this one maybe a moment later.
+                    std::thread::sleep(2 * LOOK);
+                }
+                if stopped && (stopping || self.stage.control.is_cancelled()) {
+                    self.crew.stopped(device);
+                } else {
+                    report.warn(self.crew.failed(device, Failure { began, ..failure })?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the frames of a unit's phase that are new.
+    fn count(&mut self, unit: u32, phase: usize, frames: usize) -> Option<usize> {
+        let all = self.units.get(&unit)?.frames;
+        let seen = self.seen.get_mut(&unit)?.get_mut(phase)?;
+        let new = frames.min(all).saturating_sub(*seen);
+        *seen += new;
+        *self.reached.get_mut(phase)? += new;
+        (new > 0).then_some(new)
+    }
+
+    /// Starts a child and a thread that listens to it.
+    fn start(&mut self, device: usize, task: Task, report: &Reporter<'_>) -> Result<(), Error> {
+        let mut child = self
+            .worker
+            .command()
+            .args(self.words(device, task))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| Error::Read { path: self.worker.program.clone(), source })?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        lock(&self.running).insert(device, child);
+        self.at
+            .insert(device, (task, false, report.elapsed().saturating_sub(self.stage.control.paused_time())));
+        let (tell, running) = (self.tell.clone(), Arc::clone(&self.running));
+        // It prints its result at its end, into a pipe that holds more than that.
+        let listen = move || {
+            if let Some(stderr) = stderr {
+                follow(stderr, &|said| drop(tell.send((device, said))));
+            }
+            let mut result = Vec::new();
+            if let Some(stdout) = stdout {
+                let _ = stdout.take(MOST).read_to_end(&mut result);
+            }
+            let _ = tell.send((device, Said::Ended(ended(&running, device, &result))));
+        };
+        let listening = std::thread::Builder::new().name("child".into()).spawn(listen);
+        listening.map(drop).map_err(|source| Error::Read { path: self.worker.program.clone(), source })
+    }
+
+    /// What a child is started with. Whatever a person chose stands behind `=`, so that it is no option.
+    fn words(&self, device: usize, task: Task) -> Vec<OsString> {
+        let (request, film) = (&self.stage.request, &self.stage.film);
+        let (how, units) = (&request.how, &request.units);
+        let [model, vae] = &film.networks.names;
+        let mut words: Vec<OsString> =
+            ["unit", "run", "--json", "--progress=json", "--cancel-on-stdin-close", "--obey-stdin"]
+                .map(Into::into)
+                .into();
+        let less = matches!(task, Task::Restore { less: true, .. });
+        let share = |bytes: u64| if less { bytes / 2 } else { bytes };
+        words.extend([
+            word("--plan", self.state.place_of_store()),
+            word("--index", task.unit().to_string()),
+            word("--checkpoint", format!("{}s", units.checkpoint.as_secs())),
+            word("--wait-disk", format!("{}s", units.wait_disk.as_secs())),
+            word("--input", &request.input),
+            word("--temp", self.state.scratch()),
+            word("--model", model),
+            word("--vae", vae),
+            // All that a config file says is in these words already.
+            word("--config", NO_FILE),
+        ]);
+        if let Some(member) = self.members.get(device) {
+            words.extend(member.words(share));
+        }
+        words.extend(film.networks.text.as_deref().map(|text| word("--text", text)));
+        words.extend(how.models.folder.as_deref().map(|dir| word("--model-dir", dir)));
+        words.extend(how.limits.spill.as_deref().map(|folder| word("--spill", folder)));
+        words.extend(how.device.words().into_iter().map(Into::into));
+        words.extend(how.source.programs.words());
+        words.extend(how.source.filters.as_ref().map(|filters| word("--vf", filters.text())));
+        words.extend(request.target.encoder.as_ref().map(|encoding| word("--video", encoding.text())));
+        words.extend(matches!(task, Task::Leave { .. }).then(|| "--leave".into()));
+        words
+    }
+}
+
+/// A file without a word in it.
+const NO_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// A line of a child's progress.
+#[derive(Deserialize)]
+struct Line {
+    event: String,
+    #[serde(default)]
+    phase: String,
+    #[serde(default)]
+    done: usize,
+    #[serde(default)]
+    text: String,
+}
+
+/// Reads what a child says until it says no more.
+fn follow(stderr: ChildStderr, tell: &dyn Fn(Said)) {
+    let mut from = BufReader::new(stderr);
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        match from.by_ref().take(MOST).read_until(b'\n', &mut text) {
+            Ok(1..) => {}
+            _ => return,
+        }
+        // What else writes there is a driver, or a system that is out of memory.
+        let Ok(line) = serde_json::from_slice::<Line>(&text) else { continue };
+        match line.event.as_str() {
+            "phase" => tell(Said::Began),
+            "progress" => {
+                if let Some(phase) = PHASES.iter().position(|phase| *phase == line.phase) {
+                    tell(Said::Frames(phase, line.done));
+                }
+            }
+            "warning" => tell(Said::Warning(line.text)),
+            _ => {}
+        }
+    }
+}
+
+/// The error of a child's JSON document.
+#[derive(Default, Deserialize)]
+struct Document {
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// Waits for a child that says no more. One that is gone is ended by somebody else.
+fn ended(running: &Running, device: usize, result: &[u8]) -> Result<(), Failure> {
+    let gone = |reason: String| Failure { reason, ..Failure::default() };
+    let status = loop {
+        let mut running = lock(running);
+        let child = running.get_mut(&device).ok_or_else(|| gone("it was ended".into()))?;
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                running.remove(&device);
+                break status;
+            }
+            Ok(None) => {}
+            Err(error) => return Err(gone(error.to_string())),
+        }
+        drop(running);
+        std::thread::sleep(LOOK / 5);
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let Document { error, kind } = serde_json::from_slice(result).unwrap_or_default();
+    let reason = if error.is_empty() { format!("its process ended with {status}") } else { error };
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Err(Failure { class: code.and_then(Class::of_exit_code), kind, reason, began: false })
+}

@@ -1,0 +1,87 @@
+//! Whether a film is there already, told by its manifest: no device, network or encoder is asked.
+
+use std::path::{Path, PathBuf};
+
+use remaster_media::SegmentKind;
+use remaster_units::{Manifest, Model};
+
+use super::local::is_same;
+use super::pinned;
+use super::status::ranges;
+use crate::control::Control;
+use crate::error::Error;
+use crate::machine::hashes;
+use crate::request::Request;
+use crate::restore::Names;
+
+/// What is known of a film that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is there, of the same input, settings and networks, as it was written.
+    Done,
+    /// Something else is there.
+    Other,
+    /// Nothing says what it is.
+    Unknown,
+}
+
+/// Looks at a film that exists. Another device, another ffmpeg and another version of this program make it no other
+/// film: who wants it anew can ask for that.
+pub(crate) fn standing(request: &Request, film: &Path, control: &Control) -> Result<Standing, Error> {
+    let Ok(manifest) = Manifest::of(film) else { return Ok(Standing::Unknown) };
+    let settings = &manifest.settings;
+    let cut = &request.units.cut;
+    // VP8 and VP9 with alpha are kept lossless in any case.
+    let lossless = settings.segments == SegmentKind::Lossless;
+    let target = &request.target;
+    let same = settings.request == pinned::of(&request.how, target)?
+        && settings.numerics.threads == target.encoder_threads()
+        && settings.shots == request.how.look.shots(control)?
+        && (settings.mix == cut.mix_devices)
+        && (lossless == cut.lossless_units || settings.numerics.encoder.starts_with("libvpx"))
+        && request.how.device.dtype.is_none_or(|dtype| dtype.name() == settings.numerics.dtype)
+        && uses(request, &settings.models, control)?
+        // Files that were not touched since are not read.
+        && is_same(settings, &request.input, control)?
+        && (manifest.is_untouched(film)? || manifest.is(film)?);
+    if !same {
+        return Ok(Standing::Other);
+    }
+    // A film with units that were given up is done for those who asked to go on without them.
+    let left: Vec<u32> = (0..).zip(&manifest.units).filter(|(_, unit)| unit.left).map(|(i, _)| i).collect();
+    match left.is_empty() || request.units.keep_going {
+        true => Ok(Standing::Done),
+        false => Err(Error::NotRestored { path: film.to_owned(), units: ranges(&left) }),
+    }
+}
+
+/// Whether the networks are those of a film.
+fn uses(request: &Request, made: &[Model], control: &Control) -> Result<bool, Error> {
+    let models = &request.how.models;
+    let names = Names::of(models)?;
+    // A text that is not named is the one inside the network, or the one that would be found: a manifest opens no file.
+    let found = || crate::models::installed_text(models.folder.as_deref(), Path::new(&names.model)).ok();
+    let text = names.text.clone().or_else(|| Some(found()?.display().to_string()));
+    let named = names.text.is_some();
+    let roles =
+        [("transformer", Some(names.model.clone())), ("vae", Some(names.vae.clone())), ("text", text)];
+    for (role, name) in roles {
+        let made = made.iter().find(|model| model.role == role);
+        let (made, name) = match (made, name) {
+            (Some(made), Some(name)) => (made, name),
+            (None, Some(_)) if role == "text" && !named => continue,
+            (None, None) => continue,
+            _ => return Ok(false),
+        };
+        let path = PathBuf::from(&name);
+        let same = match (&made.sha256, path.is_file()) {
+            (Some(wanted), true) => *wanted == hashes::sha256(&path, control.token())?,
+            (None, false) => made.name == name,
+            _ => false,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,66 @@
+//! A film as units: planned, done here or elsewhere, joined.
+
+mod assemble;
+mod children;
+mod crew;
+mod disks;
+mod done;
+mod farm;
+#[cfg(debug_assertions)]
+mod faults;
+mod local;
+mod make;
+mod members;
+pub mod pinned;
+mod reel;
+mod run;
+mod state;
+mod status;
+mod uncut;
+mod verify;
+mod worker;
+
+pub(crate) use assemble::unchanged;
+pub use assemble::{AssembleRequest, Assembled, assemble_film};
+pub use children::told;
+pub(crate) use done::{Standing, standing};
+pub use farm::{StoredPlan, plan_into};
+pub(crate) use local::{LocalFilm, forget, may_be_done};
+pub(crate) use members::{check as check_devices, shared as for_devices};
+pub use pinned::Repeated;
+pub use run::{Indices, OwnModels, UnitsDone, UnitsRequest, run_units};
+pub use status::{UnitsStatus, ranges, status};
+pub(crate) use uncut::run as uncut;
+pub use verify::{Verified, verify};
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use remaster_media::place::Scratch;
+use remaster_store::{Settings, Store};
+
+use crate::error::Error;
+
+/// What the environment says about buckets.
+fn bucket_settings() -> Settings {
+    let text = |word: std::ffi::OsString| word.into_string().ok();
+    Settings::with_variables(
+        std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))),
+    )
+}
+
+/// Removes temporary folders of killed runs where they can be: a run that finds its work done makes none of its own.
+fn tidy<'a>(folders: impl IntoIterator<Item = &'a Path>) {
+    Scratch::sweep(&std::env::temp_dir());
+    folders.into_iter().for_each(Scratch::sweep);
+}
+
+/// Opens the place of a plan, with what the environment says about buckets.
+fn store(url: &OsStr) -> Result<Store, Error> {
+    let store = match url.to_str() {
+        Some(url) => Store::open(url, bucket_settings())?,
+        None => Store::of_folder(Path::new(url), bucket_settings())?,
+    };
+    store.probe()?;
+    Ok(store)
+}

@@ -1,0 +1,247 @@
+//! Units of a plan, on whatever machine this is.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use remaster_media::place::Scratch;
+use remaster_store::{Journal, JournalError};
+use remaster_units::{FilmPlan, First, Outcome, UnitsError};
+use serde::Serialize;
+
+use super::local::adopted;
+use super::pinned::{self, Repeated};
+use super::worker::{Pace, Way, Worker};
+use super::{make, store, tidy};
+use crate::control::Control;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::{About, Event, Reporter};
+use crate::limits::Limits;
+use crate::media::Programs;
+use crate::models;
+use crate::request::{Request, Shots};
+use crate::restore::{PHASES, Staged};
+
+/// Units of a plan to do, on whatever machine this is.
+#[derive(Clone, Debug)]
+pub struct UnitsRequest {
+    /// Folder or URL of the plan.
+    pub plan: OsString,
+    /// Which units.
+    pub index: Indices,
+    /// The film that was planned.
+    pub input: PathBuf,
+    /// Networks that are named otherwise here than in the plan, and where to look for them.
+    pub models: OwnModels,
+    /// Filters and encoder options that the plan cannot hold.
+    pub repeated: Repeated,
+    /// Where ffmpeg is.
+    pub programs: Programs,
+    /// Memory and disk.
+    pub limits: Limits,
+    /// What computes. Its format is that of the plan.
+    pub device: Device,
+    /// Folder for the segment at work; that of temporary data if `None`.
+    pub temp: Option<PathBuf>,
+    /// How often to save unfinished work.
+    pub checkpoint: Duration,
+    /// How long to wait for space on a full disk.
+    pub wait_disk: Duration,
+    /// Write the input frames instead of restoring them.
+    pub leave: bool,
+    /// The plan was made on this machine for this very run, so the film is compared as a whole.
+    pub planned_here: bool,
+}
+
+/// Which units of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Indices {
+    /// These.
+    These(Vec<u32>),
+    /// All that are not done.
+    Missing,
+}
+
+/// Networks of a plan as they are named on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnModels {
+    /// The transformer; a file of the plan's name if `None`.
+    pub model: Option<String>,
+    /// The VAE.
+    pub vae: Option<String>,
+    /// The text embedding.
+    pub text: Option<PathBuf>,
+    /// Folder that is searched first.
+    pub folder: Option<PathBuf>,
+}
+
+/// Units that were done.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnitsDone {
+    /// Where the plan is.
+    pub plan: String,
+    /// Units that this run did.
+    pub done: Vec<u32>,
+    /// Units that were done already, or by another run meanwhile.
+    pub elsewhere: Vec<u32>,
+    /// Frames that were made.
+    pub frames: usize,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Does units of a plan. Any number of machines may do so at the same time, and any unit any number of times: the first
+/// result counts.
+pub fn run_units(
+    request: &UnitsRequest,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<UnitsDone, Error> {
+    let report = &Reporter::new(events);
+    #[cfg(debug_assertions)]
+    super::faults::at_start(request)?;
+    let began = Instant::now();
+    let (journal, plan) = make::open(store(&request.plan)?)?;
+    let near = [request.temp.as_deref(), request.limits.spill.as_deref(), plan.output().parent()];
+    tidy(near.into_iter().flatten());
+    let units = journal.plan().units();
+    let there = journal.done()?;
+    let (elsewhere, todo): (Vec<u32>, Vec<u32>) = match &request.index {
+        Indices::These(list) => {
+            if let Some(unit) = list.iter().find(|unit| **unit >= units) {
+                return Err(JournalError::Unit { unit: *unit, units }.into());
+            }
+            list.iter().copied().partition(|unit| there.contains(unit))
+        }
+        Indices::Missing => (Vec::new(), missing(units, &there)),
+    };
+    let name = request.plan.to_string_lossy().into_owned();
+    let mut result = UnitsDone { plan: name, done: Vec::new(), elsewhere, frames: 0, seconds: 0.0 };
+    if !todo.is_empty() {
+        let planned = as_planned(&plan, request)?;
+        plan.settings.input.check(&planned.input)?;
+        let mut stage = Staged::new(planned, plan.output().to_owned(), control, report)?;
+        // Units open the film where they begin.
+        stage.close();
+        provides(&mut stage, &plan)?;
+        todo_units(&mut stage, request, (&journal, &plan), todo, &mut result, report)?;
+    }
+    result.seconds = began.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// Does the units that are left to do.
+fn todo_units(
+    stage: &mut Staged,
+    request: &UnitsRequest,
+    (journal, plan): (&Journal, &FilmPlan),
+    todo: Vec<u32>,
+    result: &mut UnitsDone,
+    report: &Reporter<'_>,
+) -> Result<(), Error> {
+    let of = |unit: &u32| plan.unit(*unit).map_or(0, |unit| unit.unit.frames().len());
+    let all = todo.iter().map(of).sum();
+    let mut kept = Vec::new();
+    for unit in &todo {
+        kept.push(adopted(journal, *unit, of(unit))?);
+    }
+    let mut reached = kept.iter().sum();
+    report.started("frames", About::default());
+    for phase in PHASES {
+        report.phase(phase, Some(all));
+        report.reach(phase, reached);
+    }
+    let folder = request.temp.clone().unwrap_or_else(|| stage.film.spill().folder.clone());
+    let scratch =
+        Scratch::new(Some(&folder)).map_err(|source| Error::Write { path: folder.clone(), source })?;
+    let pace = Pace {
+        checkpoint: request.checkpoint,
+        wait_disk: request.wait_disk,
+        folder: scratch.path().to_owned(),
+        first: if request.planned_here { First::Whole } else { First::Samples },
+    };
+    let way = if request.leave { Way::Leave } else { Way::Restore };
+    let mut worker = Worker::new(stage, (journal, plan), pace);
+    for (unit, kept) in todo.into_iter().zip(kept) {
+        #[cfg(debug_assertions)]
+        super::faults::at_work(request, unit)?;
+        match worker.unit(unit, way, report)? {
+            Outcome::Done { frames: made } => {
+                result.done.push(unit);
+                result.frames += made;
+            }
+            Outcome::Elsewhere => result.elsewhere.push(unit),
+        }
+        reached += of(&unit) - kept;
+        PHASES.into_iter().for_each(|phase| report.reach(phase, reached));
+    }
+    Ok(())
+}
+
+/// Units that are not done. Workers that ask for them at the same time begin at different ones, by chance: nobody
+/// hands units out.
+fn missing(units: u32, done: &BTreeSet<u32>) -> Vec<u32> {
+    let mut missing: Vec<u32> = (0..units).filter(|unit| !done.contains(unit)).collect();
+    let chance = RandomState::new().hash_one(units) as usize;
+    let first = chance % missing.len().max(1);
+    missing.rotate_left(first);
+    missing
+}
+
+/// The restoration that was planned, on this machine.
+fn as_planned(plan: &FilmPlan, own: &UnitsRequest) -> Result<Request, Error> {
+    let pinned = &plan.settings.request;
+    let mut request = pinned::planned(plan.settings.asked(), &own.repeated, &own.input, plan.output())?;
+    let (how, models) = (&mut request.how, &own.models);
+    let named = |role: &'static str, option: &'static str| match plan.model(role) {
+        Some(model) => models::of_plan(&model.name, option, models.folder.as_deref()).map(Some),
+        None => Ok(None),
+    };
+    how.models.model = match &models.model {
+        Some(model) => model.clone(),
+        None => named("transformer", "--model")?.unwrap_or_default(),
+    };
+    how.models.vae = match &models.vae {
+        Some(vae) => Some(vae.clone()),
+        None => named("vae", "--vae")?,
+    };
+    how.models.text = match &models.text {
+        Some(text) => Some(text.clone()),
+        None => named("text", "--text")?.map(Into::into),
+    };
+    how.models.folder = models.folder.clone();
+    how.limits = own.limits.clone().with_tiles(pinned.tiles);
+    how.device = own.device.clone().with_dtype(&plan.settings.numerics.dtype)?;
+    how.source.programs = own.programs.clone();
+    // Shots are in the plan.
+    how.look.shots = Shots::One;
+    Ok(request)
+}
+
+/// Refuses a machine whose results would differ.
+fn provides(stage: &mut Staged, plan: &FilmPlan) -> Result<(), Error> {
+    let settings = &plan.settings;
+    let here = stage.numerics(settings.numerics.threads)?;
+    settings.numerics.check(&here, settings.mix)?;
+    for model in stage.models()? {
+        let planned = plan.model(&model.role).and_then(|planned| planned.sha256.clone());
+        if planned != model.sha256 {
+            let word = |hash: Option<String>| hash.unwrap_or_else(|| "no file".into());
+            return Err(UnitsError::Weights {
+                what: model.role,
+                name: model.name,
+                found: word(model.sha256),
+                wanted: word(planned),
+            }
+            .into());
+        }
+    }
+    if stage.shown.time_base != plan.time_base {
+        let reason = "its clock is another one".into();
+        return Err(UnitsError::Input { path: stage.request.input.clone(), reason }.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The VAE alone: video to latents, latents to video, or both.
+
+mod report;
+mod tensors;
+pub(crate) mod video;
+
+use std::path::PathBuf;
+
+pub use report::{PhaseTook, VaeOutcome};
+
+use crate::control::Control;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::{Event, Reporter};
+use crate::limits::Limits;
+use crate::machine::devices;
+use crate::media::{Size, Source, Target};
+use crate::network::Network;
+
+/// What the VAE does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VaeWork {
+    /// Video, images or tensors to latents.
+    Encode,
+    /// Latents to video, images or tensors.
+    Decode,
+    /// Both, one after the other.
+    Roundtrip,
+}
+
+/// A clip for the VAE.
+#[derive(Clone, Debug)]
+pub struct VaeRequest {
+    /// What is done.
+    pub work: VaeWork,
+    /// Video, image, folder of images, or `-` for y4m on stdin; latents to decode. Tensors work too: a .safetensors file.
+    pub input: PathBuf,
+    /// Model file, `nano`, `identity`, `formula:tiny` or `formula:full`.
+    pub weights: String,
+    /// How the input is read.
+    pub source: Source,
+    /// Video, image, folder, or `-` for y4m on stdout; latents and tensors: .safetensors.
+    pub output: PathBuf,
+    /// Replace an output that exists.
+    pub overwrite: bool,
+    /// How video is written.
+    pub target: Target,
+    /// The size the network works at.
+    pub size: Size,
+    /// Memory and disk.
+    pub limits: Limits,
+    /// What computes.
+    pub device: Device,
+}
+
+/// Runs the VAE over a clip.
+pub fn vae(
+    request: &VaeRequest,
+    control: &Control,
+    events: &mut dyn FnMut(Event),
+) -> Result<VaeOutcome, Error> {
+    let report = &Reporter::new(events);
+    match video::takes(request) {
+        true => video::run(request, control, report),
+        false => tensors::run(request, control, report),
+    }
+}
+
+/// The network that is asked for, on its device.
+fn open(request: &VaeRequest, control: &Control, report: &Reporter<'_>) -> Result<Network, Error> {
+    let backend = request.device.tuned_backend(report)?;
+    devices::check_vram(request.limits.vram, &backend)?;
+    let spill = request.limits.spill(Some(&request.output))?;
+    if let Some(note) = &spill.note {
+        report.say(format_args!("note: {note}"));
+    }
+    Network::of(&request.weights, backend, request.device.build(), spill, control.token())
+}

@@ -1,0 +1,347 @@
+//! The VAE on video: plans encoder and decoder, runs the pipeline, says what it took.
+
+use std::path::Path;
+
+use remaster_compute::{DType, Shape};
+use remaster_engine::{Planner, Recovery, Task};
+use remaster_media::{Format, FrameSource, Probe, appetite, probe};
+use remaster_model::vae::Direction;
+use remaster_pipeline::{
+    Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
+};
+use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, divide};
+
+use super::report::{self as words, End, NetworkDone, Start, VaeOutcome};
+use super::{VaeRequest, VaeWork};
+use crate::control::Control;
+use crate::destination::{self, Size};
+use crate::error::Error;
+use crate::event::{About, Reporter};
+use crate::limits::Room;
+use crate::media::{Goal, Lazy, has_ending, is_pipe};
+use crate::network::Network;
+use crate::plan::{Search, Total, threads};
+use crate::restore::{SourceInfo, warn_late, warn_of_children};
+use crate::tensors;
+
+/// True for video and pictures. Tensors in `.safetensors` files go another way.
+pub(super) fn takes(request: &VaeRequest) -> bool {
+    let of_tensors = |path: &Path| has_ending(path, "safetensors");
+    match request.work {
+        VaeWork::Encode => !of_tensors(&request.input),
+        VaeWork::Roundtrip => !of_tensors(&request.input) && !of_tensors(&request.output),
+        // Tensors without a clip around them become tensors of frames.
+        VaeWork::Decode => !of_tensors(&request.output) && !LatentFile::is_plain(&request.input),
+    }
+}
+
+pub(super) fn run(
+    request: &VaeRequest,
+    control: &Control,
+    report: &Reporter<'_>,
+) -> Result<VaeOutcome, Error> {
+    match request.work {
+        VaeWork::Encode => tensors::check_output(&request.output, &request.input, request.overwrite)?,
+        _ => destination::check_frames(&request.output, &[&request.input], request.overwrite)?,
+    }
+    let threads = threads(&request.limits, true)?;
+    let tools = Lazy::new(&request.source, control).with_threads(threads);
+    let network = super::open(request, control, report)?;
+    let about = About {
+        device: format!("{}, {}", network.backend.numerics(), request.device.dtype().name()),
+        model: request.weights.clone(),
+        input: request.input.display().to_string(),
+        output: request.output.display().to_string(),
+    };
+    report.started("frames", about);
+    let run = Run { request, network, report, tools, threads };
+    match request.work {
+        VaeWork::Roundtrip => run.roundtrip(),
+        VaeWork::Encode => run.encode(),
+        VaeWork::Decode => run.decode(),
+    }
+}
+
+struct Run<'a, 'r> {
+    request: &'a VaeRequest,
+    network: Network,
+    report: &'a Reporter<'r>,
+    tools: Lazy,
+    /// Of each child.
+    threads: usize,
+}
+
+impl Run<'_, '_> {
+    fn roundtrip(mut self) -> Result<VaeOutcome, Error> {
+        let request = self.request;
+        if request.target.streams.is_some() {
+            return Err(Error::NoEffect {
+                flag: "--streams",
+                what: "a round trip, which copies from its input",
+            });
+        }
+        let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut self.tools)?;
+        let estimated = opened.is_estimated();
+        let mut notes = opened.notes;
+        let format = opened.source.format().clone();
+        let geometry = request.size.geometry(&format).with_alpha(format.layout.alpha);
+        let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
+        let goal = Goal {
+            path: &request.output,
+            format: &shown,
+            counted: opened.counted,
+            overwrite: request.overwrite,
+        };
+        notes.extend(request.target.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
+        let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let mut tasks = [Direction::Encode, Direction::Decode]
+            .map(|direction| self.network.task(direction, clip, open_ended));
+        let found = plan(
+            &mut tasks,
+            &self.search(opened.probe.as_ref().map(|p| (p, &format)), Some(&shown)),
+            &geometry,
+            &clip,
+        )?;
+        let (sink, more) = request.target.create(
+            &goal,
+            opened.probe.as_ref(),
+            opened.originals.as_ref(),
+            &mut self.tools,
+        )?;
+        notes.extend(more);
+        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
+        let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
+        let clamp = !self.network.is_identity();
+        let report = self.report;
+        let footage = footage(opened.source, request, &mut self.tools);
+        let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| report.engine(&event))?;
+        warn_late(&opened.late, report, &mut notes);
+        let source = SourceInfo { format, frames_estimated: estimated };
+        self.finish(&done, geometry, Some(source), notes, found)
+    }
+
+    fn encode(mut self) -> Result<VaeOutcome, Error> {
+        let request = self.request;
+        request.target.refuse("latents")?;
+        let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut self.tools)?;
+        let estimated = opened.is_estimated();
+        let mut notes = opened.notes;
+        let format = opened.source.format().clone();
+        if format.layout.alpha {
+            notes.push("latent files cannot store alpha: it is dropped".into());
+        }
+        let geometry = request.size.geometry(&format);
+        let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
+        let target = LatentTarget {
+            path: &request.output,
+            overwrite: request.overwrite,
+            network: self.network.identity()?,
+            origin: origin(&request.input, opened.probe.as_ref())?,
+        };
+        let Cells { steps, rows, columns } = clip.cells();
+        let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
+        notes.extend(destination::check_room(&request.output, latents, Size::Exact)?);
+        let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
+        let found = plan(
+            &mut tasks,
+            &self.search(opened.probe.as_ref().map(|p| (p, &format)), None),
+            &geometry,
+            &clip,
+        )?;
+        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
+        let report = self.report;
+        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
+        let channels = self.network.latent();
+        let footage = footage(opened.source, request, &mut self.tools);
+        let done = encode(footage, target, geometry, network, channels, &mut |event| report.engine(&event))?;
+        warn_late(&opened.late, report, &mut notes);
+        let source = SourceInfo { format, frames_estimated: estimated };
+        self.finish(&done, geometry, Some(source), notes, found)
+    }
+
+    fn decode(mut self) -> Result<VaeOutcome, Error> {
+        let request = self.request;
+        request.size.refuse("latents, whose size is fixed")?;
+        let file = LatentFile::open(&request.input)?;
+        file.one_clip()?;
+        file.made_by(&self.network.identity()?)?;
+        file.has_channels(self.network.latent())?;
+        let shape = file.shape();
+        let size = |source| Error::Size { path: request.input.clone(), source };
+        let clip = Clip::of_latents(shape.t, shape.h, shape.w).map_err(size)?;
+        let frames = file.frames();
+        let Some(format) = file.about().format(frames) else {
+            let reason = format!("unknown pixel format {}", file.about().samples);
+            return Err(
+                remaster_pipeline::PipelineError::Latents { path: request.input.clone(), reason }.into()
+            );
+        };
+        let geometry = file.about().geometry;
+        let goal =
+            Goal { path: &request.output, format: &format, counted: true, overwrite: request.overwrite };
+        let (probe, mut notes) = self.streams(&file)?;
+        notes.extend(request.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
+        let mut tasks = [self.network.task(Direction::Decode, clip, false)];
+        let found = plan(&mut tasks, &self.search(None, Some(&format)), &geometry, &clip)?;
+        let (sink, more) = request.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
+        notes.extend(more);
+        self.announce(&found, format.frames, [true, false], geometry.shown, &notes);
+        let report = self.report;
+        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
+        let clamp = !self.network.is_identity();
+        let done = decode(&file, sink, network, clamp, &mut |event| report.engine(&event))?;
+        self.finish(&done, geometry, None, notes, found)
+    }
+
+    /// Where sound, subtitles, chapters and tags of a decoded clip come from, and notes about it.
+    fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), Error> {
+        let request = self.request;
+        let origin = file.about().origin.as_ref();
+        if !request.target.takes_streams(&request.output) {
+            let streams = origin.map_or(0, |o| o.streams);
+            let dropped = format!("only video files can store audio or subtitles: {streams} dropped");
+            return Ok((None, if streams > 0 { vec![dropped] } else { Vec::new() }));
+        }
+        let (path, mut notes) = match (&request.target.streams, origin) {
+            (Some(path), origin) => {
+                let other = origin.is_some_and(|o| !o.is(path).unwrap_or(false));
+                let note = format!("{} is not the file that was encoded", path.display());
+                (path.clone(), if other { vec![note] } else { Vec::new() })
+            }
+            (None, None) => return Ok((None, Vec::new())),
+            (None, Some(origin)) => match origin.find(&request.input) {
+                Ok(path) => (path, Vec::new()),
+                Err(lost) => {
+                    let why = match lost {
+                        Lost::Missing => "is missing",
+                        Lost::Changed => "has changed",
+                    };
+                    // A stranger's words: no line breaks in a line of ours.
+                    let source = origin.path.replace(char::is_control, "\u{fffd}");
+                    if request.target.no_audio {
+                        return Ok((None, vec![format!("{source} {why}: writing video only")]));
+                    }
+                    return Err(Error::Lost { path: request.input.clone(), origin: source, why });
+                }
+            },
+        };
+        let span = origin.map(|o| o.span).unwrap_or_default();
+        let probe = probe(self.tools.get()?, &path)?.within(span)?;
+        notes.push(format!("copying audio, subtitles, chapters and tags from {}", path.display()));
+        Ok((Some(probe), notes))
+    }
+
+    /// Looks for plans beside ffmpeg, which decodes `from` to frames of a format and encodes what is `shown`.
+    fn search(&self, from: Option<(&Probe, &Format)>, shown: Option<&Format>) -> Search<'_> {
+        let request = self.request;
+        let decodes = from.map_or(0, |(probe, format)| request.source.appetite(probe, format, self.threads));
+        let from = from.map(|(probe, _)| probe);
+        let encoder = shown.and_then(|format| {
+            let name = request.target.encoder(&request.output, format, from)?;
+            let size = appetite::Size::new(&format.layout, format.width, format.height);
+            Some(appetite::encoder(&name, size, request.target.encoder_threads() as usize))
+        });
+        Search {
+            backend: self.network.backend,
+            limits: &request.limits,
+            room: Room { real: true, output: Some(&request.output) },
+            children: decodes.saturating_add(encoder.unwrap_or(0)),
+        }
+    }
+
+    /// Frames of the clip, whether their number is sure, and whether it was computed from duration and rate.
+    fn announce(
+        &self,
+        found: &Found,
+        frames: Option<usize>,
+        [counted, estimated]: [bool; 2],
+        shown: [usize; 2],
+        notes: &[String],
+    ) {
+        for line in self.tools.details() {
+            self.report.detail(line);
+        }
+        let Found { names, plans, apart, total } = found;
+        let start = Start { names, plans, apart: *apart, total, frames, counted, estimated, shown, notes };
+        words::announce(self.request, &self.network, self.report, &start);
+        self.report.phase("finish", Some(0));
+    }
+
+    fn finish(
+        self,
+        done: &Done,
+        geometry: Geometry,
+        source: Option<SourceInfo>,
+        notes: Vec<String>,
+        found: Found,
+    ) -> Result<VaeOutcome, Error> {
+        let Found { names, plans, total, .. } = found;
+        let Run { request, network, report, tools, .. } = self;
+        warn_of_children(report, tools.children_peak(), &total);
+        report.advance("finish", 0, done.finishing);
+        let end = End {
+            frames: done.frames,
+            shown: geometry.shown,
+            geometry: Some(geometry),
+            source,
+            notes,
+            networks: names.iter().zip(plans).map(|(name, plan)| NetworkDone::new(name, plan)).collect(),
+            total,
+            psnr: None,
+        };
+        Ok(words::finish(request, &network, report, end))
+    }
+}
+
+/// The networks of a run and how they will run.
+struct Found {
+    names: Vec<&'static str>,
+    plans: Vec<Plan>,
+    /// The device has memory of its own.
+    apart: bool,
+    total: Total,
+}
+
+/// Plans networks that are there at the same time, and says what each may use if its device fails.
+fn plan(tasks: &mut [Task], search: &Search<'_>, geometry: &Geometry, clip: &Clip) -> Result<Found, Error> {
+    let mut planners: Vec<Planner<'_>> = tasks.iter().map(Task::planner).collect();
+    let mut turn: Vec<&mut Planner<'_>> = planners.iter_mut().collect();
+    let (plans, budget, held) =
+        search.run(geometry, clip, |budget, wish| Planner::together(&mut [&mut turn], budget, wish))?;
+    drop(planners);
+    for (task, budget) in tasks.iter_mut().zip(divide(&budget, &plans)) {
+        task.settings.recovery = Some(Recovery::new(&search.backend, budget));
+    }
+    let names = tasks.iter().map(|task| task.network.name()).collect();
+    let total = Total::of(&plans, budget.is_apart(), held);
+    Ok(Found { names, plans, apart: budget.is_apart(), total })
+}
+
+/// The frames of the input, which a file gives again if the device is lost.
+fn footage<'a>(source: Box<dyn FrameSource>, request: &'a VaeRequest, tools: &'a mut Lazy) -> Footage<'a> {
+    // A named pipe is no file.
+    let stays = |path: &Path| path.metadata().is_ok_and(|m| m.is_file() || m.is_dir());
+    if is_pipe(&request.input) || !stays(&request.input) {
+        return source.into();
+    }
+    // It fitted when it was opened first; what is free now says nothing.
+    let again = move || Ok(request.source.open(&request.input, u64::MAX, tools)?.source);
+    Footage { source, again: Some(Box::new(again)) }
+}
+
+/// What a latent file keeps of its input.
+fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, Error> {
+    let Some(probe) = probe else { return Ok(None) };
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)?;
+    Ok(origin.map(|origin| Origin { span: probe.span(), ..origin }))
+}
+
+/// The clip to plan for, and whether only its source knows where it ends.
+pub(crate) fn clip(geometry: &Geometry, frames: Option<usize>, counted: bool) -> Result<(Clip, bool), Error> {
+    let [width, height] = geometry.padded;
+    // Without a count the container's word is a hint, and it may claim any length.
+    let frames = frames.unwrap_or(1).clamp(1, MAX_FRAMES - 3);
+    let clip = Clip::new((frames - 1).next_multiple_of(4) + 1, height, width);
+    Ok((clip.map_err(|source| Error::Sizes { source })?, !counted))
+}

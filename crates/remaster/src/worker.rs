@@ -1,0 +1,37 @@
+//! How worker processes are started: one for each unit on another device.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A program that understands the words of `remaster unit run`.
+#[derive(Clone, Debug)]
+pub struct WorkerProgram {
+    /// Its path.
+    pub program: PathBuf,
+    /// Environment variables that it does not inherit.
+    pub without: Vec<OsString>,
+}
+
+impl WorkerProgram {
+    /// The program of this process, which is a worker if it is the command line.
+    pub fn this() -> std::io::Result<Self> {
+        Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new() })
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        for name in &self.without {
+            command.env_remove(name);
+        }
+        command
+    }
+}
+
+/// `--name=value`, for another process. The value may be any path.
+pub(crate) fn word(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
+}
