@@ -35,7 +35,7 @@ const OTHERS: [&str; 5] = [
 const TESTS: &[&str] = &[
     "BINARY", "BOUNDS", "BUILD", "CI", "CORPUS", "FARM", "FAULT", "FAULTS", "FFMPEGS", "FUZZ", "GONE",
     "HELD", "HOSTILE", "KILL", "KILLS", "MESA", "MOTO", "NIGHTLY", "PEERS", "PHOTOS", "PLAN", "POS",
-    "PROMISE", "RCLONE", "REQUIRE", "SLOT", "SMALL", "STORE", "TEST", "WEED", "WRITE",
+    "PROMISE", "QUICK", "RCLONE", "REQUIRE", "SLOT", "SMALL", "STORE", "TEST", "WEED", "WRITE",
 ];
 
 const PREFIX: &str = "REMASTER_";
