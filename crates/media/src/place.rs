@@ -212,6 +212,8 @@ fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
         }
         let folder = match parent.new_folder(format!("{start}{}{ENDING}", random()), true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            // Between making and opening it, another process took it for a leftover.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             folder => folder?,
         };
         let Some(lock) = lock(&folder) else { continue };

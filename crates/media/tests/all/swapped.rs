@@ -29,3 +29,25 @@ fn a_link_in_the_place_of_a_folder_of_ours_is_not_looked_into() {
     assert!(at("victim/lock").exists());
     assert_eq!(fs::read_dir(moved).unwrap().count(), 0, "what we made is gone, wherever it is");
 }
+
+#[test]
+fn folders_are_made_while_others_clean_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    Scratch::sweep(folder.path());
+                }
+            });
+        }
+        let makers = [(); 2].map(|()| {
+            scope
+                .spawn(|| (0..1000).map(|_| Scratch::new(Some(folder.path())).map(drop)).find(Result::is_err))
+        });
+        let failed = makers.map(|maker| maker.join().unwrap());
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(failed.iter().all(Option::is_none), "{failed:?}");
+    });
+}
