@@ -29,6 +29,9 @@ const SCRATCH: &str = ".remaster.";
 const ENDING: &str = ".part";
 /// Folders that are tried: a sweeping process can take a new one for a leftover until it is locked.
 const TRIES: usize = 16;
+
+/// A folder without a lock may be one that another process is just making: it is looked at again after this time.
+const NEWBORN: Duration = Duration::from_millis(20);
 /// Random letters in the name of a part's folder.
 const RANDOM: usize = 8;
 /// Bytes of an output's name in it: names may have 255 in all.
@@ -297,13 +300,20 @@ fn lock(folder: &Folder) -> Option<File> {
 
 /// Removes parts whose process is gone: the system let go of their locks.
 fn sweep(parent: &Folder, start: &str) {
-    for name in parent.names(MOST_NAMES).unwrap_or_default() {
-        let Some(text) = name.to_str() else { continue };
-        let random = text.strip_prefix(start).and_then(|n| n.strip_suffix(ENDING));
-        let ours = random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
-        if !ours {
-            continue;
-        }
+    let is_ours = |name: &OsString| {
+        let random = name.to_str().and_then(|text| text.strip_prefix(start)?.strip_suffix(ENDING));
+        random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    let is_left = |name: &OsString| {
+        let Ok(folder) = parent.folder(name) else { return false };
+        dead(&folder).is_some() || folder.names(1).is_ok_and(|names| names.is_empty())
+    };
+    let names = parent.names(MOST_NAMES).unwrap_or_default().into_iter();
+    let left: Vec<OsString> = names.filter(|name| is_ours(name) && is_left(name)).collect();
+    if !left.is_empty() {
+        std::thread::sleep(NEWBORN);
+    }
+    for name in left {
         let Ok(folder) = parent.folder(&name) else { continue };
         match dead(&folder) {
             // Held until it is gone.
