@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![cfg(unix)]
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// The binary in a folder, with its words, without the settings and the cache of the user. A run starts ffmpeg some twenty
-/// times; `REMASTER_QUICK_FFMPEG` names one that starts quickly.
+/// times.
 pub(crate) fn command(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
     command
@@ -19,10 +20,13 @@ pub(crate) fn command(folder: &Path, line: &str) -> Command {
         .env("XDG_CONFIG_HOME", folder.join("none"))
         .env("XDG_CACHE_HOME", folder.join("cache"))
         .stdin(Stdio::null());
-    if let Some(ffmpeg) = std::env::var_os("REMASTER_QUICK_FFMPEG").filter(|name| !name.is_empty()) {
-        command.env("REMASTER_FFMPEG", ffmpeg);
-    }
+    command.envs(quick_ffmpeg().map(|path| ("REMASTER_FFMPEG", path)));
     command
+}
+
+/// An ffmpeg that starts quickly, for commands that start it often.
+pub(crate) fn quick_ffmpeg() -> Option<OsString> {
+    std::env::var_os("REMASTER_QUICK_FFMPEG").filter(|path| !path.is_empty())
 }
 
 pub(crate) fn remaster(folder: &Path, line: &str) -> Output {

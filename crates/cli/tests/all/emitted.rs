@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use remaster_testkit::not_run;
 
-use crate::desk::{ffmpeg, refused, works};
+use crate::desk::{ffmpeg, quick_ffmpeg, refused, works};
 
 /// A control group with a limit of memory.
 struct Group(PathBuf);
@@ -86,7 +86,8 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
         command
             .env("PATH", &path)
             .env("XDG_CACHE_HOME", at.join("cache"))
-            .env("XDG_CONFIG_HOME", at.join("none"));
+            .env("XDG_CONFIG_HOME", at.join("none"))
+            .envs(quick_ffmpeg().map(|path| ("REMASTER_FFMPEG", path)));
         match kind {
             "shell" => {
                 std::fs::write(&script, &text).unwrap();

@@ -14,7 +14,7 @@ use remaster_model::vae::Direction;
 use remaster_model::vae::{Decoder, VaeConfig};
 use remaster_model::{Network, Pass, State, load};
 use remaster_plan::{Budget, Candidate, Clip};
-use remaster_testkit::{Faults, Rng, dry_run, no_gpu};
+use remaster_testkit::{Faults, Rng, dry_run, nightly, no_gpu};
 use remaster_weights::FormulaParams;
 
 fn device(test: &str) -> Option<GpuDevice> {
@@ -36,14 +36,16 @@ fn clip(rng: &mut Rng) -> Clip {
 }
 
 #[test]
-fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
-    let Some(device) = device("thirty_random_plans_give_the_bits_of_the_whole_run") else { return };
+fn random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
+    let Some(device) = device("random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise") else {
+        return;
+    };
     // Held open: what one run compiled the next one finds.
     let _open = Gpu::new(device, 1024, CancelToken::default()).unwrap();
     let fixed = Backend::Gpu(device).sizing().fixed_bytes();
     let mut rng = Rng::new(4);
     let mut spilled = 0;
-    for n in 0..6 {
+    for n in 0..nightly(3, 6) {
         let dtype = if n % 3 == 2 { DType::F16 } else { DType::F32 };
         let (clip, direction) = (clip(&mut rng), direction(&mut rng));
         let build = build(dtype, !rng.one_in(4));
@@ -62,7 +64,7 @@ fn thirty_random_plans_give_the_bits_of_the_whole_run_and_keep_their_promise() {
             spilled += usize::from(used.disk_peak > 0);
         }
     }
-    assert!(spilled >= 5, "only {spilled} of the plans used the spill file");
+    assert!(spilled >= nightly(2, 5), "only {spilled} of the plans used the spill file");
 }
 
 #[test]

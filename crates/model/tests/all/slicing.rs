@@ -76,9 +76,8 @@ fn sliced_equals_unsliced_to_the_bit_on_every_cpu_path_folded_or_not() {
     let z = noise(21, Shape::new(4, 3, 4, 16));
     for path in CpuPath::all() {
         let backend = Backend::Cpu { threads: 2, path };
-        for (collapse, dtype) in
-            [(true, DType::F32), (false, DType::F32), (true, DType::Bf16), (false, DType::Bf16)]
-        {
+        let all = [(true, DType::F32), (false, DType::Bf16), (false, DType::F32), (true, DType::Bf16)];
+        for (collapse, dtype) in all.into_iter().take(nightly(2, 4)) {
             let build = Build { dtype, collapse };
             let encoder = half("encoder", &config, build);
             let decoder = half("decoder", &config, build);
