@@ -1,4 +1,40 @@
-//! Restores and upscales video with the SeedVR2 networks.
+//! Restores and upscales video with the SeedVR2 networks, on one machine or many.
+//!
+//! Three steps, for a film as for everything else: a request says what is wanted, [`prepare`] looks at the file, the machine and
+//! the models, and [`Prepared::run`] does it.
+//!
+//! ```no_run
+//! use remaster::{Control, Event, Outcome, Request, WorkerProgram, prepare};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let request = Request::restore("film.mkv").output("out.mkv").model("3b");
+//! let control = Control::default(); // cancels, pauses and stops the run from another thread
+//! let mut show = |event: Event| if let Event::Warning(text) = event { eprintln!("{text}") };
+//!
+//! let job = prepare(request, &control, &mut show)?; // opens the file, finds the models, plans memory; no work yet
+//! if let Some(plan) = job.plan(&mut show) {
+//!     eprintln!("needs {} bytes of memory", plan.total.ram());
+//! }
+//! match job.run(&WorkerProgram::this()?, &mut show)? {
+//!     Outcome::Restored(film) => eprintln!("{} frames", film.frames),
+//!     Outcome::Skipped { output } => eprintln!("{} was there", output.display()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * A run that is cancelled, killed or stopped leaves its work beside the output. The same request resumes it, and the film has
+//!   the bytes of an undisturbed run.
+//! * Memory and disk are limits of the request ([`Limits`]) and promises of the run. What does not fit is refused by [`prepare`], with
+//!   the limits that would do.
+//! * Several devices ([`Units::devices`]) are used by processes of a [`WorkerProgram`]: the command line `remaster`, or a program that
+//!   understands the words of `remaster unit run`.
+//! * An [`Error`] has a [`Class`] to decide by and a stable kind for programs, and ends in a next step.
+//!
+//! Beside films: [`preview`], [`redecode`], [`batch`], [`vae`], [`plan`], [`compare`], [`scenes`], [`probe`], [`health`]; units for
+//! many machines in [`units`], model files in [`models`], devices in [`machine`].
+//!
+//! The library prints nothing, reads no arguments and installs no signal handler.
 
 mod batch;
 mod compare;

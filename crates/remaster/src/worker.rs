@@ -11,12 +11,14 @@ pub struct WorkerProgram {
     pub program: PathBuf,
     /// Environment variables that it does not inherit.
     pub without: Vec<OsString>,
+    /// Environment variables that it has beside those of this process.
+    pub with: Vec<(OsString, OsString)>,
 }
 
 impl WorkerProgram {
     /// The program of this process, which is a worker if it is the command line.
     pub fn this() -> std::io::Result<Self> {
-        Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new() })
+        Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new(), with: Vec::new() })
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -24,6 +26,7 @@ impl WorkerProgram {
         for name in &self.without {
             command.env_remove(name);
         }
+        command.envs(self.with.iter().map(|(name, value)| (name, value)));
         command
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use remaster::{Programs, Size, Source, Target};
 use remaster_media::{Deinterlace, Encoding, Filters};
 use remaster_picture::Edges;
@@ -62,10 +62,10 @@ pub(crate) struct SourceArgs {
     )]
     deinterlace: Deinterlace,
     /// HDR video (PQ, HLG): refuse, or keep the signal
-    #[arg(long, value_parser = one_of(KEEP), value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
+    #[arg(long, action = ArgAction::Set, value_parser = one_of(KEEP), value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
     hdr: bool,
     /// Damaged video: refuse, or keep what can be decoded
-    #[arg(long, value_parser = one_of(KEEP), value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
+    #[arg(long, action = ArgAction::Set, value_parser = one_of(KEEP), value_name = "ACTION", default_value = "refuse", hide_possible_values = true)]
     damaged: bool,
     /// Read and write OpenEXR images; linear values are converted to sRGB and back
     #[arg(long, hide_short_help = true)]
@@ -119,7 +119,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, conflicts_with = "video")]
     lossless: bool,
     /// Audio: copy, or none
-    #[arg(long, value_parser = one_of(NO_AUDIO), value_name = "ACTION", default_value = "copy", hide_possible_values = true)]
+    #[arg(long, action = ArgAction::Set, value_parser = one_of(NO_AUDIO), value_name = "ACTION", default_value = "copy", hide_possible_values = true)]
     audio: bool,
     /// When decoding latents, copy audio, subtitles, chapters and tags from FILE
     ///

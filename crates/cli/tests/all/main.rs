@@ -17,6 +17,7 @@ mod hostile;
 mod integrity;
 mod json;
 mod latents;
+mod library;
 mod lossless;
 mod not_finite;
 mod outputs;

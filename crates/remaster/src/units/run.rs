@@ -18,7 +18,7 @@ use super::{make, store, tidy};
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::{Event, Reporter};
 use crate::limits::Limits;
 use crate::media::Programs;
 use crate::models;
@@ -149,7 +149,6 @@ fn todo_units(
         kept.push(adopted(journal, *unit, of(unit))?);
     }
     let mut reached = kept.iter().sum();
-    report.started("frames", About::default());
     for phase in PHASES {
         report.phase(phase, Some(all));
         report.reach(phase, reached);

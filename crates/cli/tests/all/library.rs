@@ -1,0 +1,215 @@
+//! Films restored through the library. No process of ours is started but workers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use remaster::{
+    Class, Control, Cut, Error, Event, FilmOutcome, Outcome, PreviewRequest, Request, Units, WorkerProgram,
+    prepare, preview,
+};
+use remaster_pipeline::Resize;
+
+use crate::desk::{bytes, files, quick_ffmpeg, small_disk, three_shots};
+
+/// A restoration by units of some frames each.
+fn request(folder: &Path, output: &str) -> Request {
+    let mut request = Request::restore(folder.join("film.mkv"))
+        .output(folder.join(output))
+        .model("identity")
+        .device("cpu")
+        .resolution(Resize::Short(48));
+    request.how.device.threads = Some(1);
+    request.how.source.programs.ffmpeg = quick_ffmpeg().map(PathBuf::from);
+    let cut = Cut { unit_frames: 12, piece_frames: Some(6), ..Cut::default() };
+    request.units = Units { cut, checkpoint: Duration::ZERO, ..Units::default() };
+    request
+}
+
+fn worker() -> WorkerProgram {
+    WorkerProgram { program: env!("CARGO_BIN_EXE_remaster").into(), without: Vec::new(), with: Vec::new() }
+}
+
+/// Runs a request; every event goes to `told`, too.
+fn run(request: Request, control: &Control, told: &mut dyn FnMut(&Event)) -> Result<FilmOutcome, Error> {
+    run_with(request, control, &worker(), told)
+}
+
+fn run_with(
+    request: Request,
+    control: &Control,
+    worker: &WorkerProgram,
+    told: &mut dyn FnMut(&Event),
+) -> Result<FilmOutcome, Error> {
+    let mut events = |event: Event| told(&event);
+    match prepare(request, control, &mut events)?.run(worker, &mut events)? {
+        Outcome::Restored(outcome) => Ok(*outcome),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn restored(folder: &Path, output: &str) -> Vec<u8> {
+    run(request(folder, output), &Control::default(), &mut |_| ()).unwrap();
+    bytes(folder, output)
+}
+
+fn film() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    three_shots(folder.path(), [14, 12, 8], "film.mkv");
+    folder
+}
+
+#[test]
+fn a_film_is_planned_restored_and_then_skipped() {
+    let folder = film();
+    let (at, control) = (folder.path(), Control::default());
+    let prepared = prepare(request(at, "out.mkv"), &control, &mut |_| ()).unwrap();
+    let plan = prepared.plan(&mut |_| ()).unwrap();
+    assert_eq!((plan.shown, prepared.is_resumable()), ([64, 48], true));
+    assert!(plan.total.ram() > 0 && !at.join("out.mkv").exists());
+    let mut seen = 0;
+    let outcome = match prepared.run(&worker(), &mut |event| {
+        seen += usize::from(matches!(event, Event::Advanced { phase: "decode", .. }));
+    }) {
+        Ok(Outcome::Restored(outcome)) => outcome,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((outcome.frames, outcome.shots.len()), (34, 3));
+    assert!(seen > 0 && at.join("out.mkv").is_file());
+    let again = prepare(request(at, "out.mkv"), &control, &mut |_| ()).unwrap();
+    assert!(again.plan(&mut |_| ()).is_none());
+    assert!(matches!(again.run(&worker(), &mut |_| ()), Ok(Outcome::Skipped { .. })));
+}
+
+#[test]
+fn a_film_that_is_cancelled_is_resumed_to_the_same_film() {
+    let folder = film();
+    let at = folder.path();
+    let whole = restored(at, "whole.mkv");
+    let control = Control::default();
+    let stop = control.clone();
+    let error = run(request(at, "out.mkv"), &control, &mut |event| {
+        if let Event::Reached { phase: "decode", frames: 1.. } = event {
+            stop.cancel();
+        }
+    });
+    assert_eq!(error.unwrap_err().class(), Class::Stopped);
+    assert!(!at.join("out.mkv").exists() && at.join("out.mkv.remaster/store").is_dir());
+    let mut said = Vec::new();
+    run(request(at, "out.mkv"), &Control::default(), &mut |event| {
+        if let Event::Message(line) = event {
+            said.push(line.clone());
+        }
+    })
+    .unwrap();
+    assert!(said.iter().any(|line| line.starts_with("resuming at frame ")), "{said:?}");
+    assert!(bytes(at, "out.mkv") == whole && !at.join("out.mkv.remaster").exists());
+}
+
+#[test]
+fn a_film_that_is_stopped_at_a_time_ends_behind_a_segment_and_is_resumed() {
+    let folder = film();
+    let at = folder.path();
+    let whole = restored(at, "whole.mkv");
+    let control = Control::default();
+    control.stop_at(Instant::now());
+    let error = run(request(at, "out.mkv"), &control, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Until), "{error}");
+    run(request(at, "out.mkv"), &Control::default(), &mut |_| ()).unwrap();
+    assert!(bytes(at, "out.mkv") == whole);
+}
+
+#[test]
+fn a_paused_run_waits_and_goes_on() {
+    let folder = film();
+    let at = folder.path();
+    let whole = restored(at, "whole.mkv");
+    let control = Control::default();
+    let (events, wakes) = (AtomicUsize::new(0), control.clone());
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            run(request(at, "out.mkv"), &control, &mut |event| {
+                if matches!(event, Event::Advanced { phase: "encode", .. }) {
+                    // The first one makes it wait.
+                    control.pause(events.fetch_add(1, Ordering::SeqCst) == 0);
+                }
+            })
+        });
+        while events.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        assert!(!run.is_finished() && events.load(Ordering::SeqCst) == 1, "it goes on while it is paused");
+        wakes.pause(false);
+        run.join().unwrap().unwrap();
+    });
+    assert!(bytes(at, "out.mkv") == whole);
+}
+
+#[test]
+fn several_devices_make_the_film_of_one_and_a_bad_one_is_set_aside() {
+    let folder = film();
+    let at = folder.path();
+    let whole = restored(at, "whole.mkv");
+    let two = |output: &str| {
+        let mut request = request(at, output);
+        request.how.device.name = None;
+        request.how.device.threads = None;
+        request.units.devices = vec!["cpu".into(), "cpu".into()];
+        request
+    };
+    run(two("two.mkv"), &Control::default(), &mut |_| ()).unwrap();
+    assert!(bytes(at, "two.mkv") == whole);
+    // Every unit fails at first: it is tried elsewhere, and then the run ends with its reason.
+    let bad = WorkerProgram { with: vec![("REMASTER_TEST_UNIT".into(), "start:cpu".into())], ..worker() };
+    let mut warned = Vec::new();
+    let error = run_with(two("bad.mkv"), &Control::default(), &bad, &mut |event| {
+        if let Event::Warning(line) = event {
+            warned.push(line.clone());
+        }
+    });
+    assert!(matches!(error, Err(Error::NoDevice { class: Class::Device, .. })), "{error:?}");
+    assert!(warned.iter().any(|line| line.contains("is not used any more")), "{warned:?}");
+    // The same command with devices that work makes the film.
+    run(two("bad.mkv"), &Control::default(), &mut |_| ()).unwrap();
+    assert!(bytes(at, "bad.mkv") == whole);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_the_work_stays() {
+    let folder = film();
+    let at = folder.path();
+    let whole = restored(at, "whole.mkv");
+    let Some(disk) = small_disk(&at.join("small"), 24) else {
+        return remaster_testkit::not_run("a_full_disk_is_an_error_and_the_work_stays", "no tmpfs");
+    };
+    let ballast = disk.0.join("ballast");
+    // As much as there is.
+    std::fs::write(&ballast, vec![0; 25 << 20]).unwrap_err();
+    let mut on_it = request(at, "out.mkv");
+    on_it.units.temp = Some(disk.0.clone());
+    on_it.units.wait_disk = Duration::ZERO;
+    let error = run(on_it.clone(), &Control::default(), &mut |_| ()).unwrap_err();
+    assert_eq!(error.kind(), "disk-full", "{error}");
+    std::fs::remove_file(&ballast).unwrap();
+    run(on_it, &Control::default(), &mut |_| ()).unwrap();
+    assert!(bytes(at, "out.mkv") == whole && files(&disk.0).is_empty());
+}
+
+#[test]
+fn a_preview_is_one_sheet() {
+    let folder = film();
+    let at = folder.path();
+    let request = PreviewRequest {
+        input: at.join("film.mkv"),
+        output: Some(at.join("sheet.png")),
+        overwrite: false,
+        shots: 2,
+        how: request(at, "unused.mkv").how,
+    };
+    let made = preview(&request, &Control::default(), &mut |_| ()).unwrap();
+    assert_eq!(made.frames.len(), 2);
+    assert!(bytes(at, "sheet.png").starts_with(b"\x89PNG"));
+}
