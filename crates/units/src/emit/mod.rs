@@ -42,7 +42,7 @@ pub struct Job {
     pub output: Option<String>,
     /// Whether a task needs a GPU.
     pub gpu: bool,
-    /// What a task may use by `--ram`, in bytes. The scheduler is asked for more, see [`Job::mebibytes`].
+    /// What a task may use by `--ram`, in bytes. The scheduler is asked for more.
     pub ram: Option<u64>,
     /// Cores of a task.
     pub cores: Option<u32>,
