@@ -263,6 +263,35 @@ pub(crate) fn parse<T: for<'a> Deserialize<'a>>(path: &Path, json: &[u8]) -> Res
     })
 }
 
+/// Quarter turns clockwise that make the picture upright.
+fn quarter_turns(s: &RawStream, notes: &mut Vec<String>) -> u32 {
+    let rotation = s.side_data_list.iter().find_map(|d| d.rotation).unwrap_or(0.0);
+    // ffprobe counts anticlockwise.
+    let turns = (-rotation / 90.0).rem_euclid(4.0);
+    if turns.fract() != 0.0 {
+        notes.push(format!("rotation by {rotation} degrees dropped: only quarter turns are supported"));
+    }
+    let turns = turns as u32 % 4;
+    if turns != 0 {
+        notes.push(format!("rotated by {} degrees to be upright", turns * 90));
+    }
+    turns
+}
+
+/// Which field is shown first, and in words. A stream is marked by its container or by its frames; the second letter of a
+/// container's mark is the field that is shown first.
+fn field_order(s: &RawStream, frames: &[RawFrame]) -> (Option<Order>, Option<String>) {
+    let (top, bottom) = ("top field first".to_owned(), "bottom field first".to_owned());
+    let interlaced = frames.iter().find(|f| f.interlaced_frame != 0);
+    match (interlaced, s.field_order.as_deref()) {
+        (Some(f), _) if f.top_field_first != 0 => (Some(Order::Each), Some(top)),
+        (Some(_), _) => (Some(Order::Each), Some(bottom)),
+        (None, Some("tt" | "bt")) => (Some(Order::Top), Some(top)),
+        (None, Some("bb" | "tb")) => (Some(Order::Bottom), Some(bottom)),
+        _ => (None, None),
+    }
+}
+
 fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) -> Result<Video, MediaError> {
     // Decoders crop by rules that a header does not always say (Theora): the frames know better.
     let first = frames.first();
@@ -306,25 +335,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     let colour = Colour::new(said, &read_as, size);
     colour.coding().map_err(unsupported)?;
     notes.extend(colour.guesses());
-    let rotation = s.side_data_list.iter().find_map(|d| d.rotation).unwrap_or(0.0);
-    // ffprobe counts anticlockwise.
-    let turns = (-rotation / 90.0).rem_euclid(4.0);
-    if turns.fract() != 0.0 {
-        notes.push(format!("rotation by {rotation} degrees dropped: only quarter turns are supported"));
-    }
-    let turns = turns as u32 % 4;
-    if turns != 0 {
-        notes.push(format!("rotated by {} degrees to be upright", turns * 90));
-    }
-    // A stream is marked by its container or by its frames. The second letter is the field that is shown first.
-    let interlaced = frames.iter().find(|f| f.interlaced_frame != 0);
-    let (order, fields) = match (interlaced, s.field_order.as_deref()) {
-        (Some(f), _) if f.top_field_first != 0 => (Some(Order::Each), Some("top field first".to_owned())),
-        (Some(_), _) => (Some(Order::Each), Some("bottom field first".to_owned())),
-        (None, Some("tt" | "bt")) => (Some(Order::Top), Some("top field first".to_owned())),
-        (None, Some("bb" | "tb")) => (Some(Order::Bottom), Some("bottom field first".to_owned())),
-        _ => (None, None),
-    };
+    let turns = quarter_turns(s, &mut notes);
+    let (order, fields) = field_order(s, frames);
     let Some(time_base) = ratio(&s.time_base) else {
         return Err(MediaError::Unreadable {
             path: path.to_owned(),

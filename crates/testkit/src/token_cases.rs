@@ -256,49 +256,55 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
             all.extend(run.download(&back)?);
             Ok(all)
         }
-        TokenOp::Attention { asked } => {
-            let [q, k, v] = [0; 3].map(|_| run.tensor(shape, dtype));
-            let (q, k, v, y) = (q?, k?, v?, run.tensor(shape, dtype)?);
-            let common = Shape::new(1, 1 + run.rng.below(70), 1, c);
-            let [cq, ck, cv] = [0; 3].map(|_| run.tensor(common, dtype));
-            let (cq, ck, cv) = (cq?, ck?, cv?);
-            let sum = run.tensor(common, DType::F32)?;
-            let mut windows = Vec::new();
-            while windows.iter().sum::<usize>() < tokens {
-                let left = tokens - windows.iter().sum::<usize>();
-                windows.push((1 + run.rng.below(120)).min(left));
-            }
-            let share = 1.0 / windows.len() as f32;
-            let groups: Vec<&[usize]> = if cut { windows.chunks(1).collect() } else { vec![&windows] };
-            let mut first = 0;
-            for windows in groups {
-                let rows = first..first + windows.iter().sum::<usize>();
-                run.ops.window_attention(&WindowAttentionDesc {
-                    q: q.view().rows(rows.clone()),
-                    k: k.view().rows(rows.clone()),
-                    v: v.view().rows(rows.clone()),
-                    windows,
-                    common_k: ck.view(),
-                    common_v: cv.view(),
-                    common: asked.then(|| CommonQueries {
-                        q: cq.view(),
-                        share,
-                        accumulate: first > 0,
-                        output: sum.view(),
-                    }),
-                    heads,
-                    scale: 2.0 / (width as f32).sqrt(),
-                    output: y.view().rows(rows.clone()),
-                })?;
-                first = rows.end;
-            }
-            let mut all = run.download(&y)?;
-            if asked {
-                all.extend(run.download(&sum)?);
-            }
-            Ok(all)
-        }
+        TokenOp::Attention { asked } => attention(&mut run, case, asked, cut),
     }
+}
+
+/// Attention in windows, with common queries if they are `asked` for.
+fn attention(run: &mut Run<'_>, case: &TokenCase, asked: bool, cut: bool) -> Result<Vec<f32>, ComputeError> {
+    let TokenCase { dtype, heads, width, tokens, .. } = *case;
+    let c = heads * width;
+    let shape = Shape::new(1, tokens, 1, c);
+    let [q, k, v] = [0; 3].map(|_| run.tensor(shape, dtype));
+    let (q, k, v, y) = (q?, k?, v?, run.tensor(shape, dtype)?);
+    let common = Shape::new(1, 1 + run.rng.below(70), 1, c);
+    let [cq, ck, cv] = [0; 3].map(|_| run.tensor(common, dtype));
+    let (cq, ck, cv) = (cq?, ck?, cv?);
+    let sum = run.tensor(common, DType::F32)?;
+    let mut windows = Vec::new();
+    while windows.iter().sum::<usize>() < tokens {
+        let left = tokens - windows.iter().sum::<usize>();
+        windows.push((1 + run.rng.below(120)).min(left));
+    }
+    let share = 1.0 / windows.len() as f32;
+    let groups: Vec<&[usize]> = if cut { windows.chunks(1).collect() } else { vec![&windows] };
+    let mut first = 0;
+    for windows in groups {
+        let rows = first..first + windows.iter().sum::<usize>();
+        run.ops.window_attention(&WindowAttentionDesc {
+            q: q.view().rows(rows.clone()),
+            k: k.view().rows(rows.clone()),
+            v: v.view().rows(rows.clone()),
+            windows,
+            common_k: ck.view(),
+            common_v: cv.view(),
+            common: asked.then(|| CommonQueries {
+                q: cq.view(),
+                share,
+                accumulate: first > 0,
+                output: sum.view(),
+            }),
+            heads,
+            scale: 2.0 / (width as f32).sqrt(),
+            output: y.view().rows(rows.clone()),
+        })?;
+        first = rows.end;
+    }
+    let mut all = run.download(&y)?;
+    if asked {
+        all.extend(run.download(&sum)?);
+    }
+    Ok(all)
 }
 
 /// Windows that cover a grid, in the order of the grid.

@@ -130,29 +130,10 @@ pub fn redecode(
     events: &mut dyn FnMut(Event),
 ) -> Result<RedecodeOutcome, Error> {
     let report = &Reporter::new(events);
-    let output = match &request.output {
-        Some(output) => output.clone(),
-        None => beside(&request.input)?,
-    };
-    destination::check_frames(&output, &[&request.input, &request.latents], request.overwrite)?;
-    request.finish.refuse()?;
-    check_input(&request.input)?;
-    super::refuse_streams(&request.target)?;
-    let device = request.device.settle()?;
-    let backend = device.tuned_backend(report)?;
-    devices::check_vram(request.limits.vram, &backend)?;
-    let spill = request.limits.spill(Some(&output))?;
-    let (build, control) = (device.build(), control.clone());
-    let site = Site { backend, build, spill, limits: request.limits.clone(), control: control.clone() };
-    let file = LatentFile::open(&request.latents)?;
-    let restored = file.restored()?;
-    request.check_input(&file)?;
-    let vae = request.vae(&file.about().network)?;
-    let network = Network::of(&vae, backend, site.build, site.spill.clone(), control.token())?;
-    file.made_by(&network.identity()?)?;
-    file.has_channels(network.latent())?;
+    let Ready { output, device, site, file, vae, network } = Ready::new(request, control, report)?;
+    let (backend, restored) = (site.backend, file.restored()?);
     let threads = threads(&request.limits, true)?;
-    let mut tools = Lazy::new(&request.source, &control).with_threads(threads);
+    let mut tools = Lazy::new(&request.source, control).with_threads(threads);
     report.started(
         "frames",
         About {
@@ -246,6 +227,44 @@ pub fn redecode(
         plans,
         total,
     })
+}
+
+/// What is opened before the input is.
+struct Ready {
+    output: PathBuf,
+    device: Device,
+    site: Site,
+    file: LatentFile,
+    /// The VAE by its name.
+    vae: String,
+    network: Network,
+}
+
+impl Ready {
+    fn new(request: &RedecodeRequest, control: &Control, report: &Reporter<'_>) -> Result<Self, Error> {
+        let output = match &request.output {
+            Some(output) => output.clone(),
+            None => beside(&request.input)?,
+        };
+        destination::check_frames(&output, &[&request.input, &request.latents], request.overwrite)?;
+        request.finish.refuse()?;
+        check_input(&request.input)?;
+        super::refuse_streams(&request.target)?;
+        let device = request.device.settle()?;
+        let backend = device.tuned_backend(report)?;
+        devices::check_vram(request.limits.vram, &backend)?;
+        let spill = request.limits.spill(Some(&output))?;
+        let (build, limits) = (device.build(), request.limits.clone());
+        let site = Site { backend, build, spill, limits, control: control.clone() };
+        let file = LatentFile::open(&request.latents)?;
+        file.restored()?;
+        request.check_input(&file)?;
+        let vae = request.vae(&file.about().network)?;
+        let network = Network::of(&vae, backend, site.build, site.spill.clone(), control.token())?;
+        file.made_by(&network.identity()?)?;
+        file.has_channels(network.latent())?;
+        Ok(Ready { output, device, site, file, vae, network })
+    }
 }
 
 /// A clip as long as the longest shot: others take no more.
