@@ -1,6 +1,6 @@
 //! What a run tells, as lines and a bar.
 
-use remaster::{Event, FilmOutcome, FilmPlan};
+use remaster::{Event, FilmOutcome};
 use serde::Serialize;
 
 use crate::args::ProgressMode;
@@ -16,6 +16,8 @@ pub(crate) struct Show<'a> {
     mode: ProgressMode,
     interrupt: &'a Interrupt,
     progress: Option<Progress>,
+    /// No phase was told yet.
+    fresh: bool,
     /// The keys that pause a run, while one can be paused.
     keys: Option<Keys>,
 }
@@ -30,7 +32,7 @@ pub(crate) struct Summed<'a, T> {
 
 impl<'a> Show<'a> {
     pub(crate) fn new(mode: ProgressMode, out: &'a Output, interrupt: &'a Interrupt) -> Self {
-        Show { out, mode, interrupt, progress: None, keys: None }
+        Show { out, mode, interrupt, progress: None, fresh: false, keys: None }
     }
 
     /// Shows one event.
@@ -41,26 +43,28 @@ impl<'a> Show<'a> {
             Event::Warning(line) => self.out.warn(line),
             Event::Film { number, of, input, skipped } => {
                 let end = if skipped { ": skipped, already restored" } else { "" };
-                // A film that failed leaves its display.
-                (self.progress, self.keys) = (None, None);
                 self.out.say(format_args!("film {number} of {of}: {}{end}", input.display()));
             }
             Event::Started { unit, about } => {
-                let mut progress = Progress::counting(unit, self.mode, self.out);
-                progress.about(about);
-                self.progress = Some(progress);
+                // What is told again before the first phase is only better known.
+                if !self.fresh {
+                    self.progress = Some(Progress::counting(unit, self.mode, self.out));
+                }
+                self.fresh = true;
+                self.progress().about(about);
             }
-            Event::Prepared(plan) => self.prepared(&plan),
+            Event::Prepared(plan) => film::announce(&plan, self.out),
+            Event::Estimated(time) => self.out.say(format_args!("this takes {time}")),
+            Event::Pausable => {
+                let (pause, screen) = (self.progress().pause(), self.out.screen());
+                self.keys = keys::listen(self.interrupt, pause, screen);
+            }
             Event::Restored(outcome) => self.restored(&outcome),
-            event => self.progress().event(event),
-        }
-    }
-
-    fn prepared(&mut self, plan: &FilmPlan) {
-        film::announce(plan, self.out);
-        if plan.resumable {
-            let (pause, screen) = (self.progress().pause(), self.out.screen());
-            self.keys = keys::listen(self.interrupt, pause, screen);
+            Event::Ended => (self.progress, self.keys, self.fresh) = (None, None, false),
+            event => {
+                self.fresh = false;
+                self.progress().event(event);
+            }
         }
     }
 
@@ -83,7 +87,7 @@ impl<'a> Show<'a> {
 
     /// Takes the bar away and says what it all took.
     pub(crate) fn finish(&mut self) -> Summary {
-        self.keys = None;
+        (self.keys, self.fresh) = (None, false);
         self.progress();
         let progress = self.progress.take();
         progress.unwrap_or_else(|| Progress::counting("frames", self.mode, self.out)).finish()

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use globset::{GlobBuilder, GlobMatcher};
 use remaster_media::place;
 use remaster_units::Manifest;
 use serde::Serialize;
@@ -149,6 +148,7 @@ pub fn batch(
                 Err(error)
             }
         };
+        events(Event::Ended);
         if let Err(error) = &ran
             && (control.is_cancelled() || error.is_stop())
         {
@@ -328,7 +328,7 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
         && let Some(name) = input.file_name().and_then(|name| name.to_str())
         && name.contains(['*', '?'])
     {
-        (place::parent(input), Some(pattern_of(name)?))
+        (place::parent(input), Some(name))
     } else {
         return Ok(None);
     };
@@ -336,9 +336,9 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     for entry in folder.read_dir().map_err(|source| failed(folder, source))? {
         let path = entry.map_err(|source| failed(folder, source))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        let wanted = match &pattern {
+        let wanted = match pattern {
             // Manifests and folders of unfinished work have the names of films in theirs.
-            Some(pattern) => pattern.is_match(name) && !name.ends_with(".manifest.json"),
+            Some(pattern) => matches_pattern(pattern, name) && !name.ends_with(".manifest.json"),
             None => is_film(&path),
         };
         if wanted && path.is_file() {
@@ -349,10 +349,32 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     Ok(Some(films))
 }
 
-/// `*` stands for any characters and `?` for one, within a name.
-fn pattern_of(text: &str) -> Result<GlobMatcher, Error> {
-    let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(false).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|_| Error::NoFilms { what: text.to_owned() })
+/// `*` stands for any characters and `?` for one. Brackets and braces are letters like others: films are named so.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    // Where the last star was, and how much of the name it has taken.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || Some(c) == name.get(n) => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    n = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|c| *c == '*')
 }
 
 /// Films of a list.
@@ -430,12 +452,15 @@ mod tests {
             ("*", "", true),
             ("", "a", false),
             ("**?", "a", true),
+            ("Film [1080p]*.mkv", "Film [1080p] 2.mkv", true),
+            ("a{b*.mkv", "a{bc.mkv", true),
+            ("Caf?.mkv", "Café.mkv", true),
         ] {
-            assert_eq!(pattern_of(pattern).unwrap().is_match(name), expected, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
         }
         // Stars do not take exponential time.
         let long = "a".repeat(2000);
-        assert!(!pattern_of(&"*a".repeat(500)).unwrap().is_match(format!("{long}b")));
+        assert!(!matches_pattern(&"*a".repeat(500), &format!("{long}b")));
     }
 
     /// Films and results of a request, by their names.

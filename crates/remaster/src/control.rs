@@ -104,6 +104,12 @@ impl Control {
         *lock(&self.0.stop_when) = Some(Box::new(is_over));
     }
 
+    /// Forgets pauses of an earlier run.
+    pub(crate) fn begin(&self) {
+        self.0.paused.store(false, SeqCst);
+        *lock(&self.0.pauses) = Pauses::default();
+    }
+
     /// True if the run ends at some time.
     pub(crate) fn has_stop_time(&self) -> bool {
         lock(&self.0.stop_when).is_some()

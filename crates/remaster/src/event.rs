@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use remaster_engine::Event as EngineEvent;
 
+use crate::estimate::Estimate;
 use crate::restore::{FilmOutcome, FilmPlan};
 
 /// What a run tells while it works. Phases may take turns; `phase` names one that was declared before.
@@ -33,8 +34,14 @@ pub enum Event {
     },
     /// A film is about to be restored.
     Prepared(Box<FilmPlan>),
+    /// How long the film will take, and what that rests on.
+    Estimated(Estimate),
+    /// From here on the run can be paused.
+    Pausable,
     /// A film of a batch is restored.
     Restored(Box<FilmOutcome>),
+    /// A film of a batch has ended, well or not.
+    Ended,
     /// What is counted from here on, and what the run is about. A run tells it once, a batch for each film.
     Started {
         /// What is counted: frames, MiB.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use remaster::{
-    Amount, Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots,
+    Amount, Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots, Target,
 };
 use remaster_colour::Mode;
 use remaster_plan::Windows;
@@ -223,6 +223,13 @@ impl FinishArgs {
 }
 
 impl RecipeArgs {
+    /// How a film is written, also if that was said in the words of another tool.
+    pub(crate) fn target(&self, target: &TargetArgs) -> Target {
+        let target = target.target();
+        let asked = self.compat.pixel_format().map(str::to_owned);
+        Target { pixel_format: target.pixel_format.clone().or(asked), ..target }
+    }
+
     /// The same for the library.
     pub(crate) fn restoration(&self) -> Restoration {
         let (models, look) = (&self.models, &self.look);
@@ -274,8 +281,6 @@ pub(crate) fn request(
     output: Option<PathBuf>,
     overwrite: bool,
 ) -> Request {
-    let mut target = target.target();
-    target.pixel_format = target.pixel_format.or(how.compat.pixel_format().map(str::to_owned));
     Request {
         input,
         output,
@@ -283,7 +288,7 @@ pub(crate) fn request(
         skip_done: false,
         keep_latents: None,
         how: how.restoration(),
-        target,
+        target: how.target(target),
         units: local.units(),
     }
 }

@@ -19,8 +19,10 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
     if let Some(until) = args.local.until {
         control.stop_at(until.0);
     }
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let outcome = remaster::batch(&args.request(), &control, &worker()?, &mut |event| show.event(event))?;
+    // Stdout is for the document of all films.
+    let one = out.of_one();
+    let mut show = Show::new(args.progress.mode, &one, interrupt);
+    let outcome = remaster::batch(&args.request(), &control, &worker(), &mut |event| show.event(event))?;
     drop(show);
     out.conclude(&outcome, || {
         let BatchOutcome { films, done, skipped, failed, .. } = &outcome;

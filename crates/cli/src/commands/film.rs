@@ -36,9 +36,6 @@ pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
         plan.dtype,
         bytes(plan.total.ram()),
     ));
-    if let Some(time) = plan.time {
-        out.say(format_args!("this takes {time}"));
-    }
     for p in &plan.plans {
         out.detail(describe_plan(p, plan.apart).trim_end());
     }

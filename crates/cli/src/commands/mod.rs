@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use remaster::{Error, WorkerProgram, is_pipe};
+use remaster::{WorkerProgram, is_pipe};
 use serde::Serialize;
 
 use crate::args::ProgressMode;
@@ -45,11 +45,11 @@ fn check_frames(output: &Path, json: bool, terminal: bool) -> Result<(), CliErro
 }
 
 /// Workers are processes of this program. They get their options on their command line alone.
-pub(crate) fn worker() -> Result<WorkerProgram, CliError> {
-    let failed = |source| Error::Read { path: PathBuf::from("the program itself"), source };
-    let worker = WorkerProgram::this().map_err(failed)?;
+pub(crate) fn worker() -> WorkerProgram {
+    // Where the system does not say which program this is, the one in PATH is.
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("remaster"));
     let without = environment::OPTIONS.iter().map(|option| OsString::from(environment::variable(option)));
-    Ok(WorkerProgram { without: without.collect(), ..worker })
+    WorkerProgram { program, without: without.collect(), with: Vec::new() }
 }
 
 /// Says what came out. Where stdout carries the frames it is said on stderr; `--progress json` has said it already.

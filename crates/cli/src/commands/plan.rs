@@ -101,7 +101,7 @@ fn for_machines(
     let request = Request {
         output: farm.output.clone(),
         how: args.how.restoration(),
-        target: farm.target.target(),
+        target: args.how.target(&farm.target),
         units: Units { cut: farm.cut.cut(), ..Units::default() },
         ..Request::restore(input)
     };

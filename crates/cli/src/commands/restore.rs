@@ -28,11 +28,11 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
         control.stop_at(until.0);
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let prepared = prepare(args.request(), &control, &mut |event| show.event(event))?;
     if let Some(warning) = args.how.compat.warning() {
         out.say(format_args!("warning: {warning}"));
     }
-    match prepared.run(&worker()?, &mut |event| show.event(event))? {
+    let prepared = prepare(args.request(), &control, &mut |event| show.event(event))?;
+    match prepared.run(&worker(), &mut |event| show.event(event))? {
         Outcome::Restored(outcome) => {
             let summary = show.finish();
             film::conclude(&outcome, &summary, args.progress.mode, out);

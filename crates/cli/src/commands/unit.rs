@@ -19,7 +19,7 @@ pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Re
         false => None,
     };
     let report = run_units(&args.request(), &control, &mut |event| show.event(event))?;
-    if !report.done.is_empty() || report.frames > 0 {
+    if report.tried {
         let _ = show.finish();
     }
     out.conclude(&report, || {

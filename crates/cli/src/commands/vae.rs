@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use remaster::VaeOutcome;
 use remaster::numbers::count;
+use remaster::{VaeOutcome, VaeWork};
 
 use super::{check_stdout, conclude, took};
 use crate::args::VaeCommand;
@@ -16,7 +16,10 @@ use crate::show::{Show, Summed};
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
     let (args, request) = (command.args(), command.request());
-    check_stdout(&request.output, out)?;
+    // Latents have no name without an ending.
+    if request.work != VaeWork::Encode {
+        check_stdout(&request.output, out)?;
+    }
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let outcome = &remaster::vae(&request, &control, &mut |event| show.event(event))?;
     let summary = &show.finish();

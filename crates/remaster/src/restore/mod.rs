@@ -174,10 +174,6 @@ impl Prepared {
     /// Restores the film. Units on other devices are done by processes of `worker`.
     pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
         let report = &Reporter::new(events);
-        if let Some(stage) = self.stage() {
-            let plan = FilmPlan { resumable: self.is_resumable(), ..stage.planned(report) };
-            report.emit(Event::Prepared(Box::new(plan)));
-        }
         let outcome = match self.work {
             Work::Done => return Ok(Outcome::Skipped { output: self.output }),
             Work::Units(film) => film.run(worker, report),

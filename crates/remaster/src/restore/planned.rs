@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::film::Film;
 use crate::estimate::Estimate;
-use crate::event::Reporter;
+use crate::event::{Event, Reporter};
 use crate::plan::Total;
 use crate::request::Request;
 
@@ -82,13 +82,18 @@ pub struct FilmPlan {
     /// The time, in words.
     #[serde(skip)]
     pub time: Option<Estimate>,
-    /// The run can be paused, and resumed if it stops.
-    #[serde(skip)]
-    pub resumable: bool,
 }
 
 impl Film {
-    /// What it will take. The time is measured if no run told it before.
+    /// Tells what will be done, and how long it takes, which may take a second to measure.
+    pub(crate) fn announce(&self, input: &Path, counted: bool, report: &Reporter<'_>) {
+        report.emit(Event::Prepared(Box::new(self.planned(input, counted, None))));
+        if let Some(time) = Estimate::before(self, report) {
+            report.emit(Event::Estimated(time));
+        }
+    }
+
+    /// What it will take.
     pub(crate) fn planned(&self, input: &Path, counted: bool, time: Option<Estimate>) -> FilmPlan {
         let [model, vae] = self.networks.names.clone();
         FilmPlan {
@@ -114,7 +119,6 @@ impl Film {
             counted,
             apart: self.apart,
             time,
-            resumable: false,
         }
     }
 }

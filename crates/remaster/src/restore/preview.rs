@@ -16,7 +16,6 @@ use crate::compare::FILTER;
 use crate::control::Control;
 use crate::destination::{self, check_file};
 use crate::error::Error;
-use crate::estimate::Estimate;
 use crate::event::{Event, Reporter};
 use crate::machine::devices;
 use crate::media::{Lazy, Opened, is_pipe};
@@ -106,8 +105,7 @@ pub fn preview(
         Ok(shots) => Cuts::At(shots),
         Err(source) => return Err(Error::Scenes { path: request.input.clone(), source }),
     };
-    let plan = film.planned(&request.input, true, Estimate::before(&film, report));
-    report.emit(Event::Prepared(Box::new(plan)));
+    film.announce(&request.input, true, report);
     film.declare(true, report);
     let made = Made::default();
     let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };

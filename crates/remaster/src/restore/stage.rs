@@ -157,10 +157,15 @@ impl Staged {
         Ok(self.request.how.source.open(&self.request.input, u64::MAX, &mut self.tools)?.source)
     }
 
-    /// What the restoration will take.
+    /// What the restoration will take. The time is measured if no run told it before.
     pub(crate) fn planned(&self, report: &Reporter<'_>) -> FilmPlan {
         let time = Estimate::before(&self.film, report);
         self.film.planned(&self.request.input, self.counted, time)
+    }
+
+    /// Tells what will be done, and how long it takes.
+    pub(crate) fn announce(&self, report: &Reporter<'_>) {
+        self.film.announce(&self.request.input, self.counted, report);
     }
 
     /// Ends the decoder that nobody will read from.

@@ -21,7 +21,6 @@ use crate::units::unchanged;
 /// Restores a film.
 pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcome, Error> {
     let (mut sink, notes) = stage.create()?;
-    report.notes(&notes);
     stage.film.notes.extend(notes);
     let input = stage.request.input.clone();
     if !is_pipe(&input) {
@@ -31,6 +30,7 @@ pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcom
         let watch = watch.and(stage.used.clone());
         sink = Box::new(Checked { sink, check: Box::new(move || unchanged(&watch)) });
     }
+    stage.announce(report);
     stage.film.declare(stage.counted, report);
     let source = stage.source()?;
     let second = match stage.second.take() {

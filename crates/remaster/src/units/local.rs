@@ -16,7 +16,7 @@ use super::worker::{Pace, Way, Worker};
 use super::{assemble, children, make};
 use crate::control::Control;
 use crate::error::{Class, Error};
-use crate::event::Reporter;
+use crate::event::{Event, Reporter};
 use crate::numbers::grouped;
 use crate::request::Units;
 use crate::restore::{FilmOutcome, PHASES, Staged};
@@ -101,9 +101,11 @@ impl LocalFilm {
     pub(crate) fn run(self, worker: &WorkerProgram, report: &Reporter<'_>) -> Result<FilmOutcome, Error> {
         let LocalFilm { mut stage, members, settings, folder, left, beside: _beside } = self;
         let fresh = left.is_none();
+        stage.control.begin();
         if fresh {
             make::declare(&stage, report);
         }
+        stage.announce(report);
         stage.film.declare(stage.counted, report);
         let early = early_disks(&stage);
         let (state, journal, plan) = match left {
@@ -214,6 +216,7 @@ impl Run<'_> {
             report.phase(phase, Some(plan.frames));
             report.reach(phase, reached);
         }
+        report.emit(Event::Pausable);
         let (mut total, mut rounds) = (Done::default(), ROUNDS);
         let joined = loop {
             rounds -= 1;

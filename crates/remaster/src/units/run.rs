@@ -91,6 +91,9 @@ pub struct UnitsDone {
     pub frames: usize,
     /// How long it took.
     pub seconds: f64,
+    /// There was something to do.
+    #[serde(skip)]
+    pub tried: bool,
 }
 
 /// Does units of a plan. Any number of machines may do so at the same time, and any unit any number of times: the first
@@ -119,7 +122,14 @@ pub fn run_units(
         Indices::Missing => (Vec::new(), missing(units, &there)),
     };
     let name = request.plan.to_string_lossy().into_owned();
-    let mut result = UnitsDone { plan: name, done: Vec::new(), elsewhere, frames: 0, seconds: 0.0 };
+    let mut result = UnitsDone {
+        plan: name,
+        done: Vec::new(),
+        elsewhere,
+        frames: 0,
+        seconds: 0.0,
+        tried: !todo.is_empty(),
+    };
     if !todo.is_empty() {
         let planned = as_planned(&plan, request)?;
         plan.settings.input.check(&planned.input)?;

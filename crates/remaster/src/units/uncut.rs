@@ -24,6 +24,7 @@ pub(crate) fn run(
 ) -> Result<FilmOutcome, Error> {
     let (kind, threads) = (settings.segments, settings.numerics.threads);
     make::declare(&stage, report);
+    stage.announce(report);
     stage.film.declare(stage.counted, report);
     let plan = make::plan(&mut stage, settings, report)?;
     let (windows, pool) = (stage.film.recipe.sampling.windows, stage.film.recipe.finish.pool);

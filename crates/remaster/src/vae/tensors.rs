@@ -26,6 +26,7 @@ pub(super) fn run(
     request.source.refuse("tensors")?;
     request.target.refuse("tensors")?;
     tensors::check_output(&request.output, &request.input, request.overwrite)?;
+    report.started("frames", About::default());
     let network = super::open(request, control, report)?;
     if network.is_identity() {
         // A tensor of latents is the mean of a distribution, which the identity does not make.

@@ -46,6 +46,7 @@ pub(super) fn run(
     }
     let threads = threads(&request.limits, true)?;
     let tools = Lazy::new(&request.source, control).with_threads(threads);
+    report.started("frames", About::default());
     let network = super::open(request, control, report)?;
     let about = About {
         device: format!("{}, {}", network.backend.numerics(), request.device.dtype().name()),
