@@ -1,6 +1,7 @@
 //! `cargo xtask check` before a pull request, `cargo xtask parity` after a kernel changed.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool that talks")]
 
+mod cycles;
 mod dependencies;
 mod goldens;
 mod ignored;
@@ -17,7 +18,7 @@ use std::time::Instant;
 const HELP: &str = "usage: cargo xtask COMMAND
 
   check    everything that must hold before a pull request
-  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests
+  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests, imports
   tests [ARGUMENT...]
            only the tests; arguments are those of `cargo nextest run`
   ignored WORD...
@@ -69,6 +70,7 @@ fn rules() -> Outcome {
     step("goldens by hash", || goldens::check(&root.join("testdata")))?;
     step("marks of ignored tests", || ignored::check(&root))?;
     step("programs of tests", || suite::check(&root))?;
+    step("circles of imports", || cycles::check(&root))?;
     step("parity lists every golden", || parity::check(&root))
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command};
 use thiserror::Error;
@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use crate::environment;
 use crate::habits;
+use crate::typed::{command, leaf, said};
 
 /// What is wrong with the config file. Wrong usage, all of it.
 #[derive(Debug, Error)]
@@ -321,29 +322,6 @@ fn setting(place: &str, rank: u8, arg: &clap::Arg, key: &str, value: &Value) -> 
         (_, value) => vec![format!("--{key}={}", word(value)?)],
     };
     Ok(Setting { place: place.to_owned(), key: key.to_owned(), id: arg.get_id().to_string(), words, rank })
-}
-
-/// What an error says about one thing.
-pub(crate) fn said(error: &clap::Error, kind: ContextKind) -> Vec<String> {
-    match error.get(kind) {
-        Some(ContextValue::String(text)) => vec![text.clone()],
-        Some(ContextValue::Strings(texts)) => texts.clone(),
-        _ => Vec::new(),
-    }
-}
-
-/// The words of the command that was typed, and what was typed for it.
-pub(crate) fn leaf(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
-    let (mut words, mut matches) = (Vec::new(), matches);
-    while let Some((word, inner)) = matches.subcommand() {
-        words.push(word.to_owned());
-        matches = inner;
-    }
-    (words, matches)
-}
-
-pub(crate) fn command<'a>(cli: &'a Command, words: &[String]) -> &'a Command {
-    words.iter().fold(cli, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
 fn long<'a>(command: &'a Command, key: &str) -> Option<&'a clap::Arg> {

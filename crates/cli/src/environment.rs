@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 
 use crate::habits;
-use crate::output::Output;
 
 /// Options of every day, by their long names. What is typed wins over them, and they win over the config file.
 pub(crate) const OPTIONS: [&str; 12] = [
@@ -50,14 +49,12 @@ pub(crate) fn set() -> Vec<(&'static str, OsString)> {
     OPTIONS.into_iter().filter_map(|option| Some((option, value(option)?))).collect()
 }
 
-/// Says which variables look like ours and do nothing.
-pub(crate) fn warn(out: &Output) {
+/// Warnings about variables that look like ours and do nothing.
+pub(crate) fn warnings() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut unknown: Vec<String> = names.filter(|name| is_unknown(name)).collect();
     unknown.sort();
-    for name in unknown {
-        out.warn(unread(&name));
-    }
+    unknown.iter().map(|name| unread(name)).collect()
 }
 
 fn is_unknown(name: &str) -> bool {

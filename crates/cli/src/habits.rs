@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::config::{command, said};
+use crate::typed::{command, said};
 
 /// Options of other tools, and ours.
 const OPTIONS: &[(&[&str], &str)] = &[

@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod show;
 mod stdin;
+mod typed;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -68,7 +69,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
     };
     out.set_json(cli.json);
     out.set_level(cli.verbose, cli.quiet);
-    environment::warn(out);
+    environment::warnings().iter().for_each(|warning| out.warn(warning));
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
         #[expect(clippy::panic, reason = "shows in tests how a panic ends; no part of a release")]

@@ -32,13 +32,13 @@ use crate::output::{Output, Screen};
 
 use display::{How, Pauses, Shared, State};
 use summary::Label;
-pub(crate) use summary::Summary;
+pub(crate) use summary::{Summary, Summed};
 use tally::{Tally, Total};
 use view::Style;
 
 /// What was asked for, before the command itself is known.
 pub(crate) fn mode_of(matches: &ArgMatches) -> ProgressMode {
-    let (_, leaf) = crate::config::leaf(matches);
+    let (_, leaf) = crate::typed::leaf(matches);
     leaf.try_get_one("progress").ok().flatten().copied().unwrap_or_default()
 }
 

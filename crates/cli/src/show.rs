@@ -1,7 +1,6 @@
 //! What a run tells, as lines and a bar.
 
 use remaster::{Event, FilmOutcome};
-use serde::Serialize;
 
 use crate::args::ProgressMode;
 use crate::commands::film;
@@ -20,14 +19,6 @@ pub(crate) struct Show<'a> {
     fresh: bool,
     /// The keys that pause a run, while one can be paused.
     keys: Option<Keys>,
-}
-
-/// A result with what its run took.
-#[derive(Serialize)]
-pub(crate) struct Summed<'a, T> {
-    #[serde(flatten)]
-    pub(crate) outcome: &'a T,
-    pub(crate) summary: &'a Summary,
 }
 
 impl<'a> Show<'a> {

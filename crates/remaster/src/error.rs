@@ -17,7 +17,7 @@ use remaster_store::{JournalError, StoreError};
 use remaster_units::UnitsError;
 use remaster_weights::{CheckpointError, EmbeddingError, LoadError, TensorFileError};
 
-use crate::limits::as_flag;
+use crate::numbers::as_flag;
 
 /// What kind of failure it is, for those who decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

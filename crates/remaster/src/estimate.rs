@@ -6,6 +6,7 @@ use remaster_compute::Backend;
 
 use crate::event::Reporter;
 use crate::machine::{calibrate, rates};
+use crate::outcome::Estimate;
 use crate::restore::Film;
 
 /// The VAE runs at this share of the rate of its convolutions: decoding 5 frames of 128 x 128 in f32 reached 137 GFLOP/s
@@ -17,21 +18,6 @@ const TRANSFORMER_SHARE: f64 = 0.54;
 
 /// Multiply-adds that are done sooner than the speed is measured.
 const SHORT: f64 = 2e11;
-
-/// A time with its basis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// Of the whole film, if its length is known.
-    pub seconds: Option<f64>,
-    /// Of a frame.
-    pub seconds_per_frame: f64,
-    /// `recorded` by the last runs like this, or `calibrated` just now.
-    pub basis: &'static str,
-    /// How long the measurement took, if there was one.
-    measured_seconds: Option<f64>,
-    /// `CPU` or `GPU`.
-    device: &'static str,
-}
 
 impl Estimate {
     /// Estimates from recorded runs, or from a short measurement. `None` for networks that compute nothing and for software
@@ -83,72 +69,5 @@ impl Estimate {
     pub(crate) fn before(film: &Film, report: &Reporter<'_>) -> Option<Self> {
         let macs = film.work().iter().sum::<f64>() * film.format.frames.unwrap_or(1) as f64;
         if macs < SHORT { None } else { Self::of(film, report) }
-    }
-}
-
-/// In words: `about 3 days on this CPU, estimated from a 2-second measurement`.
-impl std::fmt::Display for Estimate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.seconds {
-            Some(seconds) => write!(f, "about {}", words(seconds))?,
-            None => write!(f, "about {} for each frame", words(self.seconds_per_frame))?,
-        }
-        match self.measured_seconds {
-            Some(seconds) => {
-                let whole = seconds.ceil().max(1.0);
-                write!(f, " on this {}, estimated from a {whole}-second measurement", self.device)
-            }
-            None => write!(f, " on this {}, by the speed of the last run", self.device),
-        }
-    }
-}
-
-/// Formats a duration in the unit that leaves one or two digits: `about 3 days`.
-pub fn words(seconds: f64) -> String {
-    let units = [(1.0, "second"), (60.0, "minute"), (3600.0, "hour"), (86400.0, "day"), (604_800.0, "week")];
-    let fits = |(length, _): &&(f64, &str)| seconds >= 1.5 * length;
-    let (length, unit) = units.iter().rev().find(fits).copied().unwrap_or(units[0]);
-    let count = (seconds / length).round().max(1.0);
-    // A hundred weeks are enough to know.
-    if count > 100.0 {
-        return "more than 100 weeks".into();
-    }
-    format!("{count} {unit}{}", if count == 1.0 { "" } else { "s" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_said_as_people_say_them() {
-        for (seconds, expected) in [
-            (0.0, "1 second"),
-            (1.0, "1 second"),
-            (80.0, "80 seconds"),
-            (95.0, "2 minutes"),
-            (3600.0, "60 minutes"),
-            (6000.0, "2 hours"),
-            (86400.0, "24 hours"),
-            (260_000.0, "3 days"),
-            (1_300_000.0, "2 weeks"),
-            (1e12, "more than 100 weeks"),
-            (f64::INFINITY, "more than 100 weeks"),
-        ] {
-            assert_eq!(words(seconds), expected, "{seconds}");
-        }
-        let estimate = Estimate {
-            seconds: Some(260_000.0),
-            seconds_per_frame: 10.0,
-            basis: "calibrated",
-            measured_seconds: Some(1.4),
-            device: "CPU",
-        };
-        assert_eq!(estimate.to_string(), "about 3 days on this CPU, estimated from a 2-second measurement");
-        let recorded = Estimate { measured_seconds: None, seconds: None, basis: "recorded", ..estimate };
-        assert_eq!(
-            recorded.to_string(),
-            "about 10 seconds for each frame on this CPU, by the speed of the last run"
-        );
     }
 }

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use remaster_engine::Event as EngineEvent;
+use remaster_media::Late;
+use remaster_plan::bytes;
 
-use crate::estimate::Estimate;
-use crate::restore::{FilmOutcome, FilmPlan};
+use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
+use crate::plan::Total;
 
 /// What a run tells while it works. Phases may take turns; `phase` names one that was declared before.
 #[derive(Clone, Debug)]
@@ -118,6 +120,9 @@ pub struct About {
     /// What is written.
     pub output: String,
 }
+
+/// The phases of a restoration, in the order of the networks.
+pub(crate) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
 /// True for notes that only matter to those who ask for details.
 pub fn is_detail(note: &str) -> bool {
@@ -235,6 +240,51 @@ impl<'a> Reporter<'a> {
     /// Time since the run began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Tells what the input was like, once all of it was read.
+    pub(crate) fn late(&self, late: &Late, notes: &mut Vec<String>) {
+        for note in late.take() {
+            self.warn(&note);
+            notes.push(note);
+        }
+    }
+
+    /// Tells of children that took more than was reserved for them.
+    pub(crate) fn children(&self, took: u64, total: &Total) {
+        let reserved = total.children();
+        if took > reserved {
+            self.warn(format_args!(
+                "ffmpeg took {}, but only {} of --ram were reserved for it",
+                bytes(took),
+                bytes(reserved)
+            ));
+        }
+    }
+
+    /// What the networks of a restoration say.
+    pub(crate) fn networks(&self, event: &EngineEvent<'_>) {
+        let phase = |network: &str| match network {
+            "encode" => PHASES[0],
+            "decode" => PHASES[2],
+            _ => PHASES[1],
+        };
+        match event {
+            EngineEvent::SliceStarted { network, .. } => {
+                self.enter(phase(network));
+                self.working(phase(network), 0, 1);
+            }
+            EngineEvent::Working { network, done, of } => self.working(phase(network), *done, *of),
+            EngineEvent::SliceDone { network, frames, busy, .. } => {
+                self.enter(phase(network));
+                self.advance(phase(network), *frames, *busy);
+            }
+            // From here on the number is no guess.
+            EngineEvent::Counted(frames) => {
+                PHASES.into_iter().for_each(|phase| self.phase(phase, Some(*frames)));
+            }
+            other => self.engine(other),
+        }
     }
 
     /// What the engine says.

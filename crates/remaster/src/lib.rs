@@ -52,6 +52,7 @@ pub mod models;
 mod network;
 mod network_plan;
 pub mod numbers;
+mod outcome;
 mod plan;
 mod probe;
 mod request;
@@ -59,6 +60,8 @@ mod restore;
 mod scenes;
 mod tensors;
 pub mod transformer;
+#[cfg(feature = "gpu")]
+mod tuning;
 pub mod units;
 mod vae;
 mod worker;
@@ -69,7 +72,6 @@ pub use control::{Control, Pending};
 pub use destination::check_file;
 pub use device::Device;
 pub use error::{Class, Error};
-pub use estimate::{Estimate, words as time_in_words};
 pub use event::{About, Event, is_detail};
 pub use health::{Check, health};
 pub use limits::{Amount, Limits, Mode, ram};
@@ -77,13 +79,16 @@ pub use media::{Programs, Size, Source, Target, is_pipe};
 pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,
 };
+pub use outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo, words as time_in_words};
 pub use plan::{Total, describe as describe_plan, plan_task};
 pub use probe::probe;
 pub use request::{Compat, Cut, Finishing, Look, Models, Request, Restoration, Shots, Units};
 pub use restore::{
-    FilmOutcome, FilmPlan, Outcome, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome,
-    RedecodeRequest, SUFFIX, SourceInfo, beside, is_done, plan, prepare, preview, redecode,
+    Outcome, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome, RedecodeRequest, SUFFIX, beside,
+    is_done, plan, prepare, preview, redecode,
 };
 pub use scenes::{ScenesRequest, scenes};
+#[cfg(feature = "gpu")]
+pub use tuning::{TuneRequest, tune_device, tuned_device};
 pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork, vae};
 pub use worker::WorkerProgram;

@@ -336,21 +336,10 @@ impl Held {
     }
 }
 
-/// Bytes as they are written behind a flag, never less than `n`: 431M, 12.3G.
-pub(crate) fn as_flag(n: u64) -> String {
-    let mib = n.div_ceil(1 << 20);
-    if mib < 10_000 {
-        return format!("{mib}M");
-    }
-    let tenths = (u128::from(n) * 10).div_ceil(1 << 30);
-    // The last digit may be rounded down when it is read back.
-    let tenths = tenths + u128::from(tenths % 10 != 0);
-    format!("{}.{}G", tenths / 10, tenths % 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::as_flag;
 
     #[test]
     fn amounts_as_people_write_them() {

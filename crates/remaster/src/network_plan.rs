@@ -22,8 +22,8 @@ use crate::machine::rates::{self, Key};
 use crate::machine::{calibrate, devices};
 use crate::media::{Lazy, Size as MediaSize, Source, is_pipe};
 use crate::network;
+use crate::outcome::SourceInfo;
 use crate::plan::{self, Search, Total};
-use crate::restore::SourceInfo;
 use crate::transformer::{Size, Transformer, held_bytes};
 use crate::vae::video;
 

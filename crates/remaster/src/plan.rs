@@ -9,8 +9,9 @@ use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, Wish
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::limits::{Held, Limits, Room, as_flag};
+use crate::limits::{Held, Limits, Room};
 use crate::machine::{devices, memory};
+use crate::numbers::as_flag;
 
 /// What `--ram` counts.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -143,7 +143,8 @@ pub fn restore(
     let length = size.iter().product::<usize>();
     let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
     let mut reader = Reader::start(footage, recipe.prepare(), cuts.clone(), 0);
-    let (mut finisher, times) = Finisher::start(sink, input, recipe, 0, None);
+    let (mut finisher, times) =
+        Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, 0, None);
     let mut done = Done::default();
     let mut more = reader.next_shot()?;
     if !more {
@@ -189,7 +190,8 @@ pub fn restore(
                     events,
                 )?;
                 if let Some(keep) = &mut keep {
-                    kept::shot(keep, &store, shot, sampling.scale)?;
+                    let about = (shot.stretch.shot, shot.alpha);
+                    kept::shot(keep, &store, shot.latents.clone(), about, sampling.scale)?;
                 }
             }
         }

@@ -16,9 +16,8 @@ use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
-use crate::film::Recipe;
 use crate::prepare::reference;
-use crate::spool::Spool;
+use crate::spool::{Shown, Spool};
 
 /// Which frames share one correction of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,20 +97,21 @@ pub(crate) struct Finisher {
 }
 
 impl Finisher {
-    /// Starts to finish frames, each compared with the next one of `input`, and tells when each is shown. If it is known
-    /// when they should be, an input with other times is an error. `first` is the number of the first one in its film.
+    /// Starts to finish frames of a geometry, written at a size, each compared with the next one of `input`, and tells when
+    /// each is shown. If it is known when they should be, an input with other times is an error. `first` is the number of the
+    /// first one in its film.
     pub(crate) fn start(
         sink: Box<dyn FrameSink>,
         input: Box<dyn FrameSource>,
-        recipe: &Recipe,
+        (geometry, shown): (Geometry, [usize; 2]),
+        finish: &Finish,
         first: usize,
         expected: Option<Times>,
     ) -> (Self, Receiver<i64>) {
         // While the encoder writes one slice the engine makes the next.
         let (to, from) = sync_channel(0);
         let (tell, times) = channel();
-        let (geometry, shown, finish) = (recipe.geometry, recipe.shown, recipe.finish.clone());
-        let pending = Vec::new();
+        let (finish, pending) = (finish.clone(), Vec::new());
         let work = Work { sink, input, geometry, shown, finish, first, expected, tell, pending, written: 0 };
         let thread = std::thread::spawn(move || work.run(&from));
         (Finisher { to: Some(to), thread: Some(thread) }, times)
@@ -158,15 +158,6 @@ impl Drop for Finisher {
             let _ = thread.join();
         }
     }
-}
-
-/// A restored frame, and what belongs to it.
-pub(crate) struct Shown {
-    pub(crate) frame: Frame,
-    pub(crate) reference: Frame,
-    /// Alpha as it came in, a plane of the size of the input, and its kind.
-    pub(crate) alpha: Option<(Frame, AlphaKind)>,
-    pub(crate) pts: i64,
 }
 
 /// What the thread works with.

@@ -1,13 +1,11 @@
-//! Restored latents in a file, and films made of them again, without encoder and transformer.
+//! Restored latents in a file.
+
+use std::ops::Range;
 
 use remaster_colour::alpha::AlphaKind;
-use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{LatentFile, LatentWriter, Planned};
-use remaster_plan::Stretch;
+use remaster_pipeline::LatentWriter;
 
 use crate::error::RestoreError;
-use crate::film::{Done, Events, Recipe, Shot, completed, loaded, show};
-use crate::finish::{Finisher, ShotShown};
 use crate::store::Store;
 
 /// Alpha as a number in a file.
@@ -20,7 +18,7 @@ fn code(alpha: Option<AlphaKind>) -> u8 {
 }
 
 /// The kind of alpha with this number.
-fn kind(code: u8) -> Option<AlphaKind> {
+pub(crate) fn kind(code: u8) -> Option<AlphaKind> {
     match code {
         1 => Some(AlphaKind::Binary),
         2 => Some(AlphaKind::Soft),
@@ -28,48 +26,20 @@ fn kind(code: u8) -> Option<AlphaKind> {
     }
 }
 
-/// Writes the latents of a shot as the decoder takes them.
+/// Writes the latents of a shot of so many frames as the decoder takes them.
 pub(crate) fn shot(
     keep: &mut LatentWriter,
     store: &Store,
-    shot: &Shot,
+    latents: Range<usize>,
+    (frames, alpha): (usize, Option<AlphaKind>),
     scale: f32,
 ) -> Result<(), RestoreError> {
-    for latent in shot.latents.clone() {
+    for latent in latents {
         let values = store.read(latent..latent + 1).map_err(RestoreError::Latents)?;
         keep.latent(values.iter().map(|value| value / scale))?;
     }
-    keep.shot(shot.stretch.shot, code(shot.alpha));
+    keep.shot(frames, code(alpha));
     Ok(())
-}
-
-/// A film of latents that were kept. `input` has the frames that they were made of; a `recipe` says how what is decoded
-/// is finished.
-pub fn redecode(
-    file: &LatentFile,
-    input: Box<dyn FrameSource>,
-    sink: Box<dyn FrameSink>,
-    recipe: &Recipe,
-    decode: Planned<'_>,
-    events: Events<'_>,
-) -> Result<Done, RestoreError> {
-    let mut done = Done { groups: 1, ..Done::default() };
-    let (mut finisher, _) = Finisher::start(sink, input, recipe, 0, Some(file.times()?));
-    {
-        let mut decoder = loaded(decode, &mut done, events)?;
-        let mut start = 0;
-        for shot in file.shots()? {
-            let shot = shot?;
-            done.shots.push(start);
-            start += shot.frames;
-            let windows = &recipe.sampling.windows;
-            let shown = ShotShown::new(&Stretch::whole(shot.frames), 0, kind(shot.alpha), windows);
-            let mut latents = file.latents(shot.latents);
-            show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
-        }
-    }
-    completed(finisher, &mut done, events)?;
-    Ok(done)
 }
 
 #[cfg(test)]

@@ -8,7 +8,15 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_picture::Frame;
 
 use crate::error::RestoreError;
-use crate::finish::Shown;
+
+/// A restored frame, and what belongs to it.
+pub(crate) struct Shown {
+    pub(crate) frame: Frame,
+    pub(crate) reference: Frame,
+    /// Alpha as it came in, a plane of the size of the input, and its kind.
+    pub(crate) alpha: Option<(Frame, AlphaKind)>,
+    pub(crate) pts: i64,
+}
 
 /// Frames in the order in which they come, in a file without a name.
 pub(crate) struct Spool {

@@ -16,8 +16,8 @@ use remaster_engine::EngineError;
 use serde::Serialize;
 
 use remaster::machine::calibrate::subjects::Site;
-use remaster::machine::{self, CardMemory, memory_of, tuned_device};
-use remaster::{Device, Error, Event};
+use remaster::machine::{self, CardMemory, memory_of};
+use remaster::{Device, Error, Event, tuned_device};
 
 use crate::BenchError;
 use ceilings::{Card, Table};

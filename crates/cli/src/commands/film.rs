@@ -9,8 +9,7 @@ use remaster_plan::bytes;
 use super::took;
 use crate::args::ProgressMode;
 use crate::output::Output;
-use crate::progress::Summary;
-use crate::show::Summed;
+use crate::progress::{Summary, Summed};
 
 /// Names of the networks' phases.
 const PHASES: [&str; 3] = ["encode", "restore", "decode"];

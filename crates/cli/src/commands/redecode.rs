@@ -7,7 +7,8 @@ use crate::args::RedecodeArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::show::{Show, Summed};
+use crate::progress::Summed;
+use crate::show::Show;
 
 pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;

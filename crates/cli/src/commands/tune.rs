@@ -1,7 +1,7 @@
 //! `remaster tune`.
 
-use remaster::Device;
-use remaster::machine::{TuneRequest, Tuning, tune_device};
+use remaster::machine::Tuning;
+use remaster::{Device, TuneRequest, tune_device};
 
 use crate::args::{ProgressMode, TuneArgs};
 use crate::error::CliError;

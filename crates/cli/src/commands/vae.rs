@@ -10,8 +10,8 @@ use crate::args::VaeCommand;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::progress::Summary;
-use crate::show::{Show, Summed};
+use crate::progress::{Summary, Summed};
+use crate::show::Show;
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;

@@ -59,6 +59,14 @@ pub(crate) struct PhaseSummary {
     pub(crate) peak_bytes: Option<u64>,
 }
 
+/// A result with what its run took.
+#[derive(Serialize)]
+pub(crate) struct Summed<'a, T> {
+    #[serde(flatten)]
+    pub(crate) outcome: &'a T,
+    pub(crate) summary: &'a Summary,
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "remaster {} on {}", self.version, self.system)?;

@@ -16,4 +16,4 @@ pub use devices::{CardMemory, DeviceInfo, DeviceLimits, Devices, devices};
 pub use memory::{SystemMemory, cpu_name, memory, resident, resident_now};
 pub use spill::settle_temporary;
 #[cfg(feature = "gpu")]
-pub use tune::{REPEAT, SIDE, TuneRequest, TunedKernel, Tuning, tune_device, tuned_device};
+pub use tune::{REPEAT, SIDE, TunedKernel, Tuning};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
-use remaster_compute::{Backend, DType, Weight, WeightSpec};
+use remaster_compute::{DType, Weight, WeightSpec};
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
 use remaster_model::{Module, Scope, computed};
@@ -12,9 +12,8 @@ use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 
 use super::cache;
-use crate::device::Device;
 use crate::error::Error;
-use crate::event::{Event, Reporter};
+use crate::event::Reporter;
 
 /// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
 const VERSION: u32 = 5;
@@ -72,7 +71,7 @@ fn kept() -> Kept {
     if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
 }
 
-fn key(device: GpuDevice) -> String {
+pub(crate) fn key(device: GpuDevice) -> String {
     format!("{:016x}", device.fingerprint)
 }
 
@@ -110,7 +109,7 @@ fn attentions(dtype: DType) -> [AttentionLayer; 2] {
 }
 
 /// Times every kernel, or those of one family, in every layer.
-fn search(
+pub(crate) fn search(
     device: GpuDevice,
     dtype: DType,
     family: Option<&str>,
@@ -136,7 +135,11 @@ fn search(
 }
 
 /// Keeps what was found; the file it is in, unless it cannot be written.
-fn keep(device: GpuDevice, chosen: &BTreeMap<String, String>, report: &Reporter<'_>) -> Option<PathBuf> {
+pub(crate) fn keep(
+    device: GpuDevice,
+    chosen: &BTreeMap<String, String>,
+    report: &Reporter<'_>,
+) -> Option<PathBuf> {
     let file = file()?;
     let mut kept = kept();
     kept.devices.entry(key(device)).or_default().extend(chosen.clone());
@@ -185,50 +188,4 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, report: &Reporter<'_>) -> R
     let mut table = applied.choices.table();
     table.extend(chosen);
     Ok(GpuDevice { choices: Choices::new(table), ..applied })
-}
-
-/// Which kernels are timed.
-#[derive(Clone, Debug)]
-pub struct TuneRequest {
-    /// The GPU.
-    pub device: Device,
-    /// Number formats.
-    pub dtypes: Vec<DType>,
-    /// Rows and columns of the frame.
-    pub side: usize,
-    /// Runs of each kernel; the fastest counts.
-    pub repeat: usize,
-}
-
-/// The device with its fastest kernels for a format, which are looked for if they never were.
-pub fn tuned_device(
-    device: GpuDevice,
-    dtype: DType,
-    events: &mut dyn FnMut(Event),
-) -> Result<GpuDevice, Error> {
-    tuned(device, dtype, &Reporter::new(events))
-}
-
-/// Times every kernel for every layer and keeps the fastest. Later runs on the GPU use them.
-pub fn tune_device(request: &TuneRequest, events: &mut dyn FnMut(Event)) -> Result<Tuning, Error> {
-    let report = &Reporter::new(events);
-    let Backend::Gpu(device) = request.device.find()? else {
-        return Err(Error::BenchBackend);
-    };
-    let device = apply(device, false);
-    report.say(format_args!("tuning kernels for {device}"));
-    let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
-    for dtype in &request.dtypes {
-        let (rows, best) = search(device, *dtype, None, request.side, request.repeat, report)?;
-        kernels.extend(rows);
-        chosen.extend(best);
-    }
-    Ok(Tuning {
-        device: device.to_string(),
-        fingerprint: key(device),
-        side: request.side,
-        kernels,
-        file: keep(device, &chosen, report),
-        chosen,
-    })
 }

@@ -1,6 +1,6 @@
 //! What frames are written to.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use remaster_media::{
     Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, SegmentKind,
@@ -9,7 +9,7 @@ use remaster_media::{
 use remaster_picture::{Frame, Layout};
 
 use super::Target;
-use super::tools::{Lazy, size};
+use super::tools::Lazy;
 use crate::destination::{self, Size};
 use crate::error::Error;
 
@@ -171,21 +171,6 @@ fn dropped(from: Option<&Probe>, what: &str) -> Vec<String> {
         0 => Vec::new(),
         1 => vec![format!("{what} cannot store audio or subtitles: 1 stream dropped")],
         n => vec![format!("{what} cannot store audio or subtitles: {n} streams dropped")],
-    }
-}
-
-/// Files that were read, with their sizes before.
-pub(crate) struct Inputs(pub(super) Vec<(PathBuf, u64)>);
-
-impl Inputs {
-    /// Audio and subtitles are copied from the input while frames are encoded. If the input shrinks meanwhile, they end
-    /// early, and ffmpeg reports no error. A file that is gone was open all the time and had its bytes.
-    pub(crate) fn check(&self) -> Result<(), MediaError> {
-        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
-        match self.0.iter().find(shorter) {
-            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
-            None => Ok(()),
-        }
     }
 }
 

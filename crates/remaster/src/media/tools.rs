@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_media::Tools;
+use remaster_media::{MediaError, Tools};
 
-use super::target::Inputs;
 use super::{Programs, Source};
 use crate::control::{Control, Pending};
 use crate::error::Error;
@@ -70,7 +69,22 @@ impl Lazy {
     }
 }
 
+/// Files that were read, with their sizes before.
+pub(crate) struct Inputs(Vec<(PathBuf, u64)>);
+
+impl Inputs {
+    /// Audio and subtitles are copied from the input while frames are encoded. If the input shrinks meanwhile, they end
+    /// early, and ffmpeg reports no error. A file that is gone was open all the time and had its bytes.
+    pub(crate) fn check(&self) -> Result<(), MediaError> {
+        let shorter = |(path, before): &&(PathBuf, u64)| size(path).is_some_and(|now| now < *before);
+        match self.0.iter().find(shorter) {
+            Some((path, _)) => Err(MediaError::Shrunk { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Bytes of a file.
-pub(super) fn size(path: &Path) -> Option<u64> {
+fn size(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|m| m.is_file()).map(|m| m.len())
 }

@@ -14,7 +14,6 @@ use remaster_restore::{
 use remaster_units::{Restoring, UnitsError};
 
 use super::networks::{Networks, Site};
-use super::phases;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
@@ -161,7 +160,7 @@ impl Film {
 
     /// Restores the film in one go.
     pub(crate) fn restore(&self, film: Whole<'_>, report: &Reporter<'_>) -> Result<Done, Error> {
-        let mut events = |event: Event<'_>| phases::event(report, &event);
+        let mut events = |event: Event<'_>| report.networks(&event);
         Ok(restore(film, &self.recipe, self.tasks(), &self.room, &mut events)?)
     }
 

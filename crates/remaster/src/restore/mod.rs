@@ -14,15 +14,12 @@ mod whole;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use remaster_media::{Late, MediaError};
+use remaster_media::MediaError;
 use remaster_units::Settings;
 
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
 pub(crate) use networks::{Names, Networks, Site};
-pub(crate) use phases::{PHASES, event as engine_event};
-pub(crate) use planned::warn_of_children;
-pub use planned::{FilmOutcome, FilmPlan, SourceInfo};
 pub use preview::{PreviewOutcome, PreviewRequest, preview};
 pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
 pub(crate) use stage::{Staged, takes_units};
@@ -30,10 +27,10 @@ pub(crate) use stage::{Staged, takes_units};
 use crate::control::Control;
 use crate::destination;
 use crate::error::{Class, Error};
-use crate::estimate::Estimate;
 use crate::event::{Event, Reporter};
 use crate::machine::devices;
 use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url};
+use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
 use crate::tensors;
@@ -267,14 +264,6 @@ fn refuse_streams(target: &Target) -> Result<(), Error> {
     match target.streams {
         Some(_) => Err(Error::NoEffect { flag: "--streams", what }),
         None => Ok(()),
-    }
-}
-
-/// Tells what the input was like, once all of it was read.
-pub(crate) fn warn_late(late: &Late, report: &Reporter<'_>, notes: &mut Vec<String>) {
-    for note in late.take() {
-        report.warn(&note);
-        notes.push(note);
     }
 }
 

@@ -1,14 +1,10 @@
 //! The phases of a restoration: how much work each is, and how fast it went.
 
-use remaster_engine::Event as EngineEvent;
 use remaster_plan::Plan;
 
 use super::film::Film;
-use crate::event::Reporter;
+use crate::event::{PHASES, Reporter};
 use crate::machine::rates;
-
-/// The phases, in the order of the networks.
-pub(crate) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
 /// Multiply-adds for a frame of the picture.
 fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
@@ -81,30 +77,5 @@ impl Film {
             report.slice(phase, if slice == 0 { self.format.frames.unwrap_or(0) } else { slice });
         }
         report.phase("finish", Some(0));
-    }
-}
-
-/// What the networks say.
-pub(crate) fn event(report: &Reporter<'_>, event: &EngineEvent<'_>) {
-    let phase = |network: &str| match network {
-        "encode" => PHASES[0],
-        "decode" => PHASES[2],
-        _ => PHASES[1],
-    };
-    match event {
-        EngineEvent::SliceStarted { network, .. } => {
-            report.enter(phase(network));
-            report.working(phase(network), 0, 1);
-        }
-        EngineEvent::Working { network, done, of } => report.working(phase(network), *done, *of),
-        EngineEvent::SliceDone { network, frames, busy, .. } => {
-            report.enter(phase(network));
-            report.advance(phase(network), *frames, *busy);
-        }
-        // From here on the number is no guess.
-        EngineEvent::Counted(frames) => {
-            PHASES.into_iter().for_each(|phase| report.phase(phase, Some(*frames)));
-        }
-        other => report.engine(other),
     }
 }

@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::film::{children, encoder_bytes};
 use super::names::beside;
 use super::networks::Site;
-use super::{warn_late, warn_of_children};
 use crate::control::Control;
 use crate::destination;
 use crate::device::Device;
@@ -205,8 +204,8 @@ pub fn redecode(
     let planned = Planned { task: &task, plan: &plans[0] };
     let mut events = |event: EngineEvent<'_>| report.engine(&event);
     let done = decode(&file, opened.source, sink, &recipe, planned, &mut events)?;
-    warn_late(&late, report, &mut notes);
-    warn_of_children(report, tools.children_peak(), &total);
+    report.late(&late, &mut notes);
+    report.children(tools.children_peak(), &total);
     report.advance("finish", 0, done.finishing);
     let Done { frames, shots, loading, .. } = done;
     Ok(RedecodeOutcome {

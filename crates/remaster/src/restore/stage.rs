@@ -11,14 +11,13 @@ use remaster_units::{Input, Model, NewPiece, Numerics, Settings, UnitsError};
 
 use super::film::Film;
 use super::networks::{Networks, Site};
-use super::planned::FilmPlan;
 use crate::control::Control;
 use crate::error::Error;
-use crate::estimate::Estimate;
 use crate::event::Reporter;
 use crate::limits::Room;
 use crate::machine::{devices, hashes};
 use crate::media::{Goal, Lazy, Opened, Spool, Target, is_pipe};
+use crate::outcome::{Estimate, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Cut, Request};
 use crate::units::pinned;

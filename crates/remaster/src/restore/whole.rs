@@ -9,13 +9,12 @@ use remaster_restore::Film as Whole;
 use remaster_units::{First, Input, Watch};
 
 use super::film::Film;
-use super::planned::FilmOutcome;
 use super::stage::Staged;
-use super::warn_late;
 use crate::destination::{self, Size};
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::media::{Checked, is_pipe};
+use crate::outcome::FilmOutcome;
 use crate::units::unchanged;
 
 /// Restores a film.
@@ -49,7 +48,7 @@ pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcom
         None => None,
     };
     let done = film.restore(Whole { footage, input: second, sink, keep }, report)?;
-    warn_late(&late, report, &mut film.notes);
+    report.late(&late, &mut film.notes);
     if let Some(listed) = film.recipe.cuts.listed().filter(|n| *n != done.frames as u64) {
         let note = format!("the list of shots is of {listed} frames, but the input has {}", done.frames);
         report.warn(&note);

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::crew::{Crew, Failure, Task};
-use super::local::Todo;
 use super::members::Member;
 use super::state::State;
+use super::todo::Todo;
 use crate::error::{Class, Error};
-use crate::event::Reporter;
-use crate::restore::{PHASES, Staged};
+use crate::event::{PHASES, Reporter};
+use crate::restore::Staged;
 use crate::worker::{WorkerProgram, word};
 
 /// Bytes of what a child says in one piece.

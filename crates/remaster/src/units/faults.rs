@@ -6,8 +6,9 @@ use remaster_compute::ComputeError;
 use remaster_engine::Event;
 use remaster_units::UnitsError;
 
-use super::run::UnitsRequest;
+use crate::device::Device;
 use crate::error::Error;
+use crate::limits::Limits;
 
 /// `KIND:WHERE`, where the place is the beginning of a device's name or the number of a unit.
 const VARIABLE: &str = "REMASTER_TEST_UNIT";
@@ -23,8 +24,8 @@ fn gone(device: &str) -> Result<(), Error> {
 }
 
 /// Fails before anything is opened.
-pub(super) fn at_start(request: &UnitsRequest) -> Result<(), Error> {
-    let device = request.device.name.as_deref().unwrap_or("auto");
+pub(super) fn at_start(device: &Device) -> Result<(), Error> {
+    let device = device.name.as_deref().unwrap_or("auto");
     match asked() {
         Some((kind, place)) if kind == "start" && device.starts_with(&place) => gone(device),
         Some((kind, _)) if kind == "words" => {
@@ -36,13 +37,13 @@ pub(super) fn at_start(request: &UnitsRequest) -> Result<(), Error> {
 }
 
 /// Fails when the work on a unit has begun.
-pub(super) fn at_work(request: &UnitsRequest, unit: u32) -> Result<(), Error> {
-    let device = request.device.name.as_deref().unwrap_or("auto");
+pub(super) fn at_work(device: &Device, limits: &Limits, unit: u32, leave: bool) -> Result<(), Error> {
+    let device = device.name.as_deref().unwrap_or("auto");
     let path = std::path::PathBuf::from("film");
     let Some((kind, place)) = asked() else { return Ok(()) };
     match kind.as_str() {
-        "unit" if place == unit.to_string() && !request.leave => {
-            let reason = format!("it has ram {:?}", request.limits.ram);
+        "unit" if place == unit.to_string() && !leave => {
+            let reason = format!("it has ram {:?}", limits.ram);
             Err(UnitsError::Plan { reason }.into())
         }
         _ if !device.starts_with(&place) => Ok(()),

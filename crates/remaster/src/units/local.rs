@@ -12,14 +12,16 @@ use remaster_units::{FilmPlan, First, Manifest, Settings, UnitsError};
 use super::disks::Disks;
 use super::members::Member;
 use super::state::State;
+use super::todo::{Todo, adopted};
 use super::worker::{Pace, Way, Worker};
 use super::{assemble, children, make};
 use crate::control::Control;
 use crate::error::{Class, Error};
-use crate::event::{Event, Reporter};
+use crate::event::{Event, PHASES, Reporter};
 use crate::numbers::grouped;
+use crate::outcome::FilmOutcome;
 use crate::request::Units;
-use crate::restore::{FilmOutcome, PHASES, Staged};
+use crate::restore::Staged;
 use crate::worker::WorkerProgram;
 
 /// How often units are done and joined while finished ones turn out to be damaged. A disk that damages more is broken.
@@ -345,21 +347,6 @@ fn say_damage(damaged: &[Damage], report: &Reporter<'_>) {
     for damage in damaged {
         report.warn(format!("{damage}; unit {} is done again", damage.unit));
     }
-}
-
-/// A unit that is not done.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Todo {
-    pub(super) unit: u32,
-    pub(super) frames: usize,
-    /// Of these, frames in pieces that an earlier attempt finished.
-    pub(super) adopted: usize,
-}
-
-/// Frames of a unit that are in finished pieces.
-pub(super) fn adopted(journal: &Journal, unit: u32, frames: usize) -> Result<usize, Error> {
-    let kept: u64 = journal.pieces(unit)?.whole.values().map(|piece| piece.frames).sum();
-    Ok(usize::try_from(kept).unwrap_or(frames).min(frames))
 }
 
 /// Whether a film can go on without the unit that failed so: its frames cannot be read or restored. What ends every other

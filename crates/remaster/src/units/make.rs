@@ -9,7 +9,7 @@ use remaster_units::{FilmPlan, Input, Settings, Survey, UnitsError, read_all, su
 
 use crate::error::Error;
 use crate::event::Reporter;
-use crate::restore::{Staged, warn_late};
+use crate::restore::Staged;
 
 /// The phase in which the film is looked through.
 const SCAN: &str = "scan";
@@ -75,7 +75,7 @@ fn scanned(stage: &mut Staged, report: &Reporter<'_>) -> Result<Survey, Error> {
         if stage.control.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let found = survey(source, &stage.film.recipe.cuts, &mut each)?;
-    warn_late(&stage.late, report, &mut stage.film.notes);
+    report.late(&stage.late, &mut stage.film.notes);
     Ok(found)
 }
 

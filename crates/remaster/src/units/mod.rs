@@ -16,6 +16,7 @@ mod reel;
 mod run;
 mod state;
 mod status;
+mod todo;
 mod uncut;
 mod verify;
 mod worker;

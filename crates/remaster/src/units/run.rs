@@ -11,19 +11,19 @@ use remaster_store::{Journal, JournalError};
 use remaster_units::{FilmPlan, First, Outcome, UnitsError};
 use serde::Serialize;
 
-use super::local::adopted;
 use super::pinned::{self, Repeated};
+use super::todo::adopted;
 use super::worker::{Pace, Way, Worker};
 use super::{make, store, tidy};
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{Event, Reporter};
+use crate::event::{Event, PHASES, Reporter};
 use crate::limits::Limits;
 use crate::media::Programs;
 use crate::models;
 use crate::request::{Request, Shots};
-use crate::restore::{PHASES, Staged};
+use crate::restore::Staged;
 
 /// Units of a plan to do, on whatever machine this is.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub fn run_units(
 ) -> Result<UnitsDone, Error> {
     let report = &Reporter::new(events);
     #[cfg(debug_assertions)]
-    super::faults::at_start(request)?;
+    super::faults::at_start(&request.device)?;
     let began = Instant::now();
     let (journal, plan) = make::open(store(&request.plan)?)?;
     let near = [request.temp.as_deref(), request.limits.spill.as_deref(), plan.output().parent()];
@@ -176,7 +176,7 @@ fn todo_units(
     let mut worker = Worker::new(stage, (journal, plan), pace);
     for (unit, kept) in todo.into_iter().zip(kept) {
         #[cfg(debug_assertions)]
-        super::faults::at_work(request, unit)?;
+        super::faults::at_work(&request.device, &request.limits, unit, request.leave)?;
         match worker.unit(unit, way, report)? {
             Outcome::Done { frames: made } => {
                 result.done.push(unit);

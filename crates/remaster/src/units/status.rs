@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use remaster_store::Commit;
 use serde::Serialize;
 
-use super::local::adopted;
+use super::todo::adopted;
 use super::{make, store};
 use crate::control::Control;
 use crate::error::Error;

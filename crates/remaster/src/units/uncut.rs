@@ -14,7 +14,8 @@ use remaster_units::{NewPiece, Settings};
 use super::{assemble, make};
 use crate::error::Error;
 use crate::event::Reporter;
-use crate::restore::{FilmOutcome, Staged, warn_late};
+use crate::outcome::FilmOutcome;
+use crate::restore::Staged;
 
 /// Restores a film with the settings that its units would have had.
 pub(crate) fn run(
@@ -58,7 +59,7 @@ pub(crate) fn run(
         Err(changed) if !control.is_cancelled() => changed.into(),
         _ => error,
     })?;
-    warn_late(&late, report, &mut film.notes);
+    report.late(&late, &mut film.notes);
     let options = target.joined(request.overwrite, threads);
     let joined = Film { path: &output, format: &shown, from: probe.as_ref(), options: &options, kind };
     let segments = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));

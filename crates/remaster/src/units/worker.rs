@@ -13,7 +13,7 @@ use super::disks::Disks;
 use super::reel::Reel;
 use crate::error::Error;
 use crate::event::Reporter;
-use crate::restore::{Staged, engine_event};
+use crate::restore::Staged;
 
 /// Attempts at a unit while files of the store are lost meanwhile.
 const TRIES: u32 = 3;
@@ -129,7 +129,7 @@ impl<'a> Worker<'a> {
                 control.wait();
                 #[cfg(debug_assertions)]
                 super::faults::slow(&told);
-                engine_event(report, &told);
+                report.networks(&told);
             };
             let done = film.restore_unit(restoring, &mut open, &mut events)?;
             total.loading += done.loading;

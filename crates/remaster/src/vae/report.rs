@@ -12,8 +12,8 @@ use crate::machine::rates;
 use crate::media::is_pipe;
 use crate::network::Network;
 use crate::numbers::{clock, count};
+use crate::outcome::SourceInfo;
 use crate::plan::{self, Total};
-use crate::restore::SourceInfo;
 
 /// What is known before the work.
 pub(crate) struct Start<'a> {

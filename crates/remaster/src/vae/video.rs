@@ -20,8 +20,8 @@ use crate::event::{About, Reporter};
 use crate::limits::Room;
 use crate::media::{Goal, Lazy, has_ending, is_pipe};
 use crate::network::Network;
+use crate::outcome::SourceInfo;
 use crate::plan::{Search, Total, threads};
-use crate::restore::{SourceInfo, warn_late, warn_of_children};
 use crate::tensors;
 
 /// True for video and pictures. Tensors in `.safetensors` files go another way.
@@ -116,7 +116,7 @@ impl Run<'_, '_> {
         let report = self.report;
         let footage = footage(opened.source, request, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| report.engine(&event))?;
-        warn_late(&opened.late, report, &mut notes);
+        report.late(&opened.late, &mut notes);
         let source = SourceInfo { format, frames_estimated: estimated };
         self.finish(&done, geometry, Some(source), notes, found)
     }
@@ -155,7 +155,7 @@ impl Run<'_, '_> {
         let channels = self.network.latent();
         let footage = footage(opened.source, request, &mut self.tools);
         let done = encode(footage, target, geometry, network, channels, &mut |event| report.engine(&event))?;
-        warn_late(&opened.late, report, &mut notes);
+        report.late(&opened.late, &mut notes);
         let source = SourceInfo { format, frames_estimated: estimated };
         self.finish(&done, geometry, Some(source), notes, found)
     }
@@ -278,7 +278,7 @@ impl Run<'_, '_> {
     ) -> Result<VaeOutcome, Error> {
         let Found { names, plans, total, .. } = found;
         let Run { request, network, report, tools, .. } = self;
-        warn_of_children(report, tools.children_peak(), &total);
+        report.children(tools.children_peak(), &total);
         report.advance("finish", 0, done.finishing);
         let end = End {
             frames: done.frames,

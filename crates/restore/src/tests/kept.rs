@@ -13,7 +13,7 @@ use super::{Kept, source};
 use crate::error::RestoreError;
 use crate::film::{Recipe, Room};
 use crate::finish::{Finish, Pool};
-use crate::kept::redecode;
+use crate::redecode::redecode;
 
 fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {
     let network = NetworkId { kind: "vae".into(), name: "formula:tiny".into(), sha256: None };

@@ -105,7 +105,8 @@ impl Run<'_, '_> {
     ) -> Result<Done, RestoreError> {
         let Run { layout, recipe, networks, store, mut done, .. } = self;
         let sampling = &recipe.sampling;
-        let (mut finisher, _) = Finisher::start(sink, input, recipe, from, None);
+        let (mut finisher, _) =
+            Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, from, None);
         {
             let mut decoder = loaded(networks.decode, &mut done, events)?;
             for item in &layout.items {

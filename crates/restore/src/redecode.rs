@@ -1,0 +1,40 @@
+//! A film of restored latents that were kept, without encoder and transformer.
+
+use remaster_media::{FrameSink, FrameSource};
+use remaster_pipeline::{LatentFile, Planned};
+use remaster_plan::Stretch;
+
+use crate::error::RestoreError;
+use crate::film::{Done, Events, Recipe, completed, loaded, show};
+use crate::finish::{Finisher, ShotShown};
+use crate::kept::kind;
+
+/// A film of latents that were kept. `input` has the frames that they were made of; a `recipe` says how what is decoded
+/// is finished.
+pub fn redecode(
+    file: &LatentFile,
+    input: Box<dyn FrameSource>,
+    sink: Box<dyn FrameSink>,
+    recipe: &Recipe,
+    decode: Planned<'_>,
+    events: Events<'_>,
+) -> Result<Done, RestoreError> {
+    let mut done = Done { groups: 1, ..Done::default() };
+    let (mut finisher, _) =
+        Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, 0, Some(file.times()?));
+    {
+        let mut decoder = loaded(decode, &mut done, events)?;
+        let mut start = 0;
+        for shot in file.shots()? {
+            let shot = shot?;
+            done.shots.push(start);
+            start += shot.frames;
+            let windows = &recipe.sampling.windows;
+            let shown = ShotShown::new(&Stretch::whole(shot.frames), 0, kind(shot.alpha), windows);
+            let mut latents = file.latents(shot.latents);
+            show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
+        }
+    }
+    completed(finisher, &mut done, events)?;
+    Ok(done)
+}
