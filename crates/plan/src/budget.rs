@@ -128,6 +128,17 @@ impl Budget {
         }
     }
 
+    /// The larger of two, memory by memory.
+    pub(crate) fn most_of(&self, other: &Budget) -> Budget {
+        let [vram, ram, disk] = other.sizes();
+        match *self {
+            Budget::Shared { ram: r, disk: d } => Budget::Shared { ram: r.max(ram), disk: d.max(disk) },
+            Budget::Apart { vram: v, ram: r, disk: d } => {
+                Budget::Apart { vram: v.max(vram), ram: r.max(ram), disk: d.max(disk) }
+            }
+        }
+    }
+
     fn each(&self, peaks: &Peaks, f: impl Fn(u64, u64) -> u64) -> Budget {
         match *self {
             Budget::Shared { ram, disk } => Budget::Shared {

@@ -16,8 +16,8 @@ const SHARES: [(u64, u64); 3] = [(2, 3), (1, 1), (4, 3)];
 type Meters<'a, E> = dyn FnMut(usize, &Candidate, Option<&Budget>) -> Result<Measured, E> + 'a;
 
 /// Plans for any number of networks within one budget, in the order of the jobs. `turns` has the jobs; `meter` is told
-/// which of them it measures, counted through all turns. Of several turns that do not fit, the one counts that needs
-/// the most.
+/// which of them it measures, counted through all turns. If several turns do not fit, the one that needs the most is named,
+/// with budgets in which all of them fit.
 pub fn choose_together<E: From<PlanError>>(
     turns: &[&[Job]],
     budget: &Budget,
@@ -30,10 +30,7 @@ pub fn choose_together<E: From<PlanError>>(
         let mut meters = |i: usize, how: &Candidate, budget: Option<&Budget>| meter(first + i, how, budget);
         match (Turn { jobs, wish, meter: &mut meters }).plan(budget)? {
             Ok(found) => plans.extend(found),
-            Err(error) => {
-                let worse = refused.as_ref().is_none_or(|known| nearest(known) < nearest(&error));
-                refused = if worse { Some(error) } else { refused };
-            }
+            Err(error) => refused = Some(refused.map_or_else(|| error.clone(), |known| both(known, &error))),
         }
         first += jobs.len();
     }
@@ -43,10 +40,26 @@ pub fn choose_together<E: From<PlanError>>(
     }
 }
 
-/// Bytes of the first budget that a refusal names.
-fn nearest(error: &PlanError) -> u64 {
-    let PlanError::Budget { needs, .. } = error else { return 0 };
-    needs.first().map_or(u64::MAX, |need| need.sizes().iter().fold(0, |sum, n| sum.saturating_add(*n)))
+/// Two turns that do not fit, as one refusal: the job that needs more, and budgets that are enough for both.
+fn both(known: PlanError, other: &PlanError) -> PlanError {
+    let (PlanError::Budget { job, allowed, needs }, PlanError::Budget { job: next, needs: more, .. }) =
+        (&known, other)
+    else {
+        return known;
+    };
+    let bytes = |needs: &[Budget]| {
+        needs.first().map_or(u64::MAX, |need| need.sizes().iter().fold(0, |sum, n| sum.saturating_add(*n)))
+    };
+    let job = if bytes(needs) < bytes(more) { next } else { job };
+    // The nearest of both, and those that need least where it counts.
+    let ends = |list: &[Budget]| list.first().copied().zip(list.last().copied());
+    let mut joint = Vec::new();
+    if let (Some((first, last)), Some((other_first, other_last))) = (ends(needs), ends(more)) {
+        joint.push(first.most_of(&other_first));
+        joint.push(last.most_of(&other_last));
+    }
+    joint.dedup();
+    PlanError::Budget { job: job.clone(), allowed: *allowed, needs: joint }
 }
 
 /// Networks that are there at the same time.

@@ -140,6 +140,19 @@ proptest! {
     }
 }
 
+/// What two turns lack may be of two kinds: the budget that one of them needs is then not enough for the other.
+#[test]
+fn a_refusal_of_several_turns_names_budgets_for_all_of_them() {
+    let budget = Budget::Apart { vram: 106, ram: 0, disk: 0 };
+    let jobs = [2, 3].map(|count| vec![job(9); count]);
+    let turns: Vec<&[Job]> = jobs.iter().map(Vec::as_slice).collect();
+    let all = |budget: &Budget| {
+        crate::choose_together(&turns, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
+    };
+    let Err(PlanError::Budget { needs, .. }) = all(&budget) else { panic!("it fits") };
+    assert!(!needs.is_empty() && needs.iter().all(|need| all(need).is_ok()), "{needs:?}");
+}
+
 #[test]
 fn whole_comes_first_then_exact_and_what_changes_the_result_only_when_asked() {
     let budget = Budget::Shared { ram: 1, disk: 1 };
