@@ -48,7 +48,7 @@ impl Pauses {
     }
 }
 
-/// While this lives, its cleanup runs if the process has to end at once.
+/// Guard of a cleanup: [`Control::abort`] runs it until this is dropped.
 #[must_use = "dropping it calls the cleanup off"]
 pub struct Pending {
     id: u64,
@@ -66,12 +66,12 @@ impl Control {
         self.0.cancel.is_cancelled()
     }
 
-    /// The token that networks and children ask.
+    /// Cancellation token for networks and child processes.
     pub fn token(&self) -> &CancelToken {
         &self.0.cancel
     }
 
-    /// Makes the run wait, or lets it go on. Only runs by units can wait.
+    /// Pauses or resumes the run; only resumable runs can pause.
     pub fn pause(&self, paused: bool) {
         self.0.paused.store(paused, SeqCst);
         lock(&self.0.pauses).set(paused);
@@ -93,7 +93,7 @@ impl Control {
         pauses.total + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Ends the run behind the segment at work, so that nothing is lost.
+    /// Stops after the current segment, so that nothing is lost.
     pub fn stop(&self) {
         self.0.stop.store(true, SeqCst);
     }
@@ -115,7 +115,7 @@ impl Control {
         lock(&self.0.stop_when).is_some()
     }
 
-    /// True once the run should end behind the segment at work.
+    /// True once the run should stop after the current segment.
     pub fn should_stop(&self) -> bool {
         self.0.stop.load(SeqCst) || lock(&self.0.stop_when).as_ref().is_some_and(|is_over| is_over())
     }
@@ -149,7 +149,7 @@ impl Control {
         Stop::when(move || cancel.is_cancelled())
     }
 
-    /// `cleanup` runs in [`Control::abort`] as long as the answer lives.
+    /// Registers a cleanup for [`Control::abort`]; dropping the guard removes it.
     pub fn on_abort(&self, cleanup: impl Fn() + Send + 'static) -> Pending {
         let mut list = lock(&self.0.cleanups);
         let id = list.iter().map(|(id, _)| id + 1).max().unwrap_or(0);

@@ -10,13 +10,14 @@ use crate::event::Reporter;
 #[cfg(feature = "gpu")]
 use crate::machine::tune;
 
-/// What computes. It is looked up when it is needed: that opens the GPU driver.
+/// A compute device by name. Looking it up opens the GPU driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Device {
     /// `cpu`, `auto` for the best GPU or else the CPU, or a name that [`crate::machine::devices`] lists. `None` is `auto`.
     pub name: Option<String>,
-    /// Storage format; sums are always f32. `None` is the fast one of the device: f16 on GPUs, bf16 on CPUs with AMX, else f32.
+    /// Storage format; sums are always f32. `None` is f32, and for restorations the fast one of the device: f16 on GPUs, bf16 on
+    /// CPUs with AMX, else f32.
     #[serde(with = "words")]
     pub dtype: Option<DType>,
     /// CPU threads; one per core if `None`.

@@ -19,7 +19,7 @@ use remaster_weights::{CheckpointError, EmbeddingError, LoadError, TensorFileErr
 
 use crate::numbers::as_flag;
 
-/// What kind of failure it is, for those who decide what to do next.
+/// Coarse class of an error, to decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The request is wrong, or asks for what this machine does not have.
@@ -60,7 +60,7 @@ impl Class {
     }
 }
 
-/// What a run can fail with. Its text ends in a next step.
+/// What a run can fail with. Most messages end with a next step.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(

@@ -1,7 +1,7 @@
 //! Restores and upscales video with the SeedVR2 networks, on one machine or many.
 //!
-//! Three steps, for a film as for everything else: a request says what is wanted, [`prepare`] looks at the file, the machine and
-//! the models, and [`Prepared::run`] does it.
+//! Restoring a film takes three steps: a [`Request`] says what is wanted, [`prepare`] opens the input, finds the models and plans
+//! memory, and [`Prepared::run`] does the work. Everything else is one call.
 //!
 //! ```no_run
 //! use remaster::{Control, Event, Outcome, Request, WorkerProgram, prepare};
@@ -34,7 +34,8 @@
 //! Beside films: [`preview`], [`redecode`], [`batch`], [`vae`], [`plan`], [`compare`], [`scenes`], [`probe`], [`health`]; units for
 //! many machines in [`units`], model files in [`models`], devices in [`machine`].
 //!
-//! The library prints nothing, reads no arguments and installs no signal handler.
+//! The library prints nothing, parses no arguments and installs no signal handler. It reads the environment for model folders,
+//! caches, proxies and buckets; `-` as a path is stdin or stdout.
 
 mod batch;
 mod compare;

@@ -154,7 +154,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Formats a duration in the unit that leaves one or two digits: `about 3 days`.
+/// Formats a duration in the unit that leaves one or two digits: `3 days`.
 pub fn words(seconds: f64) -> String {
     let units = [(1.0, "second"), (60.0, "minute"), (3600.0, "hour"), (86400.0, "day"), (604_800.0, "week")];
     let fits = |(length, _): &&(f64, &str)| seconds >= 1.5 * length;

@@ -26,7 +26,8 @@ pub struct Request {
     pub output: Option<PathBuf>,
     /// Replace an output that exists.
     pub overwrite: bool,
-    /// An output that exists is left alone if it is of the same input and settings.
+    /// Count an existing output of a run without units as done instead of failing. A film whose manifest matches the request
+    /// is skipped in any case.
     pub skip_done: bool,
     /// Also write the restored latents to this file.
     pub keep_latents: Option<PathBuf>,
@@ -34,7 +35,7 @@ pub struct Request {
     pub how: Restoration,
     /// How the film is written.
     pub target: Target,
-    /// How a run by units goes on, waits and stops.
+    /// How a resumable run saves, waits and resumes.
     pub units: Units,
 }
 
@@ -236,7 +237,7 @@ impl Finishing {
     }
 }
 
-/// Batches of frames that are mixed in pixels, black padding, colour per batch.
+/// Imitates the popular Python tool for comparisons: batches blended in pixels, black padding, colour per batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compat {
     /// Frames that neighbouring batches share.
@@ -262,7 +263,7 @@ impl Default for Cut {
     }
 }
 
-/// How a run by units goes on, waits and stops.
+/// How a resumable run saves, waits and resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     /// How the film is cut.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A program that understands the words of `remaster unit run`.
+/// A program that accepts the arguments of `remaster unit run`.
 #[derive(Clone, Debug)]
 pub struct WorkerProgram {
     /// Its path.
@@ -16,7 +16,7 @@ pub struct WorkerProgram {
 }
 
 impl WorkerProgram {
-    /// The program of this process, which is a worker if it is the command line.
+    /// This executable. Use it only if it is the command line `remaster`, or if one device restores.
     pub fn this() -> std::io::Result<Self> {
         Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new(), with: Vec::new() })
     }
