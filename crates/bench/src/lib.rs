@@ -78,8 +78,7 @@ fn threads_and_path(backend: Backend) -> Result<(usize, String), Error> {
     }
 }
 
-/// Runs without a clock, then with one. With `step` there is one run per line on stdin: somebody else takes turns with us
-/// on this machine.
+/// Untimed runs, then timed ones. With `step`, one run per line on stdin, so that two programs can alternate on one machine.
 fn timed(
     warmup: u16,
     repeat: u16,

@@ -53,26 +53,6 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// What went wrong, with all causes.
-    pub(crate) fn with_causes(&self) -> String {
-        match self {
-            CliError::Run(error) | CliError::Bench(BenchError::Run(error)) => error.with_causes(),
-            error => {
-                let mut message = error.to_string();
-                let mut cause = std::error::Error::source(error);
-                while let Some(inner) = cause {
-                    let text = inner.to_string();
-                    // Transparent wrappers repeat their cause.
-                    if !message.contains(&text) {
-                        message = format!("{message}: {text}");
-                    }
-                    cause = inner.source();
-                }
-                message
-            }
-        }
-    }
-
     /// A word for programs, which never changes.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde::Serialize;
 use serde_json::json;
 
-use remaster::Class;
+use remaster::{Class, with_causes};
 
 use crate::error::{self, CliError};
 
@@ -184,7 +184,7 @@ impl Output {
     /// An error with all its causes. A command that found something wrong has given its result already;
     /// the exit code and the result itself then say so.
     pub(crate) fn failed(&self, error: &CliError) {
-        let message = error.with_causes();
+        let message = with_causes(error);
         self.screen.line(if error.is_stop() { STOPPED } else { "error" }, &message);
         if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
             let _ = stdout(failure(&message, error.kind(), error.exit_code()));

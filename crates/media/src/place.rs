@@ -30,7 +30,7 @@ const ENDING: &str = ".part";
 /// Folders that are tried: a sweeping process can take a new one for a leftover until it is locked.
 const TRIES: usize = 16;
 
-/// A folder without a lock may be one that another process is just making: it is looked at again after this time.
+/// Delay before a folder without a lock counts as a leftover: another process may be creating it.
 const NEWBORN: Duration = Duration::from_millis(20);
 /// Random letters in the name of a part's folder.
 const RANDOM: usize = 8;

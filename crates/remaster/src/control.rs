@@ -125,7 +125,7 @@ impl Control {
     pub fn abort(&self) -> Vec<String> {
         let list = lock(&self.0.cleanups);
         list.iter().for_each(|(_, cleanup)| cleanup());
-        // Behind the children, who write there.
+        // After the children have ended: they write there.
         place::abandon();
         std::mem::forget(list);
         std::mem::take(&mut *lock(&self.0.notes))

@@ -298,18 +298,23 @@ pub enum Error {
 impl Error {
     /// What went wrong, with all causes.
     pub fn with_causes(&self) -> String {
-        let mut message = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            // Transparent wrappers repeat their cause.
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = inner.source();
-        }
-        message
+        with_causes(self)
     }
+}
+
+/// An error with all its causes, on one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        // Transparent wrappers repeat their cause.
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = inner.source();
+    }
+    message
 }
 
 fn no_films(what: &str) -> String {

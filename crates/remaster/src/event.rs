@@ -17,9 +17,9 @@ use crate::plan::Total;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A line that everybody may want to read.
+    /// A message to print.
     Message(String),
-    /// A line for those who ask for details.
+    /// A message for verbose mode.
     Detail(String),
     /// Something that may not be what was wanted.
     Warning(String),
@@ -124,7 +124,7 @@ pub struct About {
 /// The phases of a restoration, in the order of the networks.
 pub(crate) const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
-/// True for notes that only matter to those who ask for details.
+/// True for notes to print in verbose mode only.
 pub fn is_detail(note: &str) -> bool {
     note.starts_with("untagged")
 }

@@ -72,7 +72,7 @@ pub use compare::{Clip, CompareRequest, Compared, FILTER, Resized, compare};
 pub use control::{Control, Pending};
 pub use destination::check_file;
 pub use device::Device;
-pub use error::{Class, Error};
+pub use error::{Class, Error, with_causes};
 pub use event::{About, Event, is_detail};
 pub use health::{Check, health};
 pub use limits::{Amount, Limits, Mode, ram};

@@ -15,7 +15,7 @@ pub(crate) use open::{Opened, Spool, refuse_url};
 pub(crate) use request::ENCODER_THREADS;
 pub use request::{Programs, Size, Source, Target};
 pub(crate) use target::{Checked, Goal};
-pub(crate) use tools::Lazy;
+pub(crate) use tools::{Lazy, size};
 
 /// Whether a path stands for stdin or stdout.
 pub fn is_pipe(path: &Path) -> bool {

@@ -85,6 +85,6 @@ impl Inputs {
 }
 
 /// Bytes of a file.
-fn size(path: &Path) -> Option<u64> {
+pub(crate) fn size(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|m| m.is_file()).map(|m| m.len())
 }

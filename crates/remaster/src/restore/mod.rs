@@ -11,7 +11,6 @@ mod redecode;
 mod stage;
 mod whole;
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use remaster_media::MediaError;
@@ -29,7 +28,7 @@ use crate::destination;
 use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
 use crate::machine::devices;
-use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url};
+use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
@@ -77,10 +76,7 @@ pub fn prepare(
 ) -> Result<Prepared, Error> {
     let report = &Reporter::new(events);
     refuse_url(&request.input)?;
-    let output = match &request.output {
-        Some(output) => output.clone(),
-        None => beside(&request.input)?,
-    };
+    let output = output_of(&request)?;
     let by_units = takes_units(&request, &output);
     let replace =
         request.overwrite || request.skip_done || by_units && units::may_be_done(&output, &request.units);
@@ -96,7 +92,7 @@ pub fn prepare(
         }
         tensors::check_output(path, &request.input, request.overwrite)?;
     }
-    let input = (request.input.clone(), bytes(&request.input));
+    let input = (request.input.clone(), size(&request.input));
     let work = staged(request, &output, control, report).map_err(|error| grown(error, &input))?;
     Ok(Prepared { output, input, work })
 }
@@ -186,25 +182,22 @@ impl Prepared {
 /// than the one that was planned, a result with too few frames.
 fn grown(error: Error, (path, before): &(PathBuf, Option<u64>)) -> Error {
     let of_input = matches!(error, Error::Media(_) | Error::Restore(_) | Error::Units(_));
-    let grew = before.zip(bytes(path)).is_some_and(|(before, now)| now > before);
+    let grew = before.zip(size(path)).is_some_and(|(before, now)| now > before);
     match error.class() {
         Class::Input | Class::Wrong if of_input && grew => Error::Growing { path: path.clone() },
         _ => error,
     }
 }
 
-/// Bytes of a file.
-fn bytes(path: &Path) -> Option<u64> {
-    path.metadata().ok().filter(Metadata::is_file).map(|about| about.len())
+/// The output that was named, or the default.
+pub(crate) fn output_of(request: &Request) -> Result<PathBuf, Error> {
+    request.output.clone().map_or_else(|| beside(&request.input), Ok)
 }
 
 /// True if a film of a batch is there already, which takes a look at its manifest. Something else in its place is
 /// refused, unless nothing says what it is.
 pub fn is_done(request: &Request, control: &Control) -> Result<bool, Error> {
-    let output = match &request.output {
-        Some(output) => output.clone(),
-        None => beside(&request.input)?,
-    };
+    let output = output_of(request)?;
     if request.overwrite || !output.exists() {
         return Ok(false);
     }

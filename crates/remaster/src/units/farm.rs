@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::event::{About, Event, Reporter};
 use crate::media::is_pipe;
 use crate::request::Request;
-use crate::restore::{Staged, beside, takes_units};
+use crate::restore::{Staged, output_of, takes_units};
 use remaster_units::emit::Job;
 
 /// A plan that was put into a store.
@@ -47,10 +47,7 @@ pub fn plan_into(
     if is_pipe(&request.input) {
         return Err(Error::PlanPipe);
     }
-    let output = match &request.output {
-        Some(output) => output.clone(),
-        None => beside(&request.input)?,
-    };
+    let output = output_of(&request)?;
     destination::check_frames(&output, &[&request.input], true)?;
     // Jobs replace what they made themselves, so that they can be started again.
     if output.exists() {

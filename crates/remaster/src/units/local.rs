@@ -67,7 +67,7 @@ impl LocalFilm {
             check_tag(&output)?;
         }
         let early = early_disks(&stage);
-        // An output that is there is looked at below.
+        // An existing output is checked below.
         early.waited_for(report, || stage.rehearse(true, report))?;
         let settings = early.waited_for(report, || stage.settings(&units.cut, unit_frames))?;
         let folder = State::place(&output, units.temp.as_deref());

@@ -27,7 +27,7 @@ pub fn of(how: &Restoration, target: &Target) -> Result<Pinned, Error> {
     Ok(Pinned {
         seed: look.seed,
         softness: share(look.softness)?,
-        // As it is used: whoever joins the units does not know the network.
+        // The window in use: assembly does not know the network, which may shorten it.
         window: how.pools()?.0.frames(),
         input_noise: share(look.input_noise)?,
         latent_noise: share(look.latent_noise)?,

@@ -105,8 +105,8 @@ impl Aims<'_> {
     }
 
     /// Puts one hostile entry into a folder of stored work; says what it did.
-    /// The folder itself is an aim only if nobody named it: a link that was named is followed. What was planted before is
-    /// never followed by this, else a link to `/` would lead it there.
+    /// The folder itself is a target unless the command names it: a named link is followed. Never plants behind a link that was
+    /// planted before, which may lead to `/`.
     pub(crate) fn plant(&self, rng: &mut Rng, folder: &Path, named: bool) -> String {
         if !is_folder(folder) {
             return "the folder itself is hostile".to_owned();
