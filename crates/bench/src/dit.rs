@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use remaster::machine::resident;
 use remaster::transformer::{Size, Transformer, held_bytes};
-use remaster::{Device, Limits, plan_task};
+use remaster::{Device, Limits, Machine, plan_task};
 
 use crate::{BenchError, Samples, pass, threads_and_path, timed};
 
@@ -74,7 +74,7 @@ pub struct DitRequest {
 
 /// Times the diffusion transformer.
 pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchError> {
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(&Machine::this())?, request.device.build());
     let (threads, path) = threads_and_path(backend)?;
     let [frames, height, width] = request.clip;
     let size = Size::new(frames, height, width)?;
@@ -83,7 +83,7 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
         say(&format!("warning: {warning}"));
     }
     let mut task = transformer.task(&size, backend, build);
-    task.settings.spill = Some(request.limits.spill_folder()?);
+    task.settings.spill = Some(request.limits.spill_folder(&Machine::this())?);
     let plan = if request.stream_weights || request.group.is_some() {
         let how = Candidate {
             group: request.group.unwrap_or(0),
@@ -93,7 +93,7 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
         };
         task.exactly(how)?
     } else {
-        plan_task(&task, backend, &request.limits, held_bytes(&task))?
+        plan_task(&task, backend, &request.limits, held_bytes(&task), &Machine::this())?
     };
     let weights = match plan.how.stream_weights {
         true => None,

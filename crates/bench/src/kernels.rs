@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::BenchError;
 use crate::Samples;
 use remaster::machine::calibrate::subjects::{self, Bench};
-use remaster::{Device, Error};
+use remaster::{Device, Error, Machine};
 
 /// A kernel against its limit, samples taken in turn with it.
 #[derive(Debug, Serialize)]
@@ -132,7 +132,7 @@ impl Display for Measured {
 
 /// Times convolutions, normalisation and attention against the machine's limits.
 pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured, BenchError> {
-    let (threads, path) = match request.device.backend()? {
+    let (threads, path) = match request.device.backend(&Machine::this())? {
         Backend::Cpu { threads, path } => (threads, path),
         Backend::Reference => return Err(Error::BenchBackend.into()),
         #[cfg(feature = "gpu")]

@@ -10,7 +10,7 @@ use remaster_plan::{Candidate, Cells, Clip};
 use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
-use remaster::{Device, Error};
+use remaster::{Device, Error, Machine};
 
 use crate::plot::{Plot, Series};
 use crate::{BenchError, Samples, pass};
@@ -56,7 +56,7 @@ pub struct ScalingRequest {
 
 /// Times encoder and decoder at several frame sizes. The time per pixel should not depend on the size.
 pub fn scaling(request: &ScalingRequest, say: &dyn Fn(&str)) -> Result<ScalingReport, BenchError> {
-    let Backend::Cpu { threads, path } = request.device.backend()? else {
+    let Backend::Cpu { threads, path } = request.device.backend(&Machine::this())? else {
         return Err(Error::BenchBackend.into());
     };
     let mut points = Vec::new();
@@ -73,7 +73,7 @@ pub fn scaling(request: &ScalingRequest, say: &dyn Fn(&str)) -> Result<ScalingRe
 }
 
 fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Result<Point, BenchError> {
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(&Machine::this())?, request.device.build());
     let config = VaeConfig::full();
     let clip = Clip::new(FRAMES, side, side).map_err(|source| Error::Sizes { source })?;
     let network = direction.network(&config, &mut FormulaParams, build);

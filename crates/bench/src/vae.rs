@@ -11,7 +11,7 @@ use remaster_weights::{FormulaParams, fill_uniform};
 use serde::Serialize;
 
 use remaster::machine::resident;
-use remaster::{Amount, Device, Error};
+use remaster::{Amount, Device, Error, Machine};
 
 use crate::{BenchError, Samples, pass, threads_and_path, timed};
 
@@ -70,7 +70,7 @@ pub struct VaeRequest {
 
 /// Times the full encoder or decoder on generated weights and frames.
 pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchError> {
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(&Machine::this())?, request.device.build());
     let (threads, path) = threads_and_path(backend)?;
     let size = |source| Error::Sizes { source };
     let [frames, height, width] = request.clip;

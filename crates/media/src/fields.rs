@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use remaster_picture::Kind;
+use serde::{Deserialize, Serialize};
 
 use crate::child::Tools;
 use crate::door::opened;
@@ -40,7 +41,8 @@ const CAPTURES: [&str; 12] = [
 const PROGRESSIVE: [&str; 7] = ["vp8", "vp9", "av1", "theora", "gif", "apng", "webp"];
 
 /// What to do with interlaced video.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Deinterlace {
     /// Deinterlace what is marked as interlaced or looks like it.
     #[default]

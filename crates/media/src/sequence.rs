@@ -116,8 +116,8 @@ fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), Media
     paths.sort_by(|a, b| natural(&name(a), &name(b)));
     let notes = match (left_out, exr) {
         (0, _) => Vec::new(),
-        (n, false) => vec![format!("{n} EXR files skipped; use --exr to read only them")],
-        (n, true) => vec![format!("{n} files that are not EXR skipped; read them without --exr")],
+        (n, false) => vec![format!("skipped what is EXR ({n}); use --exr to read only that")],
+        (n, true) => vec![format!("skipped what is not EXR ({n}); read it without --exr")],
     };
     Ok((paths, notes))
 }

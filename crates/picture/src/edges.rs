@@ -1,12 +1,15 @@
 //! What surrounds a picture that the network wants larger than it is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::frame::Frame;
 
 /// Rows or columns that are mirrored at least: fewer, and the black behind them shows in the picture.
 const MIRRORED: usize = 8;
 
 /// What lies beyond the right and the bottom edge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Edges {
     /// The picture mirrored, at least 8 rows or columns of it, and then one multiple of black. The mirror keeps the edge
     /// as it is, the black keeps the brightness as it is.

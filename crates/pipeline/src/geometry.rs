@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 const MULTIPLE: usize = 16;
 
 /// The size that is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Resize {
     /// As it is.
     #[default]
@@ -32,26 +33,10 @@ pub struct Geometry {
     /// Columns and rows that the network sees: `shown`, made larger at the right and at the bottom.
     pub padded: [usize; 2],
     /// What the network sees there.
-    #[serde(with = "edges")]
     pub edges: Edges,
     /// Alpha goes around the network and joins the colours behind it.
     #[serde(default)]
     pub alpha: bool,
-}
-
-/// Edges by their name.
-mod edges {
-    use remaster_picture::Edges;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(edges: &Edges, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(edges.name())
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Edges, D::Error> {
-        let name = String::deserialize(from)?;
-        Edges::from_name(&name).ok_or_else(|| D::Error::custom(format!("edges like `{name}` are not known")))
-    }
 }
 
 impl Geometry {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use remaster::{Control, Event, Outcome, Request, WorkerProgram, prepare};
+use remaster::{Control, Event, Machine, Outcome, Request, WorkerProgram, prepare};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args_os().skip(1);
@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => {}
     };
     let request = Request::restore(input).output(output).model("nano");
-    match prepare(request, &control, &mut show)?.run(&WorkerProgram::this()?, &mut show)? {
+    let job = prepare(request, &Machine::this(), &control, &mut show)?;
+    match job.run(&WorkerProgram::this()?, &mut show)? {
         Outcome::Restored(film) => eprintln!("\nwrote {}: {} frames", film.output, film.frames),
         Outcome::Skipped { output } => eprintln!("{} is done already", output.display()),
     }

@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::destination::check_file;
 use crate::error::Error;
 use crate::event::Event;
+use crate::machine::host::Machine;
 use crate::media::is_film;
 use crate::numbers::count;
 use crate::request::Request;
@@ -99,6 +100,7 @@ impl BatchOutcome {
 /// Restores many films: goes on when one fails, and skips those that are done.
 pub fn batch(
     request: &BatchRequest,
+    machine: &Machine,
     control: &Control,
     worker: &WorkerProgram,
     events: &mut dyn FnMut(Event),
@@ -106,7 +108,7 @@ pub fn batch(
     if let Some(path) = &request.report {
         check_file(path, "json", &[], request.film.overwrite || is_report(path))?;
     }
-    check_devices(&request.film.units.devices, &request.film.how.device)?;
+    check_devices(&request.film.units.devices, &request.film.how.device, machine)?;
     let Films { items, results } = Films::of(request)?;
     if let [first, rest @ ..] = results.as_slice() {
         let others = match rest.len() {
@@ -134,14 +136,14 @@ pub fn batch(
         };
         let begins =
             |skipped| Event::Film { number: i + 1, of: items.len(), input: item.input.clone(), skipped };
-        let ran = match restore::is_done(&film, control) {
+        let ran = match restore::is_done(&film, machine, control) {
             Ok(true) => {
                 events(begins(true));
                 Ok("skipped")
             }
             Ok(false) => {
                 events(begins(false));
-                restored(film, control, worker, events)
+                restored(film, machine, control, worker, events)
             }
             Err(error) => {
                 events(begins(false));
@@ -189,11 +191,12 @@ pub fn batch(
 /// Restores one film.
 fn restored(
     film: Request,
+    machine: &Machine,
     control: &Control,
     worker: &WorkerProgram,
     events: &mut dyn FnMut(Event),
 ) -> Result<&'static str, Error> {
-    match restore::prepare(film, control, events)?.run(worker, events)? {
+    match restore::prepare(film, machine, control, events)?.run(worker, events)? {
         Outcome::Restored(outcome) => {
             events(Event::Restored(outcome));
             Ok("done")

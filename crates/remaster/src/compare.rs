@@ -11,7 +11,8 @@ use crate::control::Control;
 use crate::destination::{self, check_file};
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
-use crate::limits::{self, Amount};
+use crate::limits::{self, Amount, Room};
+use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, Source};
 
 /// Two clips to compare.
@@ -183,15 +184,15 @@ fn mismatches(clips: &[Clip; 2], compared: usize) -> (Vec<&'static str>, Vec<Str
 /// Measures the difference between two clips: PSNR, SSIM, SSIMULACRA2, delta E, flicker, colour drift and tile seams.
 pub fn compare(
     request: &CompareRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<Compared, Error> {
     let report = &Reporter::new(events);
     request.check_outputs()?;
-    let allowed = limits::allowed(request.ram, true)?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = appetite::threads(cores, allowed);
-    let mut tools = Lazy::new(&request.source, control).with_threads(threads);
+    let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
+    let threads = appetite::threads(machine.cores, allowed);
+    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", About::default());
     let a = request.source.open(&request.a, allowed, &mut tools)?;
     let b = request.source.open(&request.b, allowed, &mut tools)?;

@@ -1,5 +1,6 @@
 //! Cancels, pauses and stops a run from outside.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,6 +65,11 @@ impl Control {
     /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
+    }
+
+    /// Whether a loop over a file goes on.
+    pub(crate) fn flow(&self) -> ControlFlow<()> {
+        if self.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Cancellation token for networks and child processes.

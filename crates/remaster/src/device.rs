@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::machine::host::Machine;
 #[cfg(feature = "gpu")]
 use crate::machine::tune;
 
 /// A compute device by name. Looking it up opens the GPU driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Device {
     /// `cpu`, `auto` for the best GPU or else the CPU, or a name that [`crate::machine::devices`] lists. `None` is `auto`.
     pub name: Option<String>,
@@ -72,7 +73,7 @@ impl Device {
     }
 
     /// Looks the device up.
-    pub fn find(&self) -> Result<Backend, Error> {
+    pub fn find(&self, machine: &Machine) -> Result<Backend, Error> {
         let name = self.name.as_deref().unwrap_or("auto");
         let lower = name.to_ascii_lowercase();
         // Names of other tools.
@@ -84,7 +85,7 @@ impl Device {
             );
             return Err(Error::Device { reason });
         }
-        name.parse().map_err(|reason| Error::Device { reason })
+        machine.device(name).map_err(|reason| Error::Device { reason })
     }
 
     /// Options of it for another process, but for the device, its threads and the format.
@@ -97,11 +98,11 @@ impl Device {
     }
 
     /// The same with the format that is fast on it, unless one was asked for.
-    pub(crate) fn settle(&self) -> Result<Self, Error> {
+    pub(crate) fn settle(&self, machine: &Machine) -> Result<Self, Error> {
         if self.dtype.is_some() {
             return Ok(self.clone());
         }
-        let fast = match self.backend()? {
+        let fast = match self.backend(machine)? {
             Backend::Cpu { path, .. } if path.amx => DType::Bf16,
             Backend::Cpu { .. } | Backend::Reference => DType::F32,
             #[cfg(feature = "gpu")]
@@ -114,14 +115,14 @@ impl Device {
     }
 
     /// The device with its threads and kernels.
-    pub fn backend(&self) -> Result<Backend, Error> {
-        match (self.find()?, self.threads) {
+    pub fn backend(&self, machine: &Machine) -> Result<Backend, Error> {
+        match (self.find(machine)?, self.threads) {
             (Backend::Cpu { threads, .. }, n) => Ok(Backend::Cpu {
                 threads: n.map_or(threads, usize::from),
                 path: self.cpu_path.unwrap_or_else(CpuPath::detect),
             }),
             #[cfg(feature = "gpu")]
-            (Backend::Gpu(device), None) => Ok(Backend::Gpu(tune::apply(device, self.tune))),
+            (Backend::Gpu(device), None) => Ok(Backend::Gpu(tune::apply(device, self.tune, machine))),
             (backend, Some(_)) => Err(Error::Threads { backend: backend.name() }),
             (backend, None) => Ok(backend),
         }
@@ -129,10 +130,12 @@ impl Device {
 
     /// As `backend`, with the fastest kernels of a GPU, which are looked for if they never were.
     #[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
-    pub(crate) fn tuned_backend(&self, report: &Reporter<'_>) -> Result<Backend, Error> {
-        match self.backend()? {
+    pub(crate) fn tuned_backend(&self, machine: &Machine, report: &Reporter<'_>) -> Result<Backend, Error> {
+        match self.backend(machine)? {
             #[cfg(feature = "gpu")]
-            Backend::Gpu(device) if self.tune => Ok(Backend::Gpu(tune::tuned(device, self.dtype(), report)?)),
+            Backend::Gpu(device) if self.tune => {
+                Ok(Backend::Gpu(tune::tuned(device, self.dtype(), machine, report)?))
+            }
             backend => Ok(backend),
         }
     }

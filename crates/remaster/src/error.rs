@@ -231,6 +231,8 @@ pub enum Error {
     TooFar { psnr: f64, least: f64 },
     #[error("{path} is OpenEXR with linear values; add --exr to convert them to sRGB and back")]
     Exr { path: PathBuf },
+    #[error("{what} is {value}; use a number from 0 to 1")]
+    Share { what: &'static str, value: f32 },
     #[error("{flag} has no effect on {what}; remove it")]
     NoEffect { flag: &'static str, what: &'static str },
     #[error("{path} cannot be used: {reason}")]
@@ -412,6 +414,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::NoEffect { .. }
+            | Error::Share { .. }
             | Error::SameFile { .. }
             | Error::Twice { .. }
             | Error::NotRestored { .. }

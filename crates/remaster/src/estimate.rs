@@ -35,7 +35,7 @@ impl Estimate {
         let mut each = 0.0;
         for (n, (key, work)) in keys.into_iter().zip([encode + decode, restore]).enumerate() {
             let Some(key) = key else { continue };
-            let rate = match rates::recorded(&key) {
+            let rate = match rates::recorded(&film.site.machine, &key) {
                 Some(rate) => rate,
                 None => {
                     measured = true;

@@ -1,14 +1,14 @@
 //! Whether this machine has what runs need: one line per part, each with a next step if something is missing.
 
 use remaster_compute::Backend;
-use remaster_disk::free_space;
 use remaster_media::{ENCODERS, Tools};
 use remaster_plan::bytes;
 use serde::Serialize;
 
 use crate::control::Control;
 use crate::error::Error;
-use crate::machine::{devices, memory as machine, spill};
+use crate::machine::host::Machine;
+use crate::machine::{devices, spill};
 use crate::media::Programs;
 use crate::models;
 
@@ -51,11 +51,11 @@ const LEAST_MEMORY: u64 = 2 << 30;
 const LEAST_DISK: u64 = 2 << 30;
 
 /// Checks the device, its driver, ffmpeg and its encoders, model files, disk and memory.
-pub fn health(backend: &Backend, programs: &Programs, control: &Control) -> Vec<Check> {
+pub fn health(backend: &Backend, programs: &Programs, machine: &Machine, control: &Control) -> Vec<Check> {
     let tools = programs.find(control);
     let mut checks = vec![device(backend), driver()];
     checks.extend(ffmpeg(tools));
-    checks.extend([models(), disk(), memory()]);
+    checks.extend([models(machine), disk(machine), memory(machine)]);
     checks
 }
 
@@ -112,8 +112,8 @@ fn ffmpeg(tools: Result<Tools, Error>) -> [Check; 2] {
     [found, encoders]
 }
 
-fn models() -> Check {
-    match models::ready() {
+fn models(machine: &Machine) -> Check {
+    match models::ready(machine) {
         Err(error @ Error::NotInstalled { .. }) => {
             let text = error.to_string();
             let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
@@ -127,14 +127,14 @@ fn models() -> Check {
     }
 }
 
-fn disk() -> Check {
+fn disk(machine: &Machine) -> Check {
     let next = "free some space, or use another folder with --spill";
-    match spill::choose(None, None) {
+    match spill::choose(None, None, machine) {
         Err(error) => Check::problem("disk", error.to_string(), next),
         Ok(spill) if spill.none => {
             Check::problem("disk", "no folder on a disk for temporary data", "name one with --spill")
         }
-        Ok(spill) => match free_space(&spill.folder) {
+        Ok(spill) => match machine.free_space(&spill.folder) {
             None => Check::ok("disk", format!("temporary data goes to {}", spill.folder.display())),
             Some(free) => {
                 let text = format!("{} free for temporary data in {}", bytes(free), spill.folder.display());
@@ -144,8 +144,8 @@ fn disk() -> Check {
     }
 }
 
-fn memory() -> Check {
-    let memory = machine::memory();
+fn memory(machine: &Machine) -> Check {
+    let memory = machine.memory();
     match (memory.free, memory.total) {
         (Some(free), Some(total)) => {
             let text = format!("{} of {} free", bytes(free), bytes(total));
@@ -161,6 +161,14 @@ fn memory() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_models_are_said_in_the_words_of_a_run() {
+        let bare = Machine::this().without_environment();
+        let check = models(&bare);
+        let error = models::installed("3b", None, &bare).unwrap_err().to_string();
+        assert_eq!(Some(error), check.next.map(|next| format!("{}; {next}", check.text)));
+    }
 
     #[test]
     fn a_problem_comes_with_a_next_step() {

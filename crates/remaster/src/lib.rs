@@ -4,14 +4,14 @@
 //! memory, and [`Prepared::run`] does the work. Everything else is one call.
 //!
 //! ```no_run
-//! use remaster::{Control, Event, Outcome, Request, WorkerProgram, prepare};
+//! use remaster::{Control, Event, Machine, Outcome, Request, WorkerProgram, prepare};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let request = Request::restore("film.mkv").output("out.mkv").model("3b");
 //! let control = Control::default(); // cancels, pauses and stops the run from another thread
 //! let mut show = |event: Event| if let Event::Warning(text) = event { eprintln!("{text}") };
 //!
-//! let job = prepare(request, &control, &mut show)?; // opens the file, finds the models, plans memory; no work yet
+//! let job = prepare(request, &Machine::this(), &control, &mut show)?; // opens the file, finds the models, plans memory; no work yet
 //! if let Some(plan) = job.plan(&mut show) {
 //!     eprintln!("needs {} bytes of memory", plan.total.ram());
 //! }
@@ -34,8 +34,9 @@
 //! Beside films: [`preview`], [`redecode`], [`batch`], [`vae`], [`plan`], [`compare`], [`scenes`], [`probe`], [`health`]; units for
 //! many machines in [`units`], model files in [`models`], devices in [`machine`].
 //!
-//! The library prints nothing, parses no arguments and installs no signal handler. It reads the environment for model folders,
-//! caches, proxies and buckets; `-` as a path is stdin or stdout.
+//! The library prints nothing, parses no arguments and installs no signal handler. What it knows of its machine and environment
+//! (memory, disks, devices, folders of models and caches, proxies, buckets) comes in as a [`Machine`]; `-` as a path is stdin or
+//! stdout.
 
 mod batch;
 mod compare;
@@ -59,6 +60,8 @@ mod probe;
 mod request;
 mod restore;
 mod scenes;
+mod seconds;
+mod site;
 mod tensors;
 pub mod transformer;
 #[cfg(feature = "gpu")]
@@ -76,6 +79,7 @@ pub use error::{Class, Error, with_causes};
 pub use event::{About, Event, is_detail};
 pub use health::{Check, health};
 pub use limits::{Amount, Limits, Mode, ram};
+pub use machine::Machine;
 pub use media::{Programs, Size, Source, Target, is_pipe};
 pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,

@@ -4,13 +4,12 @@ use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use remaster_disk::free_space;
 use remaster_plan::{SLICES, SPACE, Tiling, Wish, WishedMode};
 use remaster_units::Tiles;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::machine::memory as machine;
+use crate::machine::host::Machine;
 use crate::machine::spill::{self, Spill};
 
 /// `8G`, `80%` of all there is, or `-1G`: what is free now, less one gibibyte.
@@ -120,7 +119,7 @@ impl Amount {
 
 /// How much memory may be used, and how the work may be cut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Memory of the whole run, ffmpeg included.
     pub ram: Amount,
@@ -223,27 +222,27 @@ impl Limits {
         Limits { slice: self.slice.or(Some(SLICES[SLICES.len() - 1])), ..self.clone() }
     }
 
-    /// The folder of the spill file of a run that writes to `output`.
-    pub(crate) fn spill(&self, output: Option<&Path>) -> Result<Spill, Error> {
-        spill::choose(self.spill.as_deref(), output)
+    /// The folder of the spill file of a run.
+    pub(crate) fn spill(&self, room: &Room<'_>) -> Result<Spill, Error> {
+        spill::choose(self.spill.as_deref(), room.output, room.machine)
     }
 
     /// The folder for temporary data.
-    pub fn spill_folder(&self) -> Result<PathBuf, Error> {
-        Ok(self.spill(None)?.folder)
+    pub fn spill_folder(&self, machine: &Machine) -> Result<PathBuf, Error> {
+        Ok(self.spill(&Room::of_plan(machine))?.folder)
     }
 
     /// Bytes of memory that a run may use. A plan may be for another machine; a run may not.
-    pub(crate) fn allowed(&self, real: bool) -> Result<u64, Error> {
-        allowed(self.ram, real)
+    pub(crate) fn allowed(&self, room: &Room<'_>) -> Result<u64, Error> {
+        allowed(self.ram, room)
     }
 
     /// Bytes of disk that may be used in `spill`.
-    fn disk(&self, spill: &Spill) -> Result<u64, Error> {
+    fn disk(&self, spill: &Spill, machine: &Machine) -> Result<u64, Error> {
         if spill.none {
             return Ok(0);
         }
-        let free = free_space(&spill.folder);
+        let free = machine.free_space(&spill.folder);
         Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
     }
 
@@ -287,19 +286,19 @@ impl Limits {
 
     /// Bytes of memory and of disk that a run may use.
     pub(crate) fn resolve(&self, room: &Room<'_>) -> Result<(u64, u64), Error> {
-        Ok((self.allowed(room.real)?, self.disk(&self.spill(room.output)?)?))
+        Ok((self.allowed(room)?, self.disk(&self.spill(room)?, room.machine)?))
     }
 }
 
 /// Bytes of memory that `--ram` allows.
-pub(crate) fn allowed(ram: Amount, real: bool) -> Result<u64, Error> {
-    let machine = machine::memory();
+pub(crate) fn allowed(ram: Amount, room: &Room<'_>) -> Result<u64, Error> {
+    let machine = room.machine.memory();
     match (ram, machine.free) {
         // Where the system does not say how much there is, only the default is without a limit.
         (Amount::FreeLess(_), None) => Ok(u64::MAX / 4),
         (ram, free) => {
             let given = ram.resolve("--ram", machine.total, free)?;
-            match machine.total.filter(|total| real && given > *total) {
+            match machine.total.filter(|total| room.real && given > *total) {
                 Some(total) => Err(Error::MoreThanThereIs { given, total }),
                 None => Ok(given),
             }
@@ -310,10 +309,23 @@ pub(crate) fn allowed(ram: Amount, real: bool) -> Result<u64, Error> {
 /// What budgets are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room<'a> {
+    pub(crate) machine: &'a Machine,
     /// Whether something will run, or is only planned.
     pub(crate) real: bool,
     /// Where it will write to.
     pub(crate) output: Option<&'a Path>,
+}
+
+impl<'a> Room<'a> {
+    /// Of a run that writes to `output`.
+    pub(crate) fn of_run(machine: &'a Machine, output: Option<&'a Path>) -> Self {
+        Room { machine, real: true, output }
+    }
+
+    /// Of a plan, perhaps for another machine.
+    pub(crate) fn of_plan(machine: &'a Machine) -> Self {
+        Room { machine, real: false, output: None }
+    }
 }
 
 /// Memory that a run takes beside the network.

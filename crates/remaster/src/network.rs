@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use remaster_compute::{Backend, CancelToken};
 use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
-use remaster_model::{Build, Network as _, NullVae, Params};
+use remaster_model::{Network as _, NullVae, Params};
 use remaster_pipeline::NetworkId;
 use remaster_plan::{Clip, LookBack};
 use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes};
@@ -14,17 +13,14 @@ use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes}
 use crate::error::Error;
 use crate::machine::hashes;
 use crate::machine::rates::Key;
-use crate::machine::spill::Spill;
+use crate::site::Site;
 
 /// Weights of the VAE and device of a run.
 pub(crate) struct Network {
     /// The weights as they were named.
     word: String,
-    pub(crate) backend: Backend,
-    build: Build,
-    cancel: CancelToken,
+    pub(crate) site: Site,
     weights: Weights,
-    spill: Spill,
 }
 
 enum Weights {
@@ -61,15 +57,8 @@ pub(crate) fn config(word: &str) -> Result<VaeConfig, Error> {
 
 impl Network {
     /// The weights called `word` on a device that was chosen.
-    pub(crate) fn of(
-        word: &str,
-        backend: Backend,
-        build: Build,
-        spill: Spill,
-        cancel: &CancelToken,
-    ) -> Result<Self, Error> {
-        let weights = Weights::open(word)?;
-        Ok(Network { word: word.to_owned(), backend, build, cancel: cancel.clone(), weights, spill })
+    pub(crate) fn of(word: &str, site: &Site) -> Result<Self, Error> {
+        Ok(Network { word: word.to_owned(), site: site.clone(), weights: Weights::open(word)? })
     }
 
     /// Whether frames only pass through.
@@ -84,7 +73,7 @@ impl Network {
         let is_nano = word == remaster_nano::NAME;
         let is_file = !self.is_identity() && !is_nano && !word.starts_with("formula:");
         let sha256 = match is_file {
-            true => Some(hashes::sha256(path, &self.cancel)?),
+            true => Some(hashes::sha256(path, &self.site.machine, &self.site.control)?),
             false => is_nano.then(|| sha256_of_bytes(remaster_nano::VAE)),
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
@@ -95,7 +84,7 @@ impl Network {
     pub(crate) fn rate_key(&self) -> Option<Key> {
         match &self.weights {
             Weights::Identity => None,
-            Weights::Of(config, _) => Some(Key::of(&self.backend, self.build.dtype, config)),
+            Weights::Of(config, _) => Some(Key::of(&self.site.backend, self.site.build.dtype, config)),
         }
     }
 
@@ -129,15 +118,15 @@ impl Network {
 
     /// Encoder or decoder over a clip.
     pub(crate) fn task(&self, direction: Direction, clip: Clip, open_ended: bool) -> Task {
-        let build = self.build;
+        let Site { backend, build, spill, control, .. } = &self.site;
         let network = match &self.weights {
             Weights::Identity => Box::new(NullVae::from(direction)),
-            Weights::Of(config, params) => direction.network(config, params.borrow_mut().as_mut(), build),
+            Weights::Of(config, params) => direction.network(config, params.borrow_mut().as_mut(), *build),
         };
-        let mut task = Task::new(network, clip.cells(), self.backend, build.dtype);
+        let mut task = Task::new(network, clip.cells(), *backend, build.dtype);
         task.job.open_ended = open_ended;
-        task.settings.spill = Some(self.spill.folder.clone());
-        task.settings.cancel = self.cancel.clone();
+        task.settings.spill = Some(spill.folder.clone());
+        task.settings.cancel = control.token().clone();
         task
     }
 }

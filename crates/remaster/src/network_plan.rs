@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::estimate::NETWORK_SHARE;
 use crate::event::{Event, Reporter};
 use crate::limits::{Limits, Room};
+use crate::machine::host::Machine;
 use crate::machine::rates::{self, Key};
 use crate::machine::{calibrate, devices};
 use crate::media::{Lazy, Size as MediaSize, Source, is_pipe};
@@ -104,28 +105,29 @@ pub fn plan_network(
     request: &NetworkPlanRequest,
     kind: NetworkKind,
     [frames, height, width]: [usize; 3],
+    machine: &Machine,
     events: &mut dyn FnMut(Event),
 ) -> Result<NetworkPlan, Error> {
     let report = &Reporter::new(events);
     let direction = match kind {
         NetworkKind::Encode => Direction::Encode,
         NetworkKind::Decode => Direction::Decode,
-        NetworkKind::Transformer => return of_transformer(request, [frames, height, width]),
+        NetworkKind::Transformer => return of_transformer(request, [frames, height, width], machine),
     };
     let config = request.config()?;
     let clip = Clip::new(frames, height, width).map_err(|source| Error::Sizes { source })?;
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(machine)?, request.device.build());
     // Sizes follow from the shape of the network alone, so no weights are needed.
     let built = direction.network(&config, &mut FormulaParams, build);
     let task = Task::new(built, clip.cells(), backend, build.dtype);
     let mut planner = request.planner(&task, &backend);
     let size = [width, height];
     let geometry = Geometry { source: size, shown: size, padded: size, edges: Edges::Black, alpha: false };
-    let children = children(direction, width.saturating_mul(height), &request.limits)?;
-    let search = request.search(backend, children);
+    let children = children(direction, width.saturating_mul(height), &request.limits, machine)?;
+    let search = request.search(backend, children, machine);
     let (plan, budget, held) = search.run(&geometry, &clip, |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
-    let time = request.time(&backend, &config, std::slice::from_ref(&plan), report);
+    let time = request.time(&backend, &config, std::slice::from_ref(&plan), machine, report);
     Ok(NetworkPlan { plan, total, time, apart: budget.is_apart() })
 }
 
@@ -133,13 +135,14 @@ pub fn plan_network(
 fn of_transformer(
     request: &NetworkPlanRequest,
     [frames, height, width]: [usize; 3],
+    machine: &Machine,
 ) -> Result<NetworkPlan, Error> {
     let size = Size::new(frames, height, width)?;
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(machine)?, request.device.build());
     let weights = request.weights.as_deref().unwrap_or("formula:3b");
     let task = Transformer::open(weights)?.task(&size, backend, build);
     let mut planner = request.planner(&task, &backend);
-    let search = request.search(backend, 0);
+    let search = request.search(backend, 0, machine);
     let (plan, budget, held) = search.once(held_bytes(&task), |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     Ok(NetworkPlan { plan, total, time: None, apart: budget.is_apart() })
@@ -149,6 +152,7 @@ fn of_transformer(
 pub fn plan_roundtrip(
     request: &NetworkPlanRequest,
     (input, source, size): (&Path, &Source, &MediaSize),
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<RoundtripPlan, Error> {
@@ -156,16 +160,16 @@ pub fn plan_roundtrip(
     if is_pipe(input) {
         return Err(Error::PlanPipe);
     }
-    let config = request.config()?;
-    let threads = plan::threads(&request.limits, false)?;
-    let mut tools = Lazy::new(source, control).with_threads(threads);
-    let opened = source.open(input, request.limits.allowed(false)?, &mut tools)?;
+    let (config, room) = (request.config()?, &Room::of_plan(machine));
+    let threads = plan::threads(&request.limits, room)?;
+    let mut tools = Lazy::new(source, machine, control).with_threads(threads);
+    let opened = source.open(input, request.limits.allowed(room)?, &mut tools)?;
     let estimated = opened.is_estimated();
     let format = opened.source.format().clone();
     let geometry = size.geometry(&format).with_alpha(format.layout.alpha);
     let (clip, open_ended) = video::clip(&geometry, format.frames, opened.counted)?;
     drop(opened.source);
-    let (backend, build) = (request.device.backend()?, request.device.build());
+    let (backend, build) = (request.device.backend(machine)?, request.device.build());
     let [encoder, decoder] = [Direction::Encode, Direction::Decode].map(|direction| {
         let network = direction.network(&config, &mut FormulaParams, build);
         let mut task = Task::new(network, clip.cells(), backend, build.dtype);
@@ -174,7 +178,7 @@ pub fn plan_roundtrip(
     });
     let [mut first, mut second] = [&encoder, &decoder].map(|task| request.planner(task, &backend));
     let children = file_children(source, opened.probe.as_ref(), &format, &geometry, threads);
-    let search = request.search(backend, children);
+    let search = request.search(backend, children, machine);
     let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
         Planner::together(&mut [&mut [&mut first, &mut second]], budget, wish)
     })?;
@@ -184,7 +188,7 @@ pub fn plan_roundtrip(
         source: SourceInfo { format, frames_estimated: estimated },
         notes: opened.notes,
         total: Total::of(&plans, budget.is_apart(), held),
-        time: request.time(&backend, &config, &plans, report),
+        time: request.time(&backend, &config, &plans, machine, report),
         plans,
         apart: budget.is_apart(),
     })
@@ -195,8 +199,8 @@ impl NetworkPlanRequest {
         self.weights.as_deref().map_or(Ok(VaeConfig::full()), network::config)
     }
 
-    fn search(&self, backend: Backend, children: u64) -> Search<'_> {
-        Search { backend, limits: &self.limits, room: Room { real: false, output: None }, children }
+    fn search<'a>(&'a self, backend: Backend, children: u64, machine: &'a Machine) -> Search<'a> {
+        Search { backend, limits: &self.limits, room: Room::of_plan(machine), children }
     }
 
     fn planner<'a>(&self, task: &'a Task, backend: &Backend) -> Planner<'a> {
@@ -216,6 +220,7 @@ impl NetworkPlanRequest {
         backend: &Backend,
         config: &VaeConfig,
         plans: &[Plan],
+        machine: &Machine,
         report: &Reporter<'_>,
     ) -> Option<NetworkTime> {
         // The naive loops take too long, and a card that is not there cannot be timed.
@@ -225,7 +230,7 @@ impl NetworkPlanRequest {
         let dtype = self.device.dtype();
         let macs: u64 = plans.iter().map(|p| p.work.macs.saturating_add(p.work.attention_macs)).sum();
         let key = Key::of(backend, dtype, config);
-        let (rate, basis) = match rates::recorded(&key) {
+        let (rate, basis) = match rates::recorded(machine, &key) {
             Some(rate) => (rate, "recorded"),
             None => match calibrate::convolutions(*backend, dtype, key.channels()) {
                 Ok(rate) => (rate * NETWORK_SHARE, "calibrated"),
@@ -240,8 +245,8 @@ impl NetworkPlanRequest {
 }
 
 /// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
-fn children(direction: Direction, pixels: usize, limits: &Limits) -> Result<u64, Error> {
-    let (size, threads) = (appetite::Size::plain(pixels), plan::threads(limits, false)?);
+fn children(direction: Direction, pixels: usize, limits: &Limits, machine: &Machine) -> Result<u64, Error> {
+    let (size, threads) = (appetite::Size::plain(pixels), plan::threads(limits, &Room::of_plan(machine))?);
     Ok(match direction {
         Direction::Encode => appetite::decoder("h264", size, threads),
         Direction::Decode => appetite::encoder("libx264", size, threads),

@@ -1,7 +1,6 @@
 //! What all runs need of a plan: budgets, plans within them, and words for both.
 
 use remaster_compute::Backend;
-use remaster_disk::free_space;
 use remaster_engine::{EngineError, Task};
 use remaster_media::appetite;
 use remaster_pipeline::{Geometry, held_bytes};
@@ -10,7 +9,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::limits::{Held, Limits, Room};
-use crate::machine::{devices, memory};
+use crate::machine::devices;
+use crate::machine::host::Machine;
 use crate::numbers::as_flag;
 
 /// What `--ram` counts.
@@ -63,14 +63,24 @@ impl Total {
 }
 
 /// Threads of ffmpeg in a run with this memory.
-pub(crate) fn threads(limits: &Limits, real: bool) -> Result<usize, Error> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(appetite::threads(cores, limits.allowed(real)?))
+pub(crate) fn threads(limits: &Limits, room: &Room<'_>) -> Result<usize, Error> {
+    Ok(appetite::threads(room.machine.cores, limits.allowed(room)?))
+}
+
+/// Multiply-adds of a plan for each of so many frames.
+pub(crate) fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
+    plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
 }
 
 /// A plan for a task within the limits, beside so many bytes of tensors.
-pub fn plan_task(task: &Task, backend: Backend, limits: &Limits, held: u64) -> Result<Plan, Error> {
-    let search = Search { backend, limits, room: Room { real: true, output: None }, children: 0 };
+pub fn plan_task(
+    task: &Task,
+    backend: Backend,
+    limits: &Limits,
+    held: u64,
+    machine: &Machine,
+) -> Result<Plan, Error> {
+    let search = Search { backend, limits, room: Room::of_run(machine, None), children: 0 };
     Ok(search.once(held, |budget, wish| task.planner().plan(budget, wish))?.0)
 }
 
@@ -152,10 +162,10 @@ impl Search<'_> {
     /// A refusal in the units of the flags.
     fn refusal(&self, error: EngineError, held: &Held) -> Error {
         let EngineError::Plan(PlanError::Budget { job, allowed, needs }) = error else { return error.into() };
-        let spill = self.limits.spill(self.room.output).ok().filter(|s| !s.none);
+        let spill = self.limits.spill(&self.room).ok().filter(|s| !s.none);
         let has = Has {
-            ram: memory::memory().total.filter(|_| self.room.real),
-            disk: spill.and_then(|s| free_space(&s.folder)),
+            ram: self.room.machine.memory().total.filter(|_| self.room.real),
+            disk: spill.and_then(|s| self.room.machine.free_space(&s.folder)),
         };
         let of = |(Budget::Shared { ram, .. } | Budget::Apart { ram, .. }): &Budget| *ram;
         let ram = needs.first().map_or(0, of).saturating_add(held.total());

@@ -7,35 +7,46 @@ use remaster_colour::Mode as Colour;
 use remaster_colour::alpha::Border;
 use remaster_plan::Windows;
 use remaster_restore::{Finish, Pool};
+use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::machine::hashes;
+use crate::machine::host::Machine;
 use crate::machine::spill::Spill;
-use crate::media::{Size, Source, Target};
+use crate::media::{Size, Source, Target, refuse};
+use crate::seconds;
 
 /// A film, an image or a folder of images to restore.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Video, image, folder of images, or `-` for y4m on stdin.
     pub input: PathBuf,
     /// The ending decides the format; a name without one is a folder of images, `-` is y4m on stdout. Beside the input if
     /// `None`.
+    #[serde(default)]
     pub output: Option<PathBuf>,
     /// Replace an output that exists.
+    #[serde(default)]
     pub overwrite: bool,
     /// Count an existing output of a run without units as done instead of failing. A film whose manifest matches the request
     /// is skipped in any case.
+    #[serde(default)]
     pub skip_done: bool,
     /// Also write the restored latents to this file.
+    #[serde(default)]
     pub keep_latents: Option<PathBuf>,
     /// What decides the result and the memory.
+    #[serde(default)]
     pub how: Restoration,
     /// How the film is written.
+    #[serde(default)]
     pub target: Target,
     /// How a resumable run saves, waits and resumes.
+    #[serde(default)]
     pub units: Units,
 }
 
@@ -84,7 +95,8 @@ impl Request {
 }
 
 /// Everything that decides the result and the memory, but not where it goes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Restoration {
     /// Which networks restore.
     pub models: Models,
@@ -105,7 +117,8 @@ pub struct Restoration {
 }
 
 /// Which networks restore.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Models {
     /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, `nano`, or a model file.
     pub model: String,
@@ -131,7 +144,8 @@ impl Models {
 }
 
 /// Where shots begin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Shots {
     /// Hard cuts are found.
     #[default]
@@ -143,7 +157,8 @@ pub enum Shots {
 }
 
 /// What the result looks like.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Look {
     /// The same seed gives the same result.
     pub seed: u64,
@@ -176,12 +191,26 @@ impl Default for Look {
 }
 
 impl Look {
+    /// Refuses numbers out of their ranges.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let shares = [
+            ("softness", self.softness),
+            ("input_noise", self.input_noise),
+            ("latent_noise", self.latent_noise),
+            ("strength", self.finish.strength),
+        ];
+        match shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
+            Some((what, value)) => Err(Error::Share { what, value }),
+            None => self.finish.refuse(),
+        }
+    }
+
     /// How shots are found, or the hash of their list.
-    pub(crate) fn shots(&self, control: &Control) -> Result<Option<String>, Error> {
+    pub(crate) fn shots(&self, machine: &Machine, control: &Control) -> Result<Option<String>, Error> {
         Ok(Some(match &self.shots {
             Shots::Auto => "auto".to_owned(),
             Shots::One => "none".to_owned(),
-            Shots::List(file) => hashes::sha256(file, control.token())?,
+            Shots::List(file) => hashes::sha256(file, machine, control)?,
         }))
     }
 
@@ -195,7 +224,8 @@ impl Look {
 }
 
 /// How restored frames become those of the output.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Finishing {
     /// From the input (0) to the restored picture (1).
     pub strength: f32,
@@ -238,14 +268,16 @@ impl Finishing {
 }
 
 /// Imitates the popular Python tool for comparisons: batches blended in pixels, black padding, colour per batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Compat {
     /// Frames that neighbouring batches share.
     pub overlap: usize,
 }
 
 /// How a film is cut into units.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Cut {
     /// Frames in a unit of work, about.
     pub unit_frames: u32,
@@ -264,7 +296,8 @@ impl Default for Cut {
 }
 
 /// How a resumable run saves, waits and resumes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Units {
     /// How the film is cut.
     pub cut: Cut,
@@ -279,8 +312,10 @@ pub struct Units {
     /// If a unit fails, write its input frames instead and go on.
     pub keep_going: bool,
     /// How long to wait for space on a full disk.
+    #[serde(with = "seconds")]
     pub wait_disk: Duration,
     /// How often to save unfinished work.
+    #[serde(with = "seconds")]
     pub checkpoint: Duration,
     /// Write `OUTPUT.manifest.json`.
     pub manifest: bool,
@@ -315,9 +350,7 @@ impl Units {
             ("--embed-manifest", self.embed_manifest),
             ("--lossless-units", self.cut.lossless_units),
         ];
-        let what = "this run, which cannot be cut into units";
-        let given = flags.iter().find(|(_, given)| *given);
-        given.map_or(Ok(()), |(flag, _)| Err(Error::NoEffect { flag, what }))
+        refuse(&flags, "this run, which cannot be cut into units")
     }
 }
 
@@ -329,4 +362,43 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Error> {
     let missing = |source| remaster_media::MediaError::Open { path: path.to_owned(), source };
     path.metadata().map_err(missing)?;
     crate::media::refuse_videos(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_data_that_is_read_back_as_it_was_written() {
+        let mut request = Request::restore("film.mkv").output("out.mkv").model("7b").device("cpu");
+        request.how.size.resolution = Some(remaster_pipeline::Resize::Short(1080));
+        request.how.look.shots = Shots::List("shots.json".into());
+        request.how.look.finish.color = Colour::WaveletAdaptive;
+        request.how.source.start = Some(Duration::new(3723, 250_000_001));
+        request.how.source.filters = Some("hqdn3d".into());
+        request.how.limits.ram = crate::Amount::Percent(80.0);
+        request.how.device.dtype = Some(remaster_compute::DType::Bf16);
+        request.how.compat = Some(Compat { overlap: 4 });
+        request.target.encoder = remaster_media::Encoding::typed("libx265 -crf 16").ok();
+        request.units.devices = vec!["cpu".into(), "cpu".into()];
+        request.units.checkpoint = Duration::from_millis(1500);
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
+        // What is left out is the default, and what is not known is refused.
+        let plain: Request = serde_json::from_value(json!({"input": "film.mkv"})).unwrap();
+        assert_eq!(plain, Request::restore("film.mkv"));
+        for (wrong, named) in [
+            (json!({"output": "out.mkv"}), "input"),
+            (json!({"input": "a", "modle": "3b"}), "modle"),
+            (json!({"input": "a", "how": {"limits": {"ram": "8 apples"}}}), "8 apples"),
+            (json!({"input": "a", "how": {"look": {"finish": {"color": "LAB"}}}}), "LAB"),
+            (json!({"input": "a", "target": {"encoder": "ffv1 -y /victim.mkv"}}), "-y"),
+            (json!({"input": "a", "units": {"checkpoint": -1}}), "checkpoint"),
+        ] {
+            let error = serde_json::from_value::<Request>(wrong).unwrap_err().to_string();
+            assert!(error.contains(named) || named == "checkpoint", "{error}");
+        }
+    }
 }

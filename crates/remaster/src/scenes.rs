@@ -10,7 +10,8 @@ use crate::control::Control;
 use crate::destination::check_file;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
-use crate::limits::{self, Amount};
+use crate::limits::{self, Amount, Room};
+use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, Source};
 
 /// A clip whose shots are wanted.
@@ -34,6 +35,7 @@ const PIXEL: u64 = 32;
 /// Finds hard cuts. Fades and dissolves are not listed.
 pub fn scenes(
     request: &ScenesRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<Shots, Error> {
@@ -41,13 +43,12 @@ pub fn scenes(
     if let Some(path) = &request.output {
         check_file(path, "json", &[&request.input], request.overwrite)?;
     }
-    let allowed = limits::allowed(request.ram, true)?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = appetite::threads(cores, allowed);
-    let mut tools = Lazy::new(&request.source, control).with_threads(threads);
+    let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
+    let threads = appetite::threads(machine.cores, allowed);
+    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", About::default());
     let opened = request.source.open(&request.input, allowed, &mut tools)?;
-    let needed = needed(&opened, threads);
+    let needed = needed(&opened, &request.source, threads);
     if needed > allowed {
         return Err(Error::Room { what: "reading frames of this size", needed });
     }
@@ -83,12 +84,9 @@ pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>)
 }
 
 /// Bytes of memory that reading takes, whatever the length of the clip.
-fn needed(opened: &Opened, threads: usize) -> u64 {
+fn needed(opened: &Opened, source: &Source, threads: usize) -> u64 {
     let format = opened.source.format();
     let pixels = (format.width as u64).saturating_mul(format.height as u64);
-    let child = opened
-        .probe
-        .as_ref()
-        .map_or(0, |p| appetite::decoder(&p.video.codec, appetite::Size::of(&p.video), threads));
+    let child = opened.probe.as_ref().map_or(0, |probe| source.appetite(probe, format, threads));
     [limits::process(false), pixels.saturating_mul(PIXEL), child].into_iter().fold(0, u64::saturating_add)
 }

@@ -8,6 +8,7 @@ use remaster_compute::{Backend, DType};
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::{Event, Reporter};
+use crate::machine::host::Machine;
 use crate::machine::tune::{Tuning, apply, keep, key, search, tuned};
 
 /// Which kernels are timed.
@@ -27,18 +28,23 @@ pub struct TuneRequest {
 pub fn tuned_device(
     device: GpuDevice,
     dtype: DType,
+    machine: &Machine,
     events: &mut dyn FnMut(Event),
 ) -> Result<GpuDevice, Error> {
-    tuned(device, dtype, &Reporter::new(events))
+    tuned(device, dtype, machine, &Reporter::new(events))
 }
 
 /// Times every kernel for every layer and keeps the fastest. Later runs on the GPU use them.
-pub fn tune_device(request: &TuneRequest, events: &mut dyn FnMut(Event)) -> Result<Tuning, Error> {
+pub fn tune_device(
+    request: &TuneRequest,
+    machine: &Machine,
+    events: &mut dyn FnMut(Event),
+) -> Result<Tuning, Error> {
     let report = &Reporter::new(events);
-    let Backend::Gpu(device) = request.device.find()? else {
+    let Backend::Gpu(device) = request.device.find(machine)? else {
         return Err(Error::BenchBackend);
     };
-    let device = apply(device, false);
+    let device = apply(device, false, machine);
     report.say(format_args!("tuning kernels for {device}"));
     let (mut kernels, mut chosen) = (Vec::new(), BTreeMap::new());
     for dtype in &request.dtypes {
@@ -51,7 +57,7 @@ pub fn tune_device(request: &TuneRequest, events: &mut dyn FnMut(Event)) -> Resu
         fingerprint: key(device),
         side: request.side,
         kernels,
-        file: keep(device, &chosen, report),
+        file: keep(device, &chosen, machine, report),
         chosen,
     })
 }

@@ -13,6 +13,7 @@ use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
 use remaster_pipeline::{Geometry, Times};
 use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
+use serde::{Deserialize, Serialize};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
@@ -20,7 +21,8 @@ use crate::prepare::reference;
 use crate::spool::{Shown, Spool};
 
 /// Which frames share one correction of colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Pool {
     /// Each frame for itself.
     #[default]

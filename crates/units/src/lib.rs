@@ -34,9 +34,6 @@ pub use manifest::{Manifest, UnitDone};
 pub use numerics::Numerics;
 pub use pieces::NewPiece;
 pub use plan::{FilmPlan, Model, Settings, UnitPlan};
-pub use request::{
-    Asked, AskedSource, AskedTarget, Deinterlacing, ENCODER_THREADS, Pooling, Request, Resolution, Share,
-    Tiles,
-};
+pub use request::{Asked, AskedSource, AskedTarget, ENCODER_THREADS, Request, Resolution, Share, Tiles};
 pub use survey::{Survey, survey};
 pub use work::{Outcome, Restoring, Work, work};

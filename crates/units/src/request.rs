@@ -2,9 +2,10 @@
 //! closed lists, and nothing in it is an option, a filter or a path that this program would use as it is.
 
 use remaster_colour::Mode;
-use remaster_media::{Encoding, Filters, ListedEncoding, ListedFilters, TimeBase};
+use remaster_media::{Deinterlace, Encoding, Filters, ListedEncoding, ListedFilters, TimeBase};
 use remaster_picture::{Edges, Layout};
 use remaster_plan::Windows;
+use remaster_restore::Pool;
 use remaster_store::Hash;
 use serde::{Deserialize, Serialize};
 
@@ -67,28 +68,6 @@ pub enum Resolution {
     Percent(u32),
 }
 
-/// How fields are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of --deinterlace")]
-pub enum Deinterlacing {
-    Auto,
-    On,
-    Double,
-    Ivtc,
-    Off,
-}
-
-/// Which frames share a correction of colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of --color-pool")]
-pub enum Pooling {
-    Frame,
-    Window,
-    Shot,
-}
-
 /// How frames are cut, where that changes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -112,7 +91,7 @@ pub struct AskedSource {
     /// Frames per second of a folder of images.
     pub rate: Option<TimeBase>,
     /// Fields.
-    pub deinterlace: Deinterlacing,
+    pub deinterlace: Deinterlace,
     /// PQ and HLG are passed through.
     pub keep_hdr: bool,
     /// What can be decoded of a damaged film is used.
@@ -154,16 +133,14 @@ pub struct Request {
     /// Of the restored picture.
     pub strength: Share,
     /// How colours are corrected.
-    #[serde(with = "mode")]
     pub color: Mode,
     /// Which frames share a correction.
-    pub color_pool: Pooling,
+    pub color_pool: Pool,
     /// Dithered instead of rounded.
     pub dither: bool,
     /// The size that is made.
     pub resolution: Option<Resolution>,
     /// What lies beyond the edges.
-    #[serde(with = "edges")]
     pub edges: Edges,
     /// Pixels keep their shape.
     pub keep_sar: bool,
@@ -264,34 +241,6 @@ impl Asked<ListedEncoding> {
     }
 }
 
-/// A correction of colour by its name.
-mod mode {
-    use super::Mode;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(mode.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-/// Edges by their name.
-mod edges {
-    use super::Edges;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(edges: &Edges, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(edges.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Edges, D::Error> {
-        Edges::from_name(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("unknown edges"))
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -307,7 +256,7 @@ pub(crate) mod tests {
             latent_noise: share(0.0),
             strength: share(0.7),
             color: Mode::Lab,
-            color_pool: Pooling::Frame,
+            color_pool: Pool::Frame,
             dither: false,
             resolution: Some(Resolution::Short(1080)),
             edges: Edges::default(),
@@ -318,7 +267,7 @@ pub(crate) mod tests {
                 end: None,
                 filters: Some(Asked::filters(&Filters::typed("hqdn3d,crop=704:576:8:0"))),
                 rate: None,
-                deinterlace: Deinterlacing::Auto,
+                deinterlace: Deinterlace::Auto,
                 keep_hdr: false,
                 keep_damaged: false,
                 exr: false,

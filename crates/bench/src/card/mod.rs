@@ -16,8 +16,8 @@ use remaster_engine::EngineError;
 use serde::Serialize;
 
 use remaster::machine::calibrate::subjects::Site;
-use remaster::machine::{self, CardMemory, memory_of};
-use remaster::{Device, Error, Event, tuned_device};
+use remaster::machine::{CardMemory, memory_of};
+use remaster::{Device, Error, Event, Machine, tuned_device};
 
 use crate::BenchError;
 use ceilings::{Card, Table};
@@ -93,13 +93,13 @@ pub fn card(
     say: &dyn Fn(&str),
     events: &mut dyn FnMut(Event),
 ) -> Result<CardReport, BenchError> {
-    let backend = request.device.find()?;
+    let backend = request.device.find(&Machine::this())?;
     let Backend::Gpu(device) = backend else {
         return Err(BenchError::NoCard { backend: backend.name() });
     };
     let seconds = request.seconds;
     let clock = Clock::new(Duration::from_secs(seconds));
-    let device = tuned_device(device, DType::F16, events)?;
+    let device = tuned_device(device, DType::F16, &Machine::this(), events)?;
     let gone = || Error::Device { reason: format!("{device} is gone; see `remaster devices`") };
     let info = device.info().ok_or_else(gone)?;
     let tuned = families(&device);
@@ -238,7 +238,7 @@ fn excuse(error: Error) -> Result<String, Error> {
 fn room(info: &GpuInfo) -> u64 {
     match memory_of(info) {
         Some(memory) if memory.shared => {
-            let free = [memory.free_bytes, machine::memory().free].into_iter().flatten().min();
+            let free = [memory.free_bytes, Machine::this().memory().free].into_iter().flatten().min();
             free.map_or(LEAST_MEMORY, |free| free / 2)
         }
         Some(memory) => memory.allowed(),

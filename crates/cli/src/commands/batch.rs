@@ -1,7 +1,7 @@
 //! `remaster batch`.
 
-use remaster::BatchOutcome;
 use remaster::numbers::count;
+use remaster::{BatchOutcome, Machine};
 
 use super::worker;
 use crate::args::BatchArgs;
@@ -22,7 +22,9 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
     // Stdout is for the document of all films.
     let one = out.of_one();
     let mut show = Show::new(args.progress.mode, &one, interrupt);
-    let outcome = remaster::batch(&args.request(), &control, &worker(), &mut |event| show.event(event))?;
+    let outcome = remaster::batch(&args.request(), &Machine::this(), &control, &worker(), &mut |event| {
+        show.event(event)
+    })?;
     drop(show);
     out.conclude(&outcome, || {
         let BatchOutcome { films, done, skipped, failed, .. } = &outcome;

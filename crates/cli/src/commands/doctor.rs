@@ -11,7 +11,7 @@ use remaster_doctor::{
 };
 use serde::Serialize;
 
-use remaster::{Check, Error, health};
+use remaster::{Check, Error, Machine, health};
 
 use crate::args::{DoctorArgs, ProgressMode};
 use crate::error::CliError;
@@ -34,15 +34,15 @@ struct Report {
 }
 
 pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let device = args.device.device();
-    let backend = device.backend()?;
+    let (device, machine) = (args.device.device(), Machine::this());
+    let backend = device.backend(&machine)?;
     let goldens = match &args.goldens {
         None => embedded().map_err(DoctorError::from)?,
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
     let control = interrupt.watch()?;
-    let checks = health(&backend, &args.programs.programs(), &control);
+    let checks = health(&backend, &args.programs.programs(), &machine, &control);
     let settings = Settings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use remaster::Error;
 use remaster::models::{
     Inspected, InstalledModels, PullRequest, Pulled, Sizes, VerifiedModels, inspect, list, pull, shown,
     verify,
 };
+use remaster::numbers::count;
+use remaster::{Error, Machine};
 use remaster_plan::bytes;
 
 use crate::args::{InspectArgs, ListArgs, PullArgs, VerifyArgs};
@@ -16,7 +17,7 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
-    let report = list(args.dirs.model_dir.as_deref(), args.all)?;
+    let report = list(args.dirs.model_dir.as_deref(), args.all, &Machine::this())?;
     if report.files.is_empty() {
         out.say("no model files found; searched");
         for place in &report.searched {
@@ -31,7 +32,8 @@ pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
         );
     }
     if report.others > 0 {
-        out.say(format_args!("{} files of other networks not listed; show them with --all", report.others));
+        let files = count(report.others, "file");
+        out.say(format_args!("{files} of other networks not listed; show with --all"));
     }
     out.result(&report, || describe_list(&report));
     Ok(())
@@ -42,7 +44,7 @@ pub(crate) fn download(args: &PullArgs, out: &Output, interrupt: &Interrupt) -> 
     let request =
         PullRequest { model: args.model, quant: args.quant.clone(), folder: args.dirs.model_dir.clone() };
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = pull(&request, &control, &mut |event| show.event(event))?;
+    let report = pull(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
     drop(show);
     out.conclude(&report, || describe_pulled(&report));
     Ok(())
@@ -52,7 +54,7 @@ pub(crate) fn check(args: &VerifyArgs, out: &Output, interrupt: &Interrupt) -> R
     let control = interrupt.watch()?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let folder = args.dirs.model_dir.as_deref();
-    let report = verify(&args.files, folder, &control, &mut |event| show.event(event))?;
+    let report = verify(&args.files, folder, &Machine::this(), &control, &mut |event| show.event(event))?;
     drop(show);
     out.result(&report, || describe_verified(&report));
     Ok(report.check()?)

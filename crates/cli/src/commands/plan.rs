@@ -5,8 +5,8 @@ use std::path::Path;
 use remaster::numbers::count;
 use remaster::units::plan_into;
 use remaster::{
-    Error, NetworkKind, NetworkPlanRequest, NetworkTime, Request, RoundtripPlan, Units, describe_plan,
-    is_detail, plan_network, plan_roundtrip, time_in_words,
+    Error, Machine, NetworkKind, NetworkPlanRequest, NetworkTime, Request, RoundtripPlan, Units,
+    describe_plan, is_detail, plan_network, plan_roundtrip, time_in_words,
 };
 use remaster_plan::{Plan, bytes};
 use remaster_units::emit::{self, Job, Kind};
@@ -34,7 +34,9 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 fn of_film(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
-    let plan = remaster::plan(&args.how.restoration(), input, &control, &mut |event| show.event(event))?;
+    let plan = remaster::plan(&args.how.restoration(), input, &Machine::this(), &control, &mut |event| {
+        show.event(event)
+    })?;
     out.result(&plan, || film::describe(&plan, out.is_verbose()));
     Ok(())
 }
@@ -64,7 +66,7 @@ fn of_network(
     let (height, width) = args.height.zip(args.width).unwrap_or_default();
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
     let size = [args.frames, height, width];
-    let planned = plan_network(&of_one(args), kind, size, &mut |event| show.event(event))?;
+    let planned = plan_network(&of_one(args), kind, size, &Machine::this(), &mut |event| show.event(event))?;
     out.result(&planned, || {
         let time = describe_time(planned.time, out.is_verbose());
         format!("{}{}\n{time}", describe_plan(&planned.plan, planned.apart), planned.total.describe())
@@ -77,7 +79,8 @@ fn of_roundtrip(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interru
     let how = args.how.restoration();
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
     let file = (input, &how.source, &how.size);
-    let planned = plan_roundtrip(&of_one(args), file, &control, &mut |event| show.event(event))?;
+    let planned =
+        plan_roundtrip(&of_one(args), file, &Machine::this(), &control, &mut |event| show.event(event))?;
     out.result(&planned, || describe_file(&planned, planned.apart, out.is_verbose()));
     Ok(())
 }
@@ -106,7 +109,7 @@ fn for_machines(
         ..Request::restore(input)
     };
     let mut show = Show::new(farm.progress.mode, out, interrupt);
-    let planned = plan_into(request, url, &control, &mut |event| show.event(event))?;
+    let planned = plan_into(request, url, &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
     match farm.emit {
         None => out.result(&planned, || {

@@ -1,5 +1,7 @@
 //! `remaster preview`.
 
+use remaster::Machine;
+
 use crate::args::PreviewArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -10,7 +12,8 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let control = interrupt.watch()?;
     args.how.compat.refuse()?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let made = remaster::preview(&args.request(), &control, &mut |event| show.event(event))?;
+    let made =
+        remaster::preview(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
     let count = made.frames.len();
     let plural = if count == 1 { "" } else { "s" };

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use remaster::Machine;
+
 use super::{check_stdout, conclude, film};
 use crate::args::RedecodeArgs;
 use crate::error::CliError;
@@ -17,7 +19,7 @@ pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> R
         check_stdout(output, out)?;
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let outcome = &remaster::redecode(&request, &control, &mut |event| show.event(event))?;
+    let outcome = &remaster::redecode(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
     let summary = &show.finish();
     let text = || match out.is_verbose() {
         true => summary.to_string(),

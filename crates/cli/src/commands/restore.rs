@@ -1,6 +1,6 @@
 //! `remaster restore`.
 
-use remaster::{Outcome, prepare};
+use remaster::{Machine, Outcome, prepare};
 use serde::Serialize;
 
 use super::{check_stdout, film, worker};
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     if let Some(warning) = args.how.compat.warning() {
         out.say(format_args!("warning: {warning}"));
     }
-    let prepared = prepare(args.request(), &control, &mut |event| show.event(event))?;
+    let prepared = prepare(args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     match prepared.run(&worker(), &mut |event| show.event(event))? {
         Outcome::Restored(outcome) => {
             let summary = show.finish();

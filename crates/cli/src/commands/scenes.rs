@@ -1,5 +1,6 @@
 //! `remaster scenes`.
 
+use remaster::Machine;
 use remaster::numbers::count;
 
 use crate::args::ScenesArgs;
@@ -11,7 +12,8 @@ use crate::show::Show;
 pub(crate) fn run(args: &ScenesArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let shots = remaster::scenes(&args.request(), &control, &mut |event| show.event(event))?;
+    let shots =
+        remaster::scenes(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
     match &args.output {
         Some(path) if !out.is_json() => out.conclude(&(), || {

@@ -1,7 +1,7 @@
 //! `remaster tune`.
 
 use remaster::machine::Tuning;
-use remaster::{Device, TuneRequest, tune_device};
+use remaster::{Device, Machine, TuneRequest, tune_device};
 
 use crate::args::{ProgressMode, TuneArgs};
 use crate::error::CliError;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &TuneArgs, out: &Output, interrupt: &Interrupt) -> Resul
         repeat: args.repeat.into(),
     };
     let mut show = Show::new(ProgressMode::None, out, interrupt);
-    let tuning = tune_device(&request, &mut |event| show.event(event))?;
+    let tuning = tune_device(&request, &Machine::this(), &mut |event| show.event(event))?;
     out.result(&tuning, || describe(&tuning));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `remaster unit` and `remaster assemble`.
 
+use remaster::Machine;
 use remaster::numbers::{count, grouped};
 use remaster::units::{UnitsStatus, assemble_film, ranges, run_units, status};
 
@@ -18,7 +19,7 @@ pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Re
         true => Some(keys::obey(interrupt, show.pause())?),
         false => None,
     };
-    let report = run_units(&args.request(), &control, &mut |event| show.event(event))?;
+    let report = run_units(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     if report.tried {
         let _ = show.finish();
     }
@@ -43,7 +44,7 @@ pub(crate) fn show_status(
     interrupt: &Interrupt,
 ) -> Result<(), CliError> {
     let control = interrupt.watch()?;
-    let report = status(&args.plan, &control)?;
+    let report = status(&args.plan, &Machine::this(), &control)?;
     out.result(&report, || {
         let UnitsStatus { units, done, missing, left, .. } = &report;
         let mut text = format!(
@@ -73,7 +74,7 @@ pub(crate) fn assemble(args: &AssembleArgs, out: &Output, interrupt: &Interrupt)
     let control = interrupt.watch()?;
     check_stdout(&args.output, out)?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = assemble_film(&args.request(), &control, &mut |event| show.event(event))?;
+    let report = assemble_film(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
     let text = || {
         format!(

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster::numbers::count;
-use remaster::{VaeOutcome, VaeWork};
+use remaster::{Machine, VaeOutcome, VaeWork};
 
 use super::{check_stdout, conclude, took};
 use crate::args::VaeCommand;
@@ -21,7 +21,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
         check_stdout(&request.output, out)?;
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let outcome = &remaster::vae(&request, &control, &mut |event| show.event(event))?;
+    let outcome = &remaster::vae(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
     let summary = &show.finish();
     let text = || if out.is_verbose() { block(outcome, summary) } else { line(outcome, summary) };
     conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), args.progress.mode, out);

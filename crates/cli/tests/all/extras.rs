@@ -207,7 +207,7 @@ mod models {
         desk.put(&format!("{hub}/blobs/123.incomplete"), "GGUF");
 
         let run = desk.run("models list --model-dir named --json");
-        let json = run.ends(0, &["1 files of other networks"]).json();
+        let json = run.ends(0, &["1 file of other networks"]).json();
         let files = json["files"].as_array().unwrap();
         let names: Vec<String> = files
             .iter()

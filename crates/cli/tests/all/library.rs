@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use remaster::machine::SystemMemory;
 use remaster::{
-    Class, Control, Cut, Error, Event, FilmOutcome, Outcome, PreviewRequest, Request, Units, WorkerProgram,
-    prepare, preview,
+    Amount, Class, Control, Cut, Error, Event, FilmOutcome, Machine, Outcome, PreviewRequest, Request, Units,
+    WorkerProgram, prepare, preview,
 };
+use remaster_compute::Backend;
 use remaster_pipeline::Resize;
 
 use crate::desk::{bytes, files, quick_ffmpeg, small_disk, three_shots};
@@ -44,7 +46,7 @@ fn run_with(
     told: &mut dyn FnMut(&Event),
 ) -> Result<FilmOutcome, Error> {
     let mut events = |event: Event| told(&event);
-    match prepare(request, control, &mut events)?.run(worker, &mut events)? {
+    match prepare(request, &Machine::this(), control, &mut events)?.run(worker, &mut events)? {
         Outcome::Restored(outcome) => Ok(*outcome),
         other => panic!("{other:?}"),
     }
@@ -65,7 +67,7 @@ fn film() -> tempfile::TempDir {
 fn a_film_is_planned_restored_and_then_skipped() {
     let folder = film();
     let (at, control) = (folder.path(), Control::default());
-    let prepared = prepare(request(at, "out.mkv"), &control, &mut |_| ()).unwrap();
+    let prepared = prepare(request(at, "out.mkv"), &Machine::this(), &control, &mut |_| ()).unwrap();
     let plan = prepared.plan(&mut |_| ()).unwrap();
     assert_eq!((plan.shown, prepared.is_resumable()), ([64, 48], true));
     assert!(plan.total.ram() > 0 && !at.join("out.mkv").exists());
@@ -78,7 +80,7 @@ fn a_film_is_planned_restored_and_then_skipped() {
     };
     assert_eq!((outcome.frames, outcome.shots.len()), (34, 3));
     assert!(seen > 0 && at.join("out.mkv").is_file());
-    let again = prepare(request(at, "out.mkv"), &control, &mut |_| ()).unwrap();
+    let again = prepare(request(at, "out.mkv"), &Machine::this(), &control, &mut |_| ()).unwrap();
     assert!(again.plan(&mut |_| ()).is_none());
     assert!(matches!(again.run(&worker(), &mut |_| ()), Ok(Outcome::Skipped { .. })));
 }
@@ -199,6 +201,65 @@ fn a_full_disk_is_an_error_and_the_work_stays() {
 }
 
 #[test]
+fn a_made_up_machine_decides_what_is_refused() {
+    let folder = film();
+    let at = folder.path();
+    let control = Control::default();
+    let on = |machine: &Machine, request: Request| {
+        let mut said = Vec::new();
+        let prepared = prepare(request, machine, &control, &mut |event| {
+            if let Event::Message(line) = event {
+                said.push(line);
+            }
+        });
+        (prepared, said.join("\n"))
+    };
+    let refused = |machine: &Machine, request: Request| match on(machine, request).0 {
+        Ok(_) => panic!("it is not refused"),
+        Err(error) => error,
+    };
+    // 64 MiB are less than the process takes.
+    let (total, free) = (Some(2 << 30), Some(64 << 20));
+    let small = Machine { memory: Some(SystemMemory { total, free }), ..Machine::this() };
+    let error = refused(&small, request(at, "out.mkv"));
+    assert_eq!((error.kind(), error.class()), ("not-enough-memory", Class::Memory), "{error}");
+    let mut more = request(at, "out.mkv");
+    more.how.limits.ram = Amount::Bytes(4 << 30);
+    assert_eq!(refused(&small, more).kind(), "more-memory-than-installed");
+    // A full disk leaves no room for unfinished work, and is no reason to refuse.
+    let full = Machine { free_space: Some(0), ..Machine::this() };
+    let (prepared, said) = on(&full, request(at, "out.mkv"));
+    assert!(!prepared.unwrap().is_resumable() && said.contains("cannot be resumed"), "{said}");
+    // Eight cards of which one is broken: it is named, and the others share the memory.
+    let cards = |names: &[&str]| {
+        let mut request = request(at, "out.mkv");
+        (request.how.device.name, request.how.device.threads) = (None, None);
+        request.units.devices = names.iter().map(|name| (*name).to_owned()).collect();
+        request
+    };
+    let names: Vec<String> = (0..8).map(|i| format!("vulkan:{i}")).collect();
+    let working = names.iter().filter(|name| *name != "vulkan:5");
+    let devices = Some(working.map(|name| (name.clone(), Backend::cpu())).collect());
+    let (total, free) = (Some(64 << 30), Some(64 << 30));
+    let farm = Machine { devices, memory: Some(SystemMemory { total, free }), ..Machine::this() };
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let error = refused(&farm, cards(&all));
+    assert!(error.kind() == "unknown-device" && error.to_string().contains("vulkan:5"), "{error}");
+    let seven: Vec<&str> = all.iter().copied().filter(|name| *name != "vulkan:5").collect();
+    let plan = on(&farm, cards(&seven)).0.unwrap().plan(&mut |_| ()).unwrap();
+    assert!(plan.total.ram() <= (64 << 30) / 7, "{}", plan.total.ram());
+    // Models are looked for where the environment of the machine says.
+    let bare = Machine::this().without_environment();
+    assert_eq!(refused(&bare, request(at, "out.mkv").model("3b")).kind(), "model-not-installed");
+    let named = bare.with("REMASTER_MODEL_DIR", "/nowhere/at/all");
+    assert_eq!(refused(&named, request(at, "out.mkv").model("3b")).kind(), "not-readable");
+    // A request that was made by a program is checked like one that was typed.
+    let mut wrong = request(at, "out.mkv");
+    wrong.how.look.finish.strength = f32::NAN;
+    assert_eq!(refused(&bare, wrong).kind(), "out-of-range");
+}
+
+#[test]
 fn a_preview_is_one_sheet() {
     let folder = film();
     let at = folder.path();
@@ -209,7 +270,7 @@ fn a_preview_is_one_sheet() {
         shots: 2,
         how: request(at, "unused.mkv").how,
     };
-    let made = preview(&request, &Control::default(), &mut |_| ()).unwrap();
+    let made = preview(&request, &Machine::this(), &Control::default(), &mut |_| ()).unwrap();
     assert_eq!(made.frames.len(), 2);
     assert!(bytes(at, "sheet.png").starts_with(b"\x89PNG"));
 }

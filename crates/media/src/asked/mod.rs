@@ -5,6 +5,7 @@ mod encoders;
 mod filters;
 mod value;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use encoders::ListedEncoding;
@@ -143,7 +144,8 @@ const CODECS: [(&[&str], &str); 5] = [
 ];
 
 /// An encoder and its options: a name and pairs, and nothing that would be another output or an option of ffmpeg itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Encoding {
     name: String,
     options: Vec<[String; 2]>,
@@ -211,8 +213,22 @@ impl std::str::FromStr for Encoding {
     }
 }
 
+impl TryFrom<String> for Encoding {
+    type Error = AskedError;
+
+    fn try_from(text: String) -> Result<Self, AskedError> {
+        Encoding::typed(&text)
+    }
+}
+
+impl From<Encoding> for String {
+    fn from(encoding: Encoding) -> Self {
+        encoding.text()
+    }
+}
+
 /// Filters of ffmpeg, as a person typed them or from the closed lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filters(String);
 
 impl Filters {

@@ -62,6 +62,7 @@ kinds! { of_run, RUN, Error;
     | Error::Tiles { .. }
     | Error::Vram { .. }
     | Error::Unsupported { .. } => "option-without-effect",
+    Error::Share { .. } => "out-of-range",
     Error::Ending { .. } => "unsupported-extension",
     Error::SameFile { .. } => "output-is-input",
     Error::Twice { .. } => "output-named-twice",

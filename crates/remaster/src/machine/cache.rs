@@ -1,22 +1,9 @@
-//! The user's cache folder: what may be deleted at any time and is then made anew.
+//! Files in the user's cache: what may be deleted at any time and is then made anew.
 
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 use crate::error::Error;
-
-/// Ours in it, as the system's customs have it; `None` where there is none. Looked up once: a device keeps it.
-pub(crate) fn folder() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || {
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let home = || set("HOME").map(|h| h.join(".cache"));
-        let base = set("XDG_CACHE_HOME").or_else(|| set("LOCALAPPDATA")).or_else(home)?;
-        Some(base.join("remaster"))
-    };
-    FOLDER.get_or_init(find).as_deref()
-}
 
 /// Bytes of a file in it at most; whatever is longer is not ours.
 const MOST: u64 = 1 << 20;

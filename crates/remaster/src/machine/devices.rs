@@ -262,6 +262,7 @@ pub(crate) fn gpu_names() -> (Vec<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::host::Machine;
 
     const GIB: u64 = 1 << 30;
 
@@ -279,7 +280,7 @@ mod tests {
     fn a_card_has_its_own_budget_and_what_shares_memory_has_not() {
         let limits = Limits { ram: Amount::Bytes(4 * GIB), ..Limits::default() };
         let card = CardMemory { bytes: 8 * GIB, free_bytes: Some(4 * GIB), shared: false };
-        let (ram, disk) = limits.resolve(&Room { real: false, output: None }).unwrap();
+        let (ram, disk) = limits.resolve(&Room::of_plan(&Machine::this())).unwrap();
         let budget = |own, gpu, vram: Option<&str>| {
             let vram = vram.map(|v| v.parse().unwrap());
             Allowance { own, gpu, vram, ram, disk }.beside(GIB)

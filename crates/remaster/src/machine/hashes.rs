@@ -1,16 +1,16 @@
 //! Hashes of model files, kept in the user's cache: a file of 7 GB takes ten seconds.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use remaster_compute::CancelToken;
 use remaster_media::fingerprint;
 use remaster_store::Hash;
 use remaster_weights::sha256_in_pieces;
 use serde::{Deserialize, Serialize};
 
 use super::cache;
+use super::host::Machine;
+use crate::control::Control;
 use crate::error::Error;
 
 /// Files that are remembered at most.
@@ -29,23 +29,19 @@ pub(crate) fn identity(path: &Path) -> Result<Option<Hash>, Error> {
 }
 
 /// SHA-256 of a file. One that was hashed before and was not touched since is not read again.
-pub(crate) fn sha256(path: &Path, cancel: &CancelToken) -> Result<String, Error> {
+pub(crate) fn sha256(path: &Path, machine: &Machine, control: &Control) -> Result<String, Error> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let identity = identity(path)?;
     let whole = std::path::absolute(path).map_err(failed)?;
     let key = identity.map(|identity| format!("{}|{identity}", whole.display()));
-    let file = cache::folder().map(|folder| folder.join("hashes.json"));
+    let file = machine.cache().map(|folder| folder.join("hashes.json"));
     let text = file.as_ref().and_then(|file| cache::read(file)).unwrap_or_default();
     let mut known: Known = serde_json::from_str(&text).unwrap_or_default();
     let is_hash = |text: &&String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(hash) = key.as_ref().and_then(|key| known.files.get(key)).filter(is_hash) {
         return Ok(hash.clone());
     }
-    let mut go_on = |_| match cancel.is_cancelled() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    let hash = sha256_in_pieces(path, &mut go_on).map_err(failed)?.ok_or(Error::Interrupted)?;
+    let hash = sha256_in_pieces(path, &mut |_| control.flow()).map_err(failed)?.ok_or(Error::Interrupted)?;
     if let (Some(key), Some(file)) = (key, file) {
         if known.files.len() >= MOST {
             known.files.clear();
@@ -57,4 +53,39 @@ pub(crate) fn sha256(path: &Path, cancel: &CancelToken) -> Result<String, Error>
         }
     }
     Ok(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_that_was_replaced_is_hashed_again_and_a_damaged_cache_is_none() {
+        let desk = tempfile::tempdir().unwrap();
+        let machine = Machine::this().without_environment().with("XDG_CACHE_HOME", desk.path());
+        let (model, control) = (desk.path().join("model.safetensors"), Control::default());
+        let hash = || sha256(&model, &machine, &control).unwrap();
+        std::fs::write(&model, "first").unwrap();
+        let first = hash();
+        assert_eq!(hash(), first);
+        let kept = desk.path().join("remaster/hashes.json");
+        assert!(std::fs::read_to_string(&kept).unwrap().contains(&first));
+        // The same size and time of change.
+        let time = model.metadata().unwrap().modified().unwrap();
+        let other = desk.path().join("other");
+        std::fs::write(&other, "other").unwrap();
+        std::fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+        std::fs::rename(&other, &model).unwrap();
+        let second = hash();
+        assert_ne!(second, first);
+        for text in ["", "{", r#"{"files": {"x": 7}}"#] {
+            std::fs::write(&kept, text).unwrap();
+            assert_eq!(hash(), second);
+        }
+        control.cancel();
+        assert_eq!(hash(), second);
+        std::fs::remove_file(&kept).unwrap();
+        assert!(matches!(sha256(&model, &machine, &control), Err(Error::Interrupted)));
+    }
 }

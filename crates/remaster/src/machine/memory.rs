@@ -22,7 +22,7 @@ impl SystemMemory {
 }
 
 /// What this process may have at most, and what it may have now.
-pub fn memory() -> SystemMemory {
+pub(crate) fn memory() -> SystemMemory {
     memory_by(&|path| std::fs::read_to_string(path).ok())
 }
 

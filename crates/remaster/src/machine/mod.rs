@@ -4,6 +4,7 @@ pub(crate) mod cache;
 pub mod calibrate;
 pub(crate) mod devices;
 pub(crate) mod hashes;
+pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod rates;
 pub(crate) mod spill;
@@ -13,7 +14,8 @@ pub(crate) mod tune;
 #[cfg(feature = "gpu")]
 pub use devices::memory_of;
 pub use devices::{CardMemory, DeviceInfo, DeviceLimits, Devices, devices};
-pub use memory::{SystemMemory, cpu_name, memory, resident, resident_now};
+pub use host::Machine;
+pub use memory::{SystemMemory, cpu_name, resident, resident_now};
 pub use spill::settle_temporary;
 #[cfg(feature = "gpu")]
 pub use tune::{REPEAT, SIDE, TunedKernel, Tuning};

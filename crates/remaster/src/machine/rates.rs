@@ -8,6 +8,7 @@ use remaster_model::vae::VaeConfig;
 use serde::{Deserialize, Serialize};
 
 use super::cache;
+use super::host::Machine;
 use super::memory::cpu_name;
 use crate::error::Error;
 
@@ -69,8 +70,8 @@ const MOST_RATES: usize = 64;
 /// Shorter runs measure how they start, not how they go on.
 const LEAST_SECONDS: f64 = 1.0;
 
-fn file() -> Option<PathBuf> {
-    Some(cache::folder()?.join("rates.json"))
+fn file(machine: &Machine) -> Option<PathBuf> {
+    Some(machine.cache()?.join("rates.json"))
 }
 
 /// What the file says; a damaged one, or one of another version, counts as none.
@@ -83,8 +84,8 @@ fn read(file: &Path) -> Kept {
 }
 
 /// Keeps what a run measured. Without a folder, or in a short run, nothing is kept.
-pub(crate) fn record(key: &Key, macs: f64, seconds: f64) -> Result<(), Error> {
-    match file() {
+pub(crate) fn record(machine: &Machine, key: &Key, macs: f64, seconds: f64) -> Result<(), Error> {
+    match file(machine) {
         Some(file) if seconds >= LEAST_SECONDS => record_in(&file, key, macs / seconds),
         _ => Ok(()),
     }
@@ -104,8 +105,8 @@ fn record_in(file: &Path, key: &Key, macs_per_second: f64) -> Result<(), Error> 
 }
 
 /// Multiply-adds per second of the last run like this.
-pub(crate) fn recorded(key: &Key) -> Option<f64> {
-    let kept = read(&file()?);
+pub(crate) fn recorded(machine: &Machine, key: &Key) -> Option<f64> {
+    let kept = read(&file(machine)?);
     kept.rates.iter().find(|r| r.key == *key).map(|r| r.macs_per_second)
 }
 

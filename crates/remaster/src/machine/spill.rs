@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use remaster_disk::in_memory;
 use remaster_media::place;
 
-use super::cache;
+use super::host::Machine;
 use crate::error::Error;
 
 /// The folder of the spill file.
@@ -20,7 +20,7 @@ pub(crate) struct Spill {
 
 /// The folder that was `given`, else the first one on a disk: the system's for temporary files, that of the output, and
 /// the user's cache.
-pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spill, Error> {
+pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>, machine: &Machine) -> Result<Spill, Error> {
     if let Some(folder) = given {
         usable(folder)?;
         let note = in_memory(folder).then(|| {
@@ -29,7 +29,7 @@ pub(crate) fn choose(given: Option<&Path>, output: Option<&Path>) -> Result<Spil
         return Ok(Spill { folder: folder.to_owned(), none: false, note });
     }
     let beside = output.map(|path| place::parent(path).to_owned());
-    let folders = [Some(tempfile::env::temp_dir()), beside, cache::folder().map(Path::to_owned)];
+    let folders = [Some(machine.temporary.clone()), beside, machine.cache()];
     Ok(first_on_disk(folders.into_iter().flatten(), &in_memory, &|folder| usable(folder).is_ok()))
 }
 
@@ -38,10 +38,10 @@ pub fn settle_temporary() {
     if std::env::temp_dir().is_dir() {
         return;
     }
-    let system = if cfg!(unix) { Some(Path::new("/tmp")) } else { None };
-    let mut others = system.into_iter().chain(cache::folder());
+    let system = cfg!(unix).then(|| PathBuf::from("/tmp"));
+    let mut others = system.into_iter().chain(Machine::this().cache());
     if let Some(folder) = others.find(|folder| folder.is_dir()) {
-        let _ = tempfile::env::override_temp_dir(folder);
+        let _ = tempfile::env::override_temp_dir(&folder);
     }
 }
 
@@ -86,8 +86,9 @@ mod tests {
 
     #[test]
     fn a_folder_that_was_named_must_be_there() {
-        assert!(choose(Some(Path::new("/nowhere/at/all")), None).is_err());
+        let machine = Machine::this();
+        assert!(choose(Some(Path::new("/nowhere/at/all")), None, &machine).is_err());
         let here = std::env::temp_dir();
-        assert_eq!(choose(Some(&here), None).map(|s| s.folder).ok(), Some(here));
+        assert_eq!(choose(Some(&here), None, &machine).map(|s| s.folder).ok(), Some(here));
     }
 }

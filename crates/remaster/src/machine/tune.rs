@@ -1,7 +1,8 @@
 //! The fastest kernels of a GPU, found once and kept in the user's cache folder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
 use remaster_compute::{DType, Weight, WeightSpec};
@@ -12,6 +13,7 @@ use remaster_weights::FormulaParams;
 use serde::{Deserialize, Serialize};
 
 use super::cache;
+use super::host::Machine;
 use crate::error::Error;
 use crate::event::Reporter;
 
@@ -60,13 +62,13 @@ pub struct Tuning {
     pub file: Option<PathBuf>,
 }
 
-fn file() -> Option<PathBuf> {
-    Some(cache::folder()?.join("tune.json"))
+fn file(machine: &Machine) -> Option<PathBuf> {
+    Some(machine.cache()?.join("tune.json"))
 }
 
 /// A file of another version, or one that is not ours, counts as none.
-fn kept() -> Kept {
-    let text = file().and_then(|file| cache::read(&file)).unwrap_or_default();
+fn kept(machine: &Machine) -> Kept {
+    let text = file(machine).and_then(|file| cache::read(&file)).unwrap_or_default();
     let kept: Kept = serde_json::from_str(&text).unwrap_or_default();
     if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
 }
@@ -76,9 +78,25 @@ pub(crate) fn key(device: GpuDevice) -> String {
 }
 
 /// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
-pub(crate) fn apply(device: GpuDevice, tuned: bool) -> GpuDevice {
-    let table = kept().devices.remove(&key(device)).filter(|_| tuned);
-    GpuDevice { choices: Choices::new(table.unwrap_or_default()), cache: cache::folder(), ..device }
+pub(crate) fn apply(device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDevice {
+    let table = kept(machine).devices.remove(&key(device)).filter(|_| tuned);
+    GpuDevice {
+        choices: Choices::new(table.unwrap_or_default()),
+        cache: machine.cache().map(lasting),
+        ..device
+    }
+}
+
+/// The same path for the rest of the process: devices are copied freely, and there are few folders.
+fn lasting(folder: PathBuf) -> &'static Path {
+    static FOLDERS: Mutex<Vec<&'static Path>> = Mutex::new(Vec::new());
+    let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = folders.iter().find(|known| **known == folder) {
+        return known;
+    }
+    let kept: &'static Path = Box::leak(folder.into_boxed_path());
+    folders.push(kept);
+    kept
 }
 
 /// Every layer of the networks that is multiplied. The blocks of a transformer are alike.
@@ -138,10 +156,11 @@ pub(crate) fn search(
 pub(crate) fn keep(
     device: GpuDevice,
     chosen: &BTreeMap<String, String>,
+    machine: &Machine,
     report: &Reporter<'_>,
 ) -> Option<PathBuf> {
-    let file = file()?;
-    let mut kept = kept();
+    let file = file(machine)?;
+    let mut kept = kept(machine);
     kept.devices.entry(key(device)).or_default().extend(chosen.clone());
     let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
     match cache::write(&file, &text) {
@@ -167,8 +186,13 @@ fn usual_family(device: GpuDevice, dtype: DType) -> &'static str {
 
 /// The device with its fastest kernels for a format, which are looked for if they never were. A software device is not
 /// tuned by itself: it would take longer than most of what is done on it.
-pub(crate) fn tuned(device: GpuDevice, dtype: DType, report: &Reporter<'_>) -> Result<GpuDevice, Error> {
-    let applied = apply(device, true);
+pub(crate) fn tuned(
+    device: GpuDevice,
+    dtype: DType,
+    machine: &Machine,
+    report: &Reporter<'_>,
+) -> Result<GpuDevice, Error> {
+    let applied = apply(device, true, machine);
     let ending = format!(" {dtype}");
     let known = applied.choices.table().keys().any(|layer| layer.ends_with(&ending));
     let software = || device.info().is_some_and(|i| i.kind == "software");
@@ -177,14 +201,15 @@ pub(crate) fn tuned(device: GpuDevice, dtype: DType, report: &Reporter<'_>) -> R
     }
     report.say(format_args!("tuning {dtype} kernels for {device} (once); skip with --no-tune"));
     let family = usual_family(device, dtype);
-    let search =
-        |family| search(apply(device, false), dtype, Some(family), SIDE.into(), REPEAT.into(), report);
+    let search = |family| {
+        search(apply(device, false, machine), dtype, Some(family), SIDE.into(), REPEAT.into(), report)
+    };
     let (_, mut chosen) = search(family)?;
     if chosen.is_empty() && family != "direct" {
         // Its matrix units cannot be used, or are wrong.
         (_, chosen) = search("direct")?;
     }
-    keep(device, &chosen, report);
+    keep(device, &chosen, machine, report);
     let mut table = applied.choices.table();
     table.extend(chosen);
     Ok(GpuDevice { choices: Choices::new(table), ..applied })

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use remaster_media::{Deinterlace, Encoding, Filters};
+use remaster_media::{Encoding, Filters};
 use remaster_pipeline::Resize;
-use remaster_units::{Asked, AskedSource, AskedTarget, Deinterlacing, Resolution, UnitsError};
+use remaster_units::{Asked, AskedSource, AskedTarget, Resolution, UnitsError};
 
 use super::{Size, Source, Target};
 
@@ -17,13 +17,7 @@ impl Source {
             end: self.end.map(time),
             filters: self.filters.as_ref().map(Asked::filters),
             rate: self.rate,
-            deinterlace: match self.deinterlace {
-                Deinterlace::Auto => Deinterlacing::Auto,
-                Deinterlace::On => Deinterlacing::On,
-                Deinterlace::Double => Deinterlacing::Double,
-                Deinterlace::Ivtc => Deinterlacing::Ivtc,
-                Deinterlace::Off => Deinterlacing::Off,
-            },
+            deinterlace: self.deinterlace,
             keep_hdr: self.keep_hdr,
             keep_damaged: self.keep_damaged,
             exr: self.exr,
@@ -41,13 +35,7 @@ impl Source {
             end: plan.end.map(Duration::from_nanos),
             filters,
             rate: plan.rate,
-            deinterlace: match plan.deinterlace {
-                Deinterlacing::Auto => Deinterlace::Auto,
-                Deinterlacing::On => Deinterlace::On,
-                Deinterlacing::Double => Deinterlace::Double,
-                Deinterlacing::Ivtc => Deinterlace::Ivtc,
-                Deinterlacing::Off => Deinterlace::Off,
-            },
+            deinterlace: plan.deinterlace,
             keep_hdr: plan.keep_hdr,
             keep_damaged: plan.keep_damaged,
             exr: plan.exr,

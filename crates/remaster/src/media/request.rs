@@ -9,20 +9,25 @@ use remaster_media::{
 };
 use remaster_picture::{Edges, Layout};
 use remaster_pipeline::{Geometry, Resize};
+use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
 use crate::error::Error;
+use crate::seconds;
 use crate::worker::word;
 
 /// Default threads of an encoder.
 pub(crate) const ENCODER_THREADS: u32 = 4;
 
 /// How input is read.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Source {
     /// Start here, counted from the first frame.
+    #[serde(with = "seconds::maybe")]
     pub start: Option<Duration>,
     /// End before this, counted alike.
+    #[serde(with = "seconds::maybe")]
     pub end: Option<Duration>,
     /// ffmpeg filters to apply first.
     pub filters: Option<Filters>,
@@ -41,7 +46,8 @@ pub struct Source {
 }
 
 /// The size the network works at.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Size {
     /// The size; what the job takes by default if `None`.
     pub resolution: Option<Resize>,
@@ -50,7 +56,8 @@ pub struct Size {
 }
 
 /// How video is written.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Target {
     /// Video encoder and its options; by container and bit depth if `None`.
     pub encoder: Option<Encoding>,
@@ -69,7 +76,8 @@ pub struct Target {
 }
 
 /// Where ffmpeg is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Programs {
     /// Path to ffmpeg; found in PATH if `None`.
     pub ffmpeg: Option<PathBuf>,
@@ -108,7 +116,7 @@ fn deinterlace_name(mode: Deinterlace) -> &'static str {
 }
 
 /// An error for the first flag that was given.
-fn refuse(flags: &[(&'static str, bool)], what: &'static str) -> Result<(), Error> {
+pub(crate) fn refuse(flags: &[(&'static str, bool)], what: &'static str) -> Result<(), Error> {
     let given = flags.iter().find(|(_, given)| *given);
     given.map_or(Ok(()), |(flag, _)| Err(Error::NoEffect { flag, what }))
 }

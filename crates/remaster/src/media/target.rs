@@ -55,7 +55,7 @@ impl Target {
                 if self.lossless { Size::Lossless } else { Size::Lossy }
             }
         };
-        destination::check_room(goal.path, raw, size)
+        destination::check_room(goal.path, raw, size, &tools.machine)
     }
 
     /// Makes whatever the goal's path names. Notes are for people.

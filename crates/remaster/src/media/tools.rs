@@ -7,10 +7,12 @@ use remaster_media::{MediaError, Tools};
 use super::{Programs, Source};
 use crate::control::{Control, Pending};
 use crate::error::Error;
+use crate::machine::host::Machine;
 
 /// Looks for ffmpeg when it is needed: images and pipes work without it.
 pub(crate) struct Lazy {
     programs: Programs,
+    pub(super) machine: Machine,
     pub(crate) control: Control,
     found: Option<Tools>,
     pending: Vec<Pending>,
@@ -21,9 +23,10 @@ pub(crate) struct Lazy {
 }
 
 impl Lazy {
-    pub(crate) fn new(source: &Source, control: &Control) -> Self {
+    pub(crate) fn new(source: &Source, machine: &Machine, control: &Control) -> Self {
         Lazy {
             programs: source.programs.clone(),
+            machine: machine.clone(),
             control: control.clone(),
             found: None,
             pending: Vec::new(),

@@ -8,26 +8,27 @@ use remaster_plan::bytes;
 use remaster_weights::{Checkpoint, Kind, Model, POSITIVE, TextEmbedding};
 
 use super::list::{fit, precision, published_blob, revision};
-use super::search::{self, Found, Surroundings};
+use super::search::{self, Found};
 use crate::error::Error;
+use crate::machine::host::Machine;
 
 /// The name under which the text embedding is published.
 pub(super) const TEXT: &str = "pos_emb.pt";
 
 /// The best installed file of a transformer, `3b`, `3b-first`, `7b` or `7b-sharp`: fp16, bf16, fp8, q8_0, int8, q4_k_m, then
 /// anything else. Of equal ones the newer weights come first, then the order of the search.
-pub(crate) fn installed(word: &str, folder: Option<&Path>) -> Result<PathBuf, Error> {
+pub(crate) fn installed(word: &str, folder: Option<&Path>, machine: &Machine) -> Result<PathBuf, Error> {
     let transformers = [Model::Dit3b, Model::Dit3bFirst, Model::Dit7b, Model::Dit7bSharp];
     let Some(model) = transformers.into_iter().find(|model| model.word() == word) else {
         let words = "3b, 7b, 7b-sharp or 3b-first".to_owned();
         return Err(Error::UnknownModel { word: word.to_owned(), words });
     };
-    pick(model, &all(folder)?)
+    pick(model, &all(folder, machine)?)
 }
 
 /// Everything that a restoration needs, by the names of the files. An error says what is missing, as a restoration would.
-pub(crate) fn ready() -> Result<Vec<PathBuf>, Error> {
-    ready_in(&search::find(&search::places(None, &Surroundings::read()))?)
+pub(crate) fn ready(machine: &Machine) -> Result<Vec<PathBuf>, Error> {
+    ready_in(&all(None, machine)?)
 }
 
 fn ready_in(found: &[Found]) -> Result<Vec<PathBuf>, Error> {
@@ -45,33 +46,44 @@ fn ready_in(found: &[Found]) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// The first installed VAE.
-pub(crate) fn installed_vae(folder: Option<&Path>) -> Result<PathBuf, Error> {
-    pick(Model::Vae, &all(folder)?)
+pub(crate) fn installed_vae(folder: Option<&Path>, machine: &Machine) -> Result<PathBuf, Error> {
+    pick(Model::Vae, &all(folder, machine)?)
 }
 
 /// A file with the text embedding for the transformer `beside`: that file itself if it has one inside, or `pos_emb.pt`
 /// beside it or in the places of the search.
-pub(crate) fn installed_text(folder: Option<&Path>, beside: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn installed_text(
+    folder: Option<&Path>,
+    beside: &Path,
+    machine: &Machine,
+) -> Result<PathBuf, Error> {
     if Checkpoint::open(beside).is_ok_and(|checkpoint| checkpoint.get(POSITIVE).is_some()) {
         return Ok(beside.to_owned());
     }
-    text(Some(beside), &all(folder)?)
+    text(Some(beside), &all(folder, machine)?)
 }
 
 /// The model that a plan names: a word, or a file of that name in the folders of models. Where it was on the machine that
 /// planned says nothing here, and a plan opens no file elsewhere.
-pub(crate) fn of_plan(name: &str, option: &'static str, folder: Option<&Path>) -> Result<String, Error> {
+pub(crate) fn of_plan(
+    name: &str,
+    option: &'static str,
+    folder: Option<&Path>,
+    machine: &Machine,
+) -> Result<String, Error> {
     if matches!(name, "identity" | "nano") || name.starts_with("formula:") {
         return Ok(name.to_owned());
     }
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let here = all(folder)?.into_iter().find(|found| found.path.file_name().is_some_and(|name| name == file));
+    let here = all(folder, machine)?
+        .into_iter()
+        .find(|found| found.path.file_name().is_some_and(|name| name == file));
     here.map(|found| found.path.display().to_string())
         .ok_or_else(|| Error::PlannedModel { file: file.chars().take(200).collect(), option })
 }
 
-fn all(folder: Option<&Path>) -> Result<Vec<Found>, Error> {
-    search::find(&search::places(folder, &Surroundings::read()))
+fn all(folder: Option<&Path>, machine: &Machine) -> Result<Vec<Found>, Error> {
+    search::find(&search::places(folder, machine))
 }
 
 /// The best file of a transformer or VAE.
@@ -202,9 +214,14 @@ mod tests {
         file.set_len((start.len() + at) as u64).unwrap();
     }
 
+    /// A machine without models.
+    fn bare() -> Machine {
+        Machine::this().without_environment()
+    }
+
     /// Searches this folder alone: the machine may have models of its own.
     fn found(folder: &Path) -> Vec<Found> {
-        search::find(&search::places(Some(folder), &Surroundings::default())).unwrap()
+        all(Some(folder), &bare()).unwrap()
     }
 
     #[test]
@@ -215,7 +232,7 @@ mod tests {
         };
         let (small, large) = (DitConfig::dit_3b(), DitConfig::dit_7b());
         let name = |word: &str| {
-            let path = installed(word, Some(desk.path())).unwrap();
+            let path = installed(word, Some(desk.path()), &bare()).unwrap();
             path.file_name().unwrap().to_string_lossy().into_owned()
         };
         let seven = |sharp| pick(if sharp { Model::Dit7bSharp } else { Model::Dit7b }, &found(desk.path()));
@@ -252,7 +269,7 @@ mod tests {
         let link = repo.join("snapshots/1").join(first.file);
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(repo.join("blobs").join(first.sha256), &link).unwrap();
-        let name = |word: &str| installed(word, Some(desk.path())).unwrap();
+        let name = |word: &str| installed(word, Some(desk.path()), &bare()).unwrap();
         assert_eq!([name("3b"), name("3b-first")], [link.clone(), link.clone()]);
 
         // Found after the other, and preferred.
@@ -294,21 +311,21 @@ mod tests {
         assert!(ways.contains("--model nano") && ways.contains("a file with --model"), "{ways}");
         let text = text(None, &found).unwrap_err().to_string();
         assert!(text.contains("no text embedding") && text.contains("models pull text"), "{text}");
-        let error = installed("4b", Some(desk.path())).unwrap_err();
+        let error = installed("4b", Some(desk.path()), &bare()).unwrap_err();
         assert!(error.to_string().contains("3b, 7b, 7b-sharp or 3b-first"), "{error}");
         assert_eq!(error.class(), crate::error::Class::Usage);
-        assert!(matches!(installed("3b", Some(Path::new("nowhere"))), Err(Error::Read { .. })));
+        assert!(matches!(installed("3b", Some(Path::new("nowhere")), &bare()), Err(Error::Read { .. })));
     }
 
     #[test]
     fn the_vae_and_the_text_are_found_beside_and_elsewhere() {
         let desk = tempfile::tempdir().unwrap();
         file(desk.path(), "sub/vae.bin", vae::params(&VaeConfig::full()), |_| "F16");
-        assert!(installed_vae(Some(desk.path())).unwrap().ends_with("sub/vae.bin"));
+        assert!(installed_vae(Some(desk.path()), &bare()).unwrap().ends_with("sub/vae.bin"));
 
         let model = desk.path().join("model.safetensors");
         std::fs::write(&model, "no model").unwrap();
-        let text_of = || installed_text(Some(desk.path()), &model).unwrap();
+        let text_of = || installed_text(Some(desk.path()), &model, &bare()).unwrap();
         let embedding = || vec![remaster_model::Param { name: "text".into(), shape: vec![58, 5120] }];
         file(desk.path(), &format!("sub/{TEXT}"), embedding(), |_| "BF16");
         assert_eq!(text_of(), desk.path().join("sub").join(TEXT));
@@ -322,6 +339,6 @@ mod tests {
         params.push(remaster_model::Param { name: POSITIVE.to_owned(), shape: vec![58, 48] });
         file(desk.path(), "comfy.safetensors", params, |_| "BF16");
         let comfy = desk.path().join("comfy.safetensors");
-        assert_eq!(installed_text(Some(desk.path()), &comfy).unwrap(), comfy);
+        assert_eq!(installed_text(Some(desk.path()), &comfy, &bare()).unwrap(), comfy);
     }
 }

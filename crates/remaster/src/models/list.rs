@@ -11,9 +11,10 @@ use remaster_weights::{
 };
 use serde::Serialize;
 
-use super::search::{self, Found, Place, Surroundings};
+use super::search::{self, Found, Place};
 use super::word;
 use crate::error::Error;
+use crate::machine::host::Machine;
 
 /// Model files that would be found.
 #[derive(Serialize)]
@@ -66,8 +67,8 @@ pub struct InstalledModel {
 }
 
 /// Lists model files; `folder` is searched first. `all` lists those of other networks, too.
-pub fn list(folder: Option<&Path>, all: bool) -> Result<InstalledModels, Error> {
-    let places = search::places(folder, &Surroundings::read());
+pub fn list(folder: Option<&Path>, all: bool, machine: &Machine) -> Result<InstalledModels, Error> {
+    let places = search::places(folder, machine);
     let found = search::find(&places)?;
     let is_other = |f: &Found| matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown);
     let others = if all { 0 } else { found.iter().filter(|f| is_other(f)).count() };

@@ -1,6 +1,5 @@
 //! Downloads published files into the Hugging Face cache.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +11,11 @@ use serde::Serialize;
 
 use super::choice;
 use super::list::shown;
-use super::search::{self, Found, Surroundings};
+use super::search::{self, Found};
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::{About, Event as Told, Reporter};
+use crate::machine::host::Machine;
 
 /// A model to download.
 #[derive(Clone, Debug)]
@@ -61,13 +61,17 @@ struct Job {
 }
 
 /// Downloads published files into the Hugging Face cache.
-pub fn pull(request: &PullRequest, control: &Control, events: &mut dyn FnMut(Told)) -> Result<Pulled, Error> {
+pub fn pull(
+    request: &PullRequest,
+    machine: &Machine,
+    control: &Control,
+    events: &mut dyn FnMut(Told),
+) -> Result<Pulled, Error> {
     let report = &Reporter::new(events);
-    let around = Surroundings::read();
     let asked = published(request.model, request.quant.as_deref())?;
     let stop = control.clone();
-    let hub = Hub::new(settings(&around)?, Arc::new(move || stop.is_cancelled()))?;
-    let found = search::find(&search::places(request.folder.as_deref(), &around))?;
+    let hub = Hub::new(settings(machine)?, Arc::new(move || stop.is_cancelled()))?;
+    let found = search::find(&search::places(request.folder.as_deref(), machine))?;
 
     report.started("MiB", About::default());
     let mut display = Display::new(report);
@@ -138,7 +142,7 @@ fn elsewhere(
         let hash = sha256_in_pieces(&found.path, &mut |fresh| {
             done += fresh;
             display.event(&Event::Checking { done, of: found.bytes });
-            if control.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            control.flow()
         });
         let hash = hash.map_err(|source| Error::Read { path: found.path.clone(), source })?;
         if hash.ok_or(Error::Interrupted)? == file.sha256 {
@@ -153,10 +157,10 @@ fn wanted(file: &'static Published) -> Wanted<'static> {
 }
 
 /// What the environment says, under the names that huggingface_hub and most programs read.
-fn settings(around: &Surroundings) -> Result<Settings, Error> {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+fn settings(machine: &Machine) -> Result<Settings, Error> {
+    let set = |name: &str| machine.text(name);
     let either = |names: [&str; 2]| names.into_iter().find_map(set);
-    let mut settings = Settings::new(around.hub().ok_or(Error::NoCache)?);
+    let mut settings = Settings::new(search::hub(machine).ok_or(Error::NoCache)?);
     if let Some(endpoint) = set("HF_ENDPOINT") {
         settings.endpoint = endpoint;
     }

@@ -6,37 +6,15 @@ use std::path::{Path, PathBuf};
 use remaster_weights::{Checkpoint, CheckpointError, Identity, identify};
 
 use crate::error::Error;
+use crate::machine::host::Machine;
 
-/// What the environment says, read once.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Surroundings {
-    pub(super) model_dir: Option<PathBuf>,
-    pub(super) home: Option<PathBuf>,
-    pub(super) hf_hub_cache: Option<PathBuf>,
-    pub(super) hf_home: Option<PathBuf>,
-    pub(super) xdg_cache_home: Option<PathBuf>,
-}
-
-impl Surroundings {
-    pub(super) fn read() -> Self {
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        Surroundings {
-            model_dir: set("REMASTER_MODEL_DIR"),
-            home: std::env::home_dir(),
-            hf_hub_cache: set("HF_HUB_CACHE"),
-            hf_home: set("HF_HOME"),
-            xdg_cache_home: set("XDG_CACHE_HOME"),
-        }
-    }
-
-    /// The cache of Hugging Face's tools, as huggingface_hub finds it.
-    pub(super) fn hub(&self) -> Option<PathBuf> {
-        let home = self.hf_home.clone().or_else(|| {
-            let cache = self.xdg_cache_home.clone().or_else(|| Some(self.home.as_ref()?.join(".cache")));
-            cache.map(|c| c.join("huggingface"))
-        });
-        self.hf_hub_cache.clone().or(home.map(|h| h.join("hub")))
-    }
+/// The cache of Hugging Face's tools, as huggingface_hub finds it.
+pub(super) fn hub(machine: &Machine) -> Option<PathBuf> {
+    let home = machine.path("HF_HOME").or_else(|| {
+        let of_user = || Some(machine.home.as_ref()?.join(".cache"));
+        machine.path("XDG_CACHE_HOME").or_else(of_user).map(|cache| cache.join("huggingface"))
+    });
+    machine.path("HF_HUB_CACHE").or(home.map(|home| home.join("hub")))
 }
 
 /// A folder to look in.
@@ -70,23 +48,23 @@ const DEPTH: usize = 4;
 const MOST_ENTRIES: usize = 20_000;
 
 /// All places in the order in which they are searched.
-pub(super) fn places(named: Option<&Path>, around: &Surroundings) -> Vec<Place> {
+pub(super) fn places(named: Option<&Path>, machine: &Machine) -> Vec<Place> {
     let mut places = Vec::new();
     let mut add = |why, folder: PathBuf, depth, named| places.push(Place { why, folder, depth, named });
     if let Some(folder) = named {
         add("--model-dir", folder.to_owned(), DEPTH, true);
     }
-    if let Some(folder) = &around.model_dir {
-        add("REMASTER_MODEL_DIR", folder.clone(), DEPTH, true);
+    if let Some(folder) = machine.path("REMASTER_MODEL_DIR") {
+        add("REMASTER_MODEL_DIR", folder, DEPTH, true);
     }
     add("models/SEEDVR2", "models/SEEDVR2".into(), DEPTH, false);
-    let comfy = [Some(PathBuf::from("ComfyUI")), around.home.as_ref().map(|h| h.join("ComfyUI"))];
+    let comfy = [Some(PathBuf::from("ComfyUI")), machine.home.as_ref().map(|h| h.join("ComfyUI"))];
     for root in comfy.into_iter().flatten() {
         for folder in ["SEEDVR2", "diffusion_models", "vae"] {
             add("ComfyUI", root.join("models").join(folder), DEPTH, false);
         }
     }
-    if let Some(hub) = around.hub() {
+    if let Some(hub) = hub(machine) {
         // models--owner--name/snapshots/revision/folder/file
         add("Hugging Face cache", hub, DEPTH, false);
     }
@@ -173,21 +151,18 @@ pub(super) fn named(path: &Path) -> Result<Found, Error> {
 mod tests {
     use super::*;
 
-    fn folders(named: Option<&str>, around: Surroundings) -> Vec<String> {
-        let places = places(named.map(Path::new), &around);
+    fn folders(named: Option<&str>, machine: &Machine) -> Vec<String> {
+        let places = places(named.map(Path::new), machine);
         places.iter().map(|p| p.folder.to_string_lossy().replace('\\', "/")).collect()
     }
 
     #[test]
     fn the_order_is_the_documented_one() {
-        let around = Surroundings {
-            model_dir: Some("/env".into()),
-            home: Some("/home/me".into()),
-            hf_home: Some("/hf".into()),
-            ..Surroundings::default()
-        };
+        let bare = Machine::this().without_environment();
+        let user = Machine { home: Some("/home/me".into()), ..bare.clone() };
+        let around = user.clone().with("REMASTER_MODEL_DIR", "/env").with("HF_HOME", "/hf");
         assert_eq!(
-            folders(Some("named"), around.clone()),
+            folders(Some("named"), &around),
             [
                 "named",
                 "/env",
@@ -201,11 +176,10 @@ mod tests {
                 "/hf/hub",
             ]
         );
-        let last = |around| folders(None, around).pop().unwrap();
-        assert_eq!(last(Surroundings { hf_hub_cache: Some("/hub".into()), ..around.clone() }), "/hub");
-        let plain = Surroundings { hf_home: None, ..around };
-        assert_eq!(last(plain.clone()), "/home/me/.cache/huggingface/hub");
-        assert_eq!(last(Surroundings { xdg_cache_home: Some("/c".into()), ..plain }), "/c/huggingface/hub");
-        assert_eq!(folders(None, Surroundings::default()).len(), 4);
+        let last = |machine| folders(None, &machine).pop().unwrap();
+        assert_eq!(last(around.with("HF_HUB_CACHE", "/hub")), "/hub");
+        assert_eq!(last(user.clone()), "/home/me/.cache/huggingface/hub");
+        assert_eq!(last(user.with("XDG_CACHE_HOME", "/c")), "/c/huggingface/hub");
+        assert_eq!(folders(None, &bare).len(), 4);
     }
 }

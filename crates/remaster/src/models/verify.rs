@@ -1,6 +1,5 @@
 //! Whether model files are whole. Nothing is ever deleted or changed.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -10,11 +9,12 @@ use remaster_weights::{
 use serde::Serialize;
 
 use super::list::fit;
-use super::search::{self, Found, Surroundings};
+use super::search::{self, Found};
 use super::word;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
+use crate::machine::host::Machine;
 
 /// What can be said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -76,12 +76,13 @@ const MIB: u64 = 1 << 20;
 pub fn verify(
     files: &[PathBuf],
     folder: Option<&Path>,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<VerifiedModels, Error> {
     let report = &Reporter::new(events);
     let found = if files.is_empty() {
-        let mut found = search::find(&search::places(folder, &Surroundings::read()))?;
+        let mut found = search::find(&search::places(folder, machine))?;
         // A folder of ComfyUI holds all kinds of networks; only ours are our business.
         found.retain(|f| !matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown));
         found
@@ -123,7 +124,7 @@ fn hash(path: &Path, report: &Reporter<'_>, control: &Control) -> Result<String,
             report.advance("hash", (fresh / MIB) as usize, since.elapsed());
             (since, fresh) = (Instant::now(), fresh % MIB);
         }
-        if control.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        control.flow()
     });
     report.advance("hash", fresh.div_ceil(MIB) as usize, since.elapsed());
     let hash = hash.map_err(|source| Error::Read { path: path.to_owned(), source })?;

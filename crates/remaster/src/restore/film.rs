@@ -13,7 +13,7 @@ use remaster_restore::{
 };
 use remaster_units::{Restoring, UnitsError};
 
-use super::networks::{Networks, Site};
+use super::networks::Networks;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
@@ -21,6 +21,7 @@ use crate::machine::spill::Spill;
 use crate::media::{Opened, Source};
 use crate::plan::{Search, Total};
 use crate::request::Restoration;
+use crate::site::Site;
 use crate::transformer;
 use crate::vae::video;
 
@@ -87,7 +88,7 @@ impl Film {
         let search_with = |threads: usize| Search {
             backend: site.backend,
             limits: &limits,
-            room: Room { real: output.is_some(), output },
+            room: Room { machine: &site.machine, real: output.is_some(), output },
             // The input is decoded twice at a time.
             children: children(&how.source, opened, &format, threads)
                 .saturating_mul(2)

@@ -18,7 +18,7 @@ use remaster_units::Settings;
 
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
-pub(crate) use networks::{Names, Networks, Site};
+pub(crate) use networks::{Names, Networks};
 pub use preview::{PreviewOutcome, PreviewRequest, preview};
 pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
 pub(crate) use stage::{Staged, takes_units};
@@ -27,11 +27,13 @@ use crate::control::Control;
 use crate::destination;
 use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
-use crate::machine::devices;
+use crate::limits::Room;
+use crate::machine::host::Machine;
 use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
+use crate::site::Site;
 use crate::tensors;
 use crate::units::{self, LocalFilm, Standing};
 use crate::worker::WorkerProgram;
@@ -71,6 +73,7 @@ pub enum Outcome {
 /// Gets a restoration ready. Everything that can be refused is refused here.
 pub fn prepare(
     request: Request,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<Prepared, Error> {
@@ -82,8 +85,8 @@ pub fn prepare(
         request.overwrite || request.skip_done || by_units && units::may_be_done(&output, &request.units);
     destination::check_frames(&output, &[&request.input], replace)?;
     let how = &request.how;
-    units::check_devices(&request.units.devices, &how.device)?;
-    how.look.finish.refuse()?;
+    units::check_devices(&request.units.devices, &how.device, machine)?;
+    how.look.check()?;
     check_input(&request.input)?;
     refuse_streams(&request.target)?;
     if let Some(path) = &request.keep_latents {
@@ -93,16 +96,21 @@ pub fn prepare(
         tensors::check_output(path, &request.input, request.overwrite)?;
     }
     let input = (request.input.clone(), size(&request.input));
-    let work = staged(request, &output, control, report).map_err(|error| grown(error, &input))?;
+    let work = staged(request, &output, (machine, control), report).map_err(|error| grown(error, &input))?;
     Ok(Prepared { output, input, work })
 }
 
 /// Decides how a film is restored.
-fn staged(request: Request, output: &Path, control: &Control, report: &Reporter<'_>) -> Result<Work, Error> {
+fn staged(
+    request: Request,
+    output: &Path,
+    (machine, control): (&Machine, &Control),
+    report: &Reporter<'_>,
+) -> Result<Work, Error> {
     let by_units = takes_units(&request, output);
     let there = !request.overwrite && output.symlink_metadata().is_ok();
-    if by_units && there && units::standing(&request, output, control)? == Standing::Done {
-        units::forget(output, &request.units);
+    if by_units && there && units::standing(&request, output, machine, control)? == Standing::Done {
+        units::forget(output, &request.units, machine);
         return Ok(Work::Done);
     }
     if !by_units && in_one_go(&request, output, control)? {
@@ -110,9 +118,9 @@ fn staged(request: Request, output: &Path, control: &Control, report: &Reporter<
     }
     let (request, members) = match request.units.devices.is_empty() {
         true => (request, Vec::new()),
-        false => units::for_devices(&request, output, report)?,
+        false => units::for_devices(&request, output, machine, report)?,
     };
-    let mut stage = Staged::new(request, output.to_owned(), control, report)?;
+    let mut stage = Staged::new(request, output.to_owned(), machine, control, report)?;
     report.started("frames", stage.film.about(&stage.request.input, output));
     let cut = stage.request.units.cut.clone();
     // A still has no units.
@@ -196,15 +204,15 @@ pub(crate) fn output_of(request: &Request) -> Result<PathBuf, Error> {
 
 /// True if a film of a batch is there already, which takes a look at its manifest. Something else in its place is
 /// refused, unless nothing says what it is.
-pub fn is_done(request: &Request, control: &Control) -> Result<bool, Error> {
+pub fn is_done(request: &Request, machine: &Machine, control: &Control) -> Result<bool, Error> {
     let output = output_of(request)?;
     if request.overwrite || !output.exists() {
         return Ok(false);
     }
     match takes_units(request, &output) {
-        true => match units::standing(request, &output, control)? {
+        true => match units::standing(request, &output, machine, control)? {
             Standing::Done => {
-                units::forget(&output, &request.units);
+                units::forget(&output, &request.units, machine);
                 Ok(true)
             }
             Standing::Other => Err(MediaError::Exists { path: output }.into()),
@@ -226,6 +234,7 @@ fn in_one_go(request: &Request, output: &Path, control: &Control) -> Result<bool
 pub fn plan(
     how: &Restoration,
     input: &Path,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<FilmPlan, Error> {
@@ -233,15 +242,12 @@ pub fn plan(
     if is_pipe(input) {
         return Err(Error::PlanPipe);
     }
-    let device = how.device.settle()?;
-    let backend = device.backend()?;
-    devices::check_vram(how.limits.vram, &backend)?;
-    let (spill, limits) = (how.limits.spill(None)?, how.limits.clone());
-    let site = Site { backend, build: device.build(), spill, limits, control: control.clone() };
+    let room = &Room::of_plan(machine);
+    let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?;
     let networks = Networks::imagined(&how.models, &site)?;
-    let threads = threads(&how.limits, false)?;
-    let mut tools = Lazy::new(&how.source, control).with_threads(threads);
-    let opened = how.source.open(input, how.limits.allowed(false)?, &mut tools)?;
+    let threads = threads(&how.limits, room)?;
+    let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
+    let opened = how.source.open(input, how.limits.allowed(room)?, &mut tools)?;
     let by_units = how.compat.is_none();
     let both = [threads, ENCODER_THREADS as usize];
     let film = Film::new(how, &opened, site, networks, both, None, by_units)?;

@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use remaster_compute::Backend;
 use remaster_engine::Task;
-use remaster_model::{Build, NullDit, Values, computed};
+use remaster_model::{NullDit, Values, computed};
 use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
 
-use crate::control::Control;
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::machine::host::Machine;
 use crate::machine::rates::Key;
-use crate::machine::spill::Spill;
 use crate::models;
 use crate::network::Network;
 use crate::request::Models;
+use crate::site::Site;
 use crate::transformer::{Size, Transformer};
 
 /// Rows of a text that nobody wrote.
@@ -46,22 +44,6 @@ enum Restorer {
 /// Rows and values of a text embedding.
 type Text = (usize, Arc<dyn Values>);
 
-/// The device that was chosen, and what may be used on it.
-pub(crate) struct Site {
-    pub(crate) backend: Backend,
-    pub(crate) build: Build,
-    pub(crate) spill: Spill,
-    pub(crate) limits: Limits,
-    pub(crate) control: Control,
-}
-
-impl Site {
-    /// Kernels and number format, in words.
-    pub(crate) fn worker(&self) -> String {
-        format!("{}, {}", self.backend.numerics(), self.build.dtype.name())
-    }
-}
-
 impl Networks {
     /// Looks the networks up and checks their files.
     pub(crate) fn open(args: &Models, site: &Site) -> Result<Self, Error> {
@@ -87,7 +69,7 @@ impl Networks {
         site: &Site,
         otherwise: impl Fn(&str, Error) -> Result<String, Error>,
     ) -> Result<Self, Error> {
-        let model = named_model(args, &otherwise)?;
+        let model = named_model(args, &site.machine, &otherwise)?;
         let lower = args.model.to_ascii_lowercase();
         let mut notes = Vec::new();
         if model == "nano" {
@@ -97,9 +79,9 @@ impl Networks {
                     .into(),
             );
         }
-        let (transformer, scale, text) = restorer(args, &model, &mut notes)?;
-        let vae = named_vae(args, &model, &otherwise)?;
-        let network = Network::of(&vae, site.backend, site.build, site.spill.clone(), site.control.token())?;
+        let (transformer, scale, text) = restorer(args, &model, &site.machine, &mut notes)?;
+        let vae = named_vae(args, &model, &site.machine, &otherwise)?;
+        let network = Network::of(&vae, site)?;
         if let Restorer::Of(transformer, _) = &transformer {
             let (given, wants) = (network.latent(), transformer.config.latent);
             if given != wants {
@@ -171,10 +153,10 @@ pub(crate) struct Names {
 
 impl Names {
     /// Those that [`Networks::open`] would open.
-    pub(crate) fn of(args: &Models) -> Result<Self, Error> {
+    pub(crate) fn of(args: &Models, machine: &Machine) -> Result<Self, Error> {
         let missing = |_: &str, missing| Err(missing);
-        let model = named_model(args, &missing)?;
-        let vae = named_vae(args, &model, &missing)?;
+        let model = named_model(args, machine, &missing)?;
+        let vae = named_vae(args, &model, machine, &missing)?;
         Ok(Names { model, vae, text: args.text.as_ref().map(|text| text.display().to_string()) })
     }
 }
@@ -182,10 +164,10 @@ impl Names {
 /// What stands for a word whose file is not installed.
 type Otherwise<'a> = &'a dyn Fn(&str, Error) -> Result<String, Error>;
 
-fn named_model(args: &Models, otherwise: Otherwise<'_>) -> Result<String, Error> {
+fn named_model(args: &Models, machine: &Machine, otherwise: Otherwise<'_>) -> Result<String, Error> {
     match args.model.to_ascii_lowercase().as_str() {
         word @ ("3b" | "3b-first" | "7b" | "7b-sharp") => {
-            named_file(word, models::installed(word, args.folder.as_deref()), otherwise)
+            named_file(word, models::installed(word, args.folder.as_deref(), machine), otherwise)
         }
         word @ ("nano" | "identity") => Ok(word.to_owned()),
         _ => {
@@ -195,13 +177,18 @@ fn named_model(args: &Models, otherwise: Otherwise<'_>) -> Result<String, Error>
     }
 }
 
-fn named_vae(args: &Models, model: &str, otherwise: Otherwise<'_>) -> Result<String, Error> {
+fn named_vae(
+    args: &Models,
+    model: &str,
+    machine: &Machine,
+    otherwise: Otherwise<'_>,
+) -> Result<String, Error> {
     match (&args.vae, model) {
         (Some(vae), _) => Ok(vae.clone()),
         (None, "identity" | "nano") => Ok(model.to_owned()),
         (None, "formula:tiny-3b" | "formula:tiny-7b") => Ok("formula:tiny".into()),
         (None, word) if word.starts_with("formula:") => Ok("formula:full".into()),
-        (None, _) => named_file("vae", models::installed_vae(args.folder.as_deref()), otherwise),
+        (None, _) => named_file("vae", models::installed_vae(args.folder.as_deref(), machine), otherwise),
     }
 }
 
@@ -216,6 +203,7 @@ fn named_file(word: &str, found: Result<PathBuf, Error>, otherwise: Otherwise<'_
 fn restorer(
     args: &Models,
     model: &str,
+    machine: &Machine,
     notes: &mut Vec<String>,
 ) -> Result<(Restorer, f32, Option<PathBuf>), Error> {
     if model == "identity" {
@@ -234,7 +222,7 @@ fn restorer(
         (given, _) => {
             let file = match given {
                 Some(path) => path.clone(),
-                None => models::installed_text(args.folder.as_deref(), Path::new(model))?,
+                None => models::installed_text(args.folder.as_deref(), Path::new(model), machine)?,
             };
             (TextEmbedding::open(&file, width)?, Some(file))
         }

@@ -1,15 +1,9 @@
 //! The phases of a restoration: how much work each is, and how fast it went.
 
-use remaster_plan::Plan;
-
 use super::film::Film;
 use crate::event::{PHASES, Reporter};
 use crate::machine::rates;
-
-/// Multiply-adds for a frame of the picture.
-fn macs_per_frame(plan: &Plan, frames: usize) -> f64 {
-    plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
-}
+use crate::plan::macs_per_frame;
 
 impl Film {
     /// Work of a frame in each phase. Windows share latents, which are computed twice.
@@ -36,7 +30,7 @@ impl Film {
         };
         let vae = of(&[(PHASES[0], encode), (PHASES[2], decode)]);
         for (key, (macs, seconds)) in keys.into_iter().zip([vae, of(&[(PHASES[1], restore)])]) {
-            if let Some(Err(error)) = key.map(|key| rates::record(&key, macs, seconds)) {
+            if let Some(Err(error)) = key.map(|key| rates::record(&self.site.machine, &key, macs, seconds)) {
                 report.detail(format_args!("cannot save the speed of this run: {error}"));
             }
         }

@@ -11,17 +11,19 @@ use remaster_restore::{Cuts, Film as Whole};
 use remaster_scenes::Shots;
 
 use super::film::{Film, about};
-use super::networks::{Networks, Site};
+use super::networks::Networks;
 use crate::compare::FILTER;
 use crate::control::Control;
 use crate::destination::{self, check_file};
 use crate::error::Error;
 use crate::event::{Event, Reporter};
-use crate::machine::devices;
+use crate::limits::Room;
+use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
 use crate::scenes;
+use crate::site::Site;
 
 /// A sheet with a frame of each shot, before and after.
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ const ROW: u64 = 2 * 760 * 780 * 15;
 /// Restores single frames and writes one sheet.
 pub fn preview(
     request: &PreviewRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<PreviewOutcome, Error> {
@@ -66,20 +69,17 @@ pub fn preview(
         return Err(Error::PreviewPipe);
     }
     let how = &request.how;
-    how.look.finish.refuse()?;
+    how.look.check()?;
     check_input(&request.input)?;
     let path = request.output.clone().unwrap_or_else(|| beside(&request.input));
     check_file(&path, "png", &[&request.input], request.overwrite)?;
-    let device = how.device.settle()?;
-    let backend = device.tuned_backend(report)?;
-    devices::check_vram(how.limits.vram, &backend)?;
-    let (spill, limits) = (how.limits.spill(Some(&path))?, how.limits.clone());
-    let site = Site { backend, build: device.build(), spill, limits, control: control.clone() };
+    let room = &Room::of_run(machine, Some(&path));
+    let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, Some(report))?;
     let networks = Networks::open(&how.models, &site)?;
-    let threads = threads(&how.limits, true)?;
-    let mut tools = Lazy::new(&how.source, control).with_threads(threads);
+    let threads = threads(&how.limits, room)?;
+    let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
     report.started("frames", about(&site, &networks, &request.input, &path));
-    let allowed = how.limits.allowed(true)?;
+    let allowed = how.limits.allowed(room)?;
     let opened = how.source.open(&request.input, allowed, &mut tools)?;
     let chosen = chosen(request, opened, control, report)?;
     let mut opened = how.source.open(&request.input, allowed, &mut tools)?;

@@ -12,20 +12,20 @@ use serde::Serialize;
 
 use super::film::{children, encoder_bytes};
 use super::names::beside;
-use super::networks::Site;
 use crate::control::Control;
 use crate::destination;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
 use crate::limits::{Limits, Room};
-use crate::machine::devices;
+use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, Source, Target, is_pipe};
 use crate::models;
 use crate::network::Network;
 use crate::numbers::count;
 use crate::plan::{self, Search, Total, threads};
 use crate::request::{Finishing, check_input};
+use crate::site::Site;
 
 /// Another film of latents that were kept.
 #[derive(Clone, Debug)]
@@ -56,14 +56,14 @@ pub struct RedecodeRequest {
 
 impl RedecodeRequest {
     /// The VAE as a word for the program. A latent file only ever chooses what is inside the program.
-    fn vae(&self, made: &NetworkId) -> Result<String, Error> {
+    fn vae(&self, made: &NetworkId, machine: &Machine) -> Result<String, Error> {
         if let Some(word) = &self.vae {
             return Ok(word.clone());
         }
         let built_in = |name: &str| matches!(name, "nano" | "identity") || name.starts_with("formula:");
         match made.name.as_str() {
             name if built_in(name) => Ok(name.to_owned()),
-            _ => Ok(models::installed_vae(self.folder.as_deref())?.display().to_string()),
+            _ => Ok(models::installed_vae(self.folder.as_deref(), machine)?.display().to_string()),
         }
     }
 
@@ -125,14 +125,16 @@ impl RedecodeRequest {
 /// Writes a restored film again in another codec, depth or colour, without restoring it again.
 pub fn redecode(
     request: &RedecodeRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<RedecodeOutcome, Error> {
     let report = &Reporter::new(events);
-    let Ready { output, device, site, file, vae, network } = Ready::new(request, control, report)?;
+    let Ready { output, device, site, file, vae, network } = Ready::new(request, machine, control, report)?;
     let (backend, restored) = (site.backend, file.restored()?);
-    let threads = threads(&request.limits, true)?;
-    let mut tools = Lazy::new(&request.source, control).with_threads(threads);
+    let room = &Room::of_run(machine, Some(&output));
+    let threads = threads(&request.limits, room)?;
+    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started(
         "frames",
         About {
@@ -142,7 +144,7 @@ pub fn redecode(
             output: output.display().to_string(),
         },
     );
-    let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut tools)?;
+    let opened = request.source.open(&request.input, request.limits.allowed(room)?, &mut tools)?;
     let mut notes = opened.notes.clone();
     let format = opened.source.format().clone();
     request.check_size(&file, &format)?;
@@ -162,7 +164,7 @@ pub fn redecode(
     let search = Search {
         backend,
         limits: &request.limits,
-        room: Room { real: true, output: Some(&output) },
+        room: *room,
         children: children(&request.source, &opened, &format, threads).saturating_add(encoder_bytes(
             &recipe.geometry,
             &format,
@@ -176,7 +178,7 @@ pub fn redecode(
         .beside(&held, &clip, |budget, wish| Planner::together(&mut [&mut [&mut planner]], budget, wish))?;
     drop(planner);
     task.settings.recovery = Some(Recovery::new(&backend, budget));
-    let (_, disk) = request.limits.resolve(&search.room)?;
+    let (_, disk) = request.limits.resolve(room)?;
     recipe.finish.room = disk.saturating_sub(plans[0].peaks.disk);
     let total = Total::of(&plans, budget.is_apart(), held);
     let (sink, more) =
@@ -240,7 +242,12 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(request: &RedecodeRequest, control: &Control, report: &Reporter<'_>) -> Result<Self, Error> {
+    fn new(
+        request: &RedecodeRequest,
+        machine: &Machine,
+        control: &Control,
+        report: &Reporter<'_>,
+    ) -> Result<Self, Error> {
         let output = match &request.output {
             Some(output) => output.clone(),
             None => beside(&request.input)?,
@@ -249,17 +256,14 @@ impl Ready {
         request.finish.refuse()?;
         check_input(&request.input)?;
         super::refuse_streams(&request.target)?;
-        let device = request.device.settle()?;
-        let backend = device.tuned_backend(report)?;
-        devices::check_vram(request.limits.vram, &backend)?;
-        let spill = request.limits.spill(Some(&output))?;
-        let (build, limits) = (device.build(), request.limits.clone());
-        let site = Site { backend, build, spill, limits, control: control.clone() };
+        let device = request.device.settle(machine)?;
+        let room = Room::of_run(machine, Some(&output));
+        let site = Site::open(&device, &request.limits, &room, control, Some(report))?;
         let file = LatentFile::open(&request.latents)?;
         file.restored()?;
         request.check_input(&file)?;
-        let vae = request.vae(&file.about().network)?;
-        let network = Network::of(&vae, backend, site.build, site.spill.clone(), control.token())?;
+        let vae = request.vae(&file.about().network, machine)?;
+        let network = Network::of(&vae, &site)?;
         file.made_by(&network.identity()?)?;
         file.has_channels(network.latent())?;
         Ok(Ready { output, device, site, file, vae, network })

@@ -10,16 +10,18 @@ use remaster_store::Hash;
 use remaster_units::{Input, Model, NewPiece, Numerics, Settings, UnitsError};
 
 use super::film::Film;
-use super::networks::{Networks, Site};
+use super::networks::Networks;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::limits::Room;
-use crate::machine::{devices, hashes};
+use crate::machine::hashes;
+use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, Opened, Spool, Target, is_pipe};
 use crate::outcome::{Estimate, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Cut, Request};
+use crate::site::Site;
 use crate::units::pinned;
 
 /// Pixels of a piece: 48 frames of 1080p. A CPU with 16 cores decodes them in some minutes, which is the most to lose.
@@ -69,26 +71,24 @@ impl Staged {
     pub(crate) fn new(
         request: Request,
         output: PathBuf,
+        machine: &Machine,
         control: &Control,
         report: &Reporter<'_>,
     ) -> Result<Self, Error> {
         let how = &request.how;
-        let device = how.device.settle()?;
-        let backend = device.tuned_backend(report)?;
-        devices::check_vram(how.limits.vram, &backend)?;
-        let spill = how.limits.spill(Some(&output))?;
-        let (_, disk) = how.limits.resolve(&Room { real: true, output: Some(&output) })?;
+        let room = &Room::of_run(machine, Some(&output));
+        let mut site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, Some(report))?;
+        let (_, disk) = how.limits.resolve(room)?;
         // What comes through a pipe is kept, and gets half of the disk.
         let piped = if is_pipe(&request.input) { disk / 2 } else { 0 };
-        let limits = how.limits.with_disk(disk - piped);
-        let site = Site { backend, build: device.build(), spill, limits, control: control.clone() };
+        site.limits = how.limits.with_disk(disk - piped);
         let networks = Networks::open(&how.models, &site)?;
         let used = used(&networks)?;
-        let threads = threads(&how.limits, true)?;
-        let mut tools = Lazy::new(&how.source, control).with_threads(threads);
+        let threads = threads(&how.limits, room)?;
+        let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
         let spool = Spool { folder: &site.spill.folder, most: piped };
         let (opened, second) =
-            how.source.open_twice(&request.input, how.limits.allowed(true)?, &mut tools, &spool)?;
+            how.source.open_twice(&request.input, how.limits.allowed(room)?, &mut tools, &spool)?;
         let by_units = takes_units(&request, &output);
         let threads_of_both = [threads, request.target.encoder_threads() as usize];
         let mut film = Film::new(how, &opened, site, networks, threads_of_both, Some(&output), by_units)?;
@@ -143,6 +143,11 @@ fn used(networks: &Networks) -> Result<Vec<(PathBuf, Hash)>, Error> {
 }
 
 impl Staged {
+    /// The machine it runs on.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.film.site.machine
+    }
+
     /// The frames of the input from the first one on.
     pub(crate) fn source(&mut self) -> Result<Box<dyn FrameSource>, Error> {
         match self.source.take() {
@@ -262,7 +267,7 @@ impl Staged {
         // VP8 and VP9 keep alpha beside the picture, where only WebM has a place for it.
         let lossless =
             cut.lossless_units || (self.shown.layout.alpha && numerics.encoder.starts_with("libvpx"));
-        let shots = self.request.how.look.shots(&self.control)?;
+        let shots = self.request.how.look.shots(self.machine(), &self.control)?;
         Ok(Settings {
             input: Input::of(&self.request.input)?,
             output: self.output.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -311,7 +316,7 @@ impl Staged {
         let file = |role: &str, path: &Path| {
             let name = path.to_string_lossy();
             let sha256 = match path.is_file() {
-                true => Some(hashes::sha256(path, self.control.token())?),
+                true => Some(hashes::sha256(path, self.machine(), &self.control)?),
                 false => None,
             };
             // It was opened before it was hashed.

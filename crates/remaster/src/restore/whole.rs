@@ -67,7 +67,7 @@ impl Film {
     ) -> Result<LatentWriter, Error> {
         let vae = &self.networks.vae;
         if let Some(bytes) = self.kept_bytes() {
-            destination::check_room(path, bytes, Size::Exact)?;
+            destination::check_room(path, bytes, Size::Exact, &self.site.machine)?;
         }
         let failed = |source| Error::Read { path: input.to_owned(), source };
         let origin = if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(failed)? };

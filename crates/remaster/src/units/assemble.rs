@@ -21,7 +21,9 @@ use crate::control::Control;
 use crate::destination;
 use crate::error::Error;
 use crate::event::{Event, Reporter};
+use crate::machine::host::Machine;
 use crate::media::{Lazy, Programs, Target};
+use crate::numbers::count;
 
 /// Bytes that are compared at a time.
 const BLOCK: usize = 1 << 18;
@@ -120,7 +122,9 @@ pub(super) fn join_units(
     let left: Vec<u32> = commits.iter().filter(|commit| commit.left).map(|commit| commit.unit).collect();
     if !left.is_empty() {
         let list: Vec<String> = left.iter().take(20).map(ToString::to_string).collect();
-        let note = format!("{} units keep their input frames: {}", left.len(), list.join(", "));
+        let keep = if left.len() == 1 { "keeps" } else { "keep" };
+        let units = count(left.len(), "unit");
+        let note = format!("{units} {keep} the input frames: {}", list.join(", "));
         report.warn(&note);
         notes.push(note);
     }
@@ -217,11 +221,12 @@ pub struct Assembled {
 /// and writes a manifest.
 pub fn assemble_film(
     request: &AssembleRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<Assembled, Error> {
     let report = &Reporter::new(events);
-    let (journal, plan) = make::open(store(&request.plan)?)?;
+    let (journal, plan) = make::open(store(&request.plan, machine)?)?;
     let (input, output) = (&request.input, &request.output);
     // Whoever joined this plan may have been killed when the film was in its place: what is there is compared.
     destination::check_frames(output, &[input], true)?;
@@ -237,12 +242,12 @@ pub fn assemble_film(
     watch.check()?;
     let mut planned = pinned::planned(plan.settings.asked(), &request.repeated, input, output)?;
     planned.how.source.programs = request.programs.clone();
-    let mut tools = Lazy::new(&planned.how.source, control);
+    let mut tools = Lazy::new(&planned.how.source, machine, control);
     let opened = planned.how.source.open(input, u64::MAX, &mut tools)?;
     let format = opened.source.format().clone();
     drop(opened.source);
     let shown = planned.how.shown(&format);
-    tidy([]);
+    tidy(machine, []);
     let near = request.temp.as_deref().unwrap_or(place::parent(output));
     let folder = Scratch::new(Some(near)).map_err(|source| Error::Write { path: near.to_owned(), source })?;
     let (windows, pool) = planned.how.pools()?;

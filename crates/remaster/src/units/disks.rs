@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use remaster_disk::free_space;
 use remaster_media::MediaError;
 use remaster_plan::bytes;
 use remaster_units::UnitsError;
@@ -11,6 +10,7 @@ use remaster_units::UnitsError;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::machine::host::Machine;
 
 /// Poll interval for free space.
 const LOOK: Duration = Duration::from_secs(2);
@@ -22,6 +22,7 @@ const ENOUGH: u64 = 1 << 20;
 pub(super) struct Disks {
     pub(super) folders: Vec<PathBuf>,
     pub(super) wait: Duration,
+    pub(super) machine: Machine,
     pub(super) control: Control,
 }
 
@@ -42,7 +43,8 @@ impl Disks {
                 Err(Ok(error)) => return Err(error.into()),
                 Err(Err(error)) => return Err(error),
             }
-            let before: Vec<Option<u64>> = self.folders.iter().map(|folder| free_space(folder)).collect();
+            let before: Vec<Option<u64>> =
+                self.folders.iter().map(|folder| self.machine.free_space(folder)).collect();
             if !self.wait.is_zero() {
                 report.warn(self.notice(&before));
             }
@@ -90,7 +92,7 @@ impl Disks {
     /// Whether a disk has more free space than it had.
     fn has_more(&self, before: &[Option<u64>]) -> bool {
         self.folders.iter().zip(before).any(|(folder, before)| {
-            let now = free_space(folder).zip(*before);
+            let now = self.machine.free_space(folder).zip(*before);
             now.is_some_and(|(now, before)| now >= before.saturating_add(ENOUGH))
         })
     }
@@ -136,7 +138,12 @@ mod tests {
     #[test]
     fn the_fullest_disk_is_named_with_what_is_left() {
         let folders = vec![PathBuf::from("/films"), PathBuf::from("/tmp")];
-        let disks = Disks { folders, wait: Duration::from_secs(3600), control: Control::default() };
+        let disks = Disks {
+            folders,
+            wait: Duration::from_secs(3600),
+            machine: Machine::this(),
+            control: Control::default(),
+        };
         assert_eq!(
             disks.notice(&[Some(9 << 30), Some(84 << 10)]),
             "the disk of /tmp is full (84 KiB left); waiting up to 60 min: free some space"

@@ -11,6 +11,7 @@ use super::status::ranges;
 use crate::control::Control;
 use crate::error::Error;
 use crate::machine::hashes;
+use crate::machine::host::Machine;
 use crate::request::Request;
 use crate::restore::Names;
 
@@ -27,7 +28,12 @@ pub(crate) enum Standing {
 
 /// Looks at a film that exists. Another device, another ffmpeg and another version of this program make it no other
 /// film: who wants it anew can ask for that.
-pub(crate) fn standing(request: &Request, film: &Path, control: &Control) -> Result<Standing, Error> {
+pub(crate) fn standing(
+    request: &Request,
+    film: &Path,
+    machine: &Machine,
+    control: &Control,
+) -> Result<Standing, Error> {
     let Ok(manifest) = Manifest::of(film) else { return Ok(Standing::Unknown) };
     let settings = &manifest.settings;
     let cut = &request.units.cut;
@@ -36,11 +42,11 @@ pub(crate) fn standing(request: &Request, film: &Path, control: &Control) -> Res
     let target = &request.target;
     let same = settings.request == pinned::of(&request.how, target)?
         && settings.numerics.threads == target.encoder_threads()
-        && settings.shots == request.how.look.shots(control)?
+        && settings.shots == request.how.look.shots(machine, control)?
         && (settings.mix == cut.mix_devices)
         && (lossless == cut.lossless_units || settings.numerics.encoder.starts_with("libvpx"))
         && request.how.device.dtype.is_none_or(|dtype| dtype.name() == settings.numerics.dtype)
-        && uses(request, &settings.models, control)?
+        && uses(request, &settings.models, machine, control)?
         // Files that were not touched since are not read.
         && is_same(settings, &request.input, control)?
         && (manifest.is_untouched(film)? || manifest.is(film)?);
@@ -56,11 +62,14 @@ pub(crate) fn standing(request: &Request, film: &Path, control: &Control) -> Res
 }
 
 /// Whether the networks are those of a film.
-fn uses(request: &Request, made: &[Model], control: &Control) -> Result<bool, Error> {
+fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control) -> Result<bool, Error> {
     let models = &request.how.models;
-    let names = Names::of(models)?;
+    let names = Names::of(models, machine)?;
     // A text that is not named is the one inside the network, or the one that would be found: a manifest opens no file.
-    let found = || crate::models::installed_text(models.folder.as_deref(), Path::new(&names.model)).ok();
+    let found = || {
+        let (folder, model) = (models.folder.as_deref(), Path::new(&names.model));
+        crate::models::installed_text(folder, model, machine).ok()
+    };
     let text = names.text.clone().or_else(|| Some(found()?.display().to_string()));
     let named = names.text.is_some();
     let roles =
@@ -75,7 +84,7 @@ fn uses(request: &Request, made: &[Model], control: &Control) -> Result<bool, Er
         };
         let path = PathBuf::from(&name);
         let same = match (&made.sha256, path.is_file()) {
-            (Some(wanted), true) => *wanted == hashes::sha256(&path, control.token())?,
+            (Some(wanted), true) => *wanted == hashes::sha256(&path, machine, control)?,
             (None, false) => made.name == name,
             _ => false,
         };

@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::destination;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
+use crate::machine::host::Machine;
 use crate::media::is_pipe;
 use crate::request::Request;
 use crate::restore::{Staged, output_of, takes_units};
@@ -40,6 +41,7 @@ pub struct StoredPlan {
 pub fn plan_into(
     request: Request,
     url: &str,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<StoredPlan, Error> {
@@ -57,9 +59,9 @@ pub fn plan_into(
     if !takes_units(&request, &output) {
         return Err(Error::NoUnits { path: output });
     }
-    let store = Store::make(url, bucket_settings())?;
+    let store = Store::make(url, bucket_settings(machine))?;
     store.probe()?;
-    let mut stage = Staged::new(request, output, control, report)?;
+    let mut stage = Staged::new(request, output, machine, control, report)?;
     let cut = stage.request.units.cut.clone();
     let unit_frames = stage.unit_frames(cut.unit_frames).unwrap_or(cut.unit_frames as usize);
     let settings = stage.settings(&cut, unit_frames)?;
@@ -86,7 +88,6 @@ fn job(stage: &Staged, url: &str, units: usize) -> Job {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let place =
         if url.contains("://") { url.to_owned() } else { whole(Path::new(url)).display().to_string() };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // Workers repeat what a plan cannot hold.
     let filters = request.how.source.filters.as_ref().map(|filters| format!("--vf={}", filters.text()));
     let encoder = request.target.encoder.as_ref().map(|encoding| format!("--video={}", encoding.text()));
@@ -109,7 +110,7 @@ fn job(stage: &Staged, url: &str, units: usize) -> Job {
         cores: Some(if gpu {
             request.target.encoder_threads()
         } else {
-            u32::try_from(cores).unwrap_or(u32::MAX)
+            u32::try_from(stage.machine().cores).unwrap_or(u32::MAX)
         }),
         unit_words,
         assemble_words: repeated,

@@ -1,7 +1,6 @@
 //! Restores a film on this machine unit by unit, and resumes it.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use remaster_media::{MediaError, check_tag, place};
@@ -18,6 +17,7 @@ use super::{assemble, children, make};
 use crate::control::Control;
 use crate::error::{Class, Error};
 use crate::event::{Event, PHASES, Reporter};
+use crate::machine::host::Machine;
 use crate::numbers::grouped;
 use crate::outcome::FilmOutcome;
 use crate::request::Units;
@@ -43,8 +43,9 @@ pub(crate) struct LocalFilm {
 /// Encoders are tried in temporary folders, which may be full like any other.
 fn early_disks(stage: &Staged) -> Disks {
     Disks {
-        folders: vec![tempfile::env::temp_dir(), place::parent(&stage.output).to_owned()],
+        folders: vec![stage.machine().temporary.clone(), place::parent(&stage.output).to_owned()],
         wait: stage.request.units.wait_disk,
+        machine: stage.machine().clone(),
         control: stage.control.clone(),
     }
 }
@@ -72,7 +73,7 @@ impl LocalFilm {
         let settings = early.waited_for(report, || stage.settings(&units.cut, unit_frames))?;
         let folder = State::place(&output, units.temp.as_deref());
         let there = !overwrite && output.symlink_metadata().is_ok();
-        super::tidy([]);
+        super::tidy(stage.machine(), []);
         if units.restart && is_there(&folder) {
             State::take(folder.clone())?.remove();
         }
@@ -165,11 +166,7 @@ impl Drop for Beside {
 
 /// Whether an input is, for sure, the one that settings are about.
 pub(super) fn is_same(settings: &Settings, input: &Path, control: &Control) -> Result<bool, Error> {
-    let mut go_on = |_| match control.is_cancelled() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    match settings.input.check_whole(input, &mut go_on) {
+    match settings.input.check_whole(input, &mut |_| control.flow()) {
         Ok(()) => Ok(true),
         Err(UnitsError::Input { .. }) => Ok(false),
         Err(error) => Err(error.into()),
@@ -183,8 +180,8 @@ pub(crate) fn may_be_done(output: &Path, units: &Units) -> bool {
 }
 
 /// Removes what a run left that was killed when its film was done.
-pub(crate) fn forget(output: &Path, units: &Units) {
-    super::tidy([]);
+pub(crate) fn forget(output: &Path, units: &Units, machine: &Machine) {
+    super::tidy(machine, []);
     // Beside the output there is a lock, also if the work is elsewhere.
     for folder in [State::place(output, units.temp.as_deref()), State::place(output, None)] {
         if !units.keep && is_there(&folder) {
@@ -287,6 +284,7 @@ impl Run<'_> {
         let disks = Disks {
             folders: vec![scratch.clone(), place::parent(&stage.output).to_owned()],
             wait: request.units.wait_disk,
+            machine: stage.machine().clone(),
             control: stage.control.clone(),
         };
         let goal = assemble::Goal {

@@ -52,9 +52,9 @@ pub(super) fn declare(stage: &Staged, report: &Reporter<'_>) {
 fn read(stage: &mut Staged, report: &Reporter<'_>) -> Result<(Survey, Hash), Error> {
     let (input, control, failed) =
         (stage.request.input.clone(), stage.control.clone(), AtomicBool::new(false));
-    let mut go_on = |_| match failed.load(Ordering::Relaxed) || control.is_cancelled() {
+    let mut go_on = |_| match failed.load(Ordering::Relaxed) {
         true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+        false => control.flow(),
     };
     std::thread::scope(|scope| {
         let hash = scope.spawn(|| read_all(&input, &mut go_on));
@@ -72,7 +72,7 @@ fn scanned(stage: &mut Staged, report: &Reporter<'_>) -> Result<Survey, Error> {
     let mut each = |_| {
         report.advance(SCAN, 1, last.elapsed());
         last = Instant::now();
-        if stage.control.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        stage.control.flow()
     };
     let found = survey(source, &stage.film.recipe.cuts, &mut each)?;
     report.late(&stage.late, &mut stage.film.notes);

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::Reporter;
 use crate::limits::{Amount, Room, process};
 use crate::machine::devices::{has_memory, vram_allowed};
+use crate::machine::host::Machine;
 use crate::request::Request;
 use crate::worker::word;
 
@@ -40,9 +41,9 @@ impl Member {
 }
 
 /// Refuses names that are no devices of this machine.
-pub(crate) fn check(names: &[String], device: &Device) -> Result<(), Error> {
+pub(crate) fn check(names: &[String], device: &Device, machine: &Machine) -> Result<(), Error> {
     let named = |name: &String| Device { name: Some(name.clone()), ..device.clone() };
-    names.iter().try_for_each(|name| named(name).find().map(drop))
+    names.iter().try_for_each(|name| named(name).find(machine).map(drop))
 }
 
 /// A restoration that is planned for its devices: on the first of them, with the share that each gets. Devices whose
@@ -50,13 +51,15 @@ pub(crate) fn check(names: &[String], device: &Device) -> Result<(), Error> {
 pub(crate) fn shared(
     request: &Request,
     output: &Path,
+    machine: &Machine,
     report: &Reporter<'_>,
 ) -> Result<(Request, Vec<Member>), Error> {
     let (how, names) = (&request.how, &request.units.devices);
     let mut found: Vec<(Backend, String)> = Vec::new();
     for name in names {
-        let device = Device { name: Some(name.clone()), threads: None, ..how.device.clone() }.settle()?;
-        let backend = device.tuned_backend(report)?;
+        let device = Device { name: Some(name.clone()), threads: None, ..how.device.clone() };
+        let device = device.settle(machine)?;
+        let backend = device.tuned_backend(machine, report)?;
         let class = format!("{}, {}", backend.numerics(), device.dtype().name());
         found.push((backend, class));
     }
@@ -74,7 +77,7 @@ pub(crate) fn shared(
         return Err(Error::Threads { backend: "gpu" });
     }
     // This process waits for the others, and holds no network.
-    let (ram, disk) = how.limits.resolve(&Room { real: true, output: Some(output) })?;
+    let (ram, disk) = how.limits.resolve(&Room::of_run(machine, Some(output)))?;
     let count = names.len().max(1) as u64;
     let (ram, disk) = (ram.saturating_sub(process(gpus)) / count, disk / count);
     let mut members = Vec::new();

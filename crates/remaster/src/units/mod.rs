@@ -41,26 +41,26 @@ use remaster_media::place::Scratch;
 use remaster_store::{Settings, Store};
 
 use crate::error::Error;
+use crate::machine::host::Machine;
 
 /// What the environment says about buckets.
-fn bucket_settings() -> Settings {
-    let text = |word: std::ffi::OsString| word.into_string().ok();
-    Settings::with_variables(
-        std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))),
-    )
+fn bucket_settings(machine: &Machine) -> Settings {
+    let text = |word: &OsStr| word.to_str().map(str::to_owned);
+    let variables = machine.variables.iter();
+    Settings::with_variables(variables.filter_map(|(name, value)| Some((text(name)?, text(value)?))))
 }
 
 /// Removes temporary folders of killed runs where they can be: a run that finds its work done makes none of its own.
-fn tidy<'a>(folders: impl IntoIterator<Item = &'a Path>) {
-    Scratch::sweep(&std::env::temp_dir());
+fn tidy<'a>(machine: &Machine, folders: impl IntoIterator<Item = &'a Path>) {
+    Scratch::sweep(&machine.temporary);
     folders.into_iter().for_each(Scratch::sweep);
 }
 
 /// Opens the place of a plan, with what the environment says about buckets.
-fn store(url: &OsStr) -> Result<Store, Error> {
+fn store(url: &OsStr, machine: &Machine) -> Result<Store, Error> {
     let store = match url.to_str() {
-        Some(url) => Store::open(url, bucket_settings())?,
-        None => Store::of_folder(Path::new(url), bucket_settings())?,
+        Some(url) => Store::open(url, bucket_settings(machine))?,
+        None => Store::of_folder(Path::new(url), bucket_settings(machine))?,
     };
     store.probe()?;
     Ok(store)

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use remaster_media::{Encoding, Filters};
-use remaster_restore::Pool;
-use remaster_units::{Pooling, Request as Pinned, Share, UnitsError};
+use remaster_units::{Request as Pinned, Share, UnitsError};
 
 use crate::error::Error;
 use crate::media::Target;
@@ -33,11 +32,7 @@ pub fn of(how: &Restoration, target: &Target) -> Result<Pinned, Error> {
         latent_noise: share(look.latent_noise)?,
         strength: share(look.finish.strength)?,
         color: look.finish.color,
-        color_pool: match look.finish.color_pool {
-            Pool::Frame => Pooling::Frame,
-            Pool::Window => Pooling::Window,
-            Pool::Shot => Pooling::Shot,
-        },
+        color_pool: look.finish.color_pool,
         dither: look.finish.dither,
         resolution: how.size.asked(),
         edges: how.size.edges,
@@ -64,11 +59,7 @@ pub fn planned(
     how.look.latent_noise = pinned.latent_noise.get();
     how.look.finish.strength = pinned.strength.get();
     how.look.finish.color = pinned.color;
-    how.look.finish.color_pool = match pinned.color_pool {
-        Pooling::Frame => Pool::Frame,
-        Pooling::Window => Pool::Window,
-        Pooling::Shot => Pool::Shot,
-    };
+    how.look.finish.color_pool = pinned.color_pool;
     how.look.finish.dither = pinned.dither;
     how.keep_sar = pinned.keep_sar;
     how.size = how.size.planned(pinned.resolution, pinned.edges);

@@ -20,6 +20,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::{Event, PHASES, Reporter};
 use crate::limits::Limits;
+use crate::machine::host::Machine;
 use crate::media::Programs;
 use crate::models;
 use crate::request::{Request, Shots};
@@ -100,6 +101,7 @@ pub struct UnitsDone {
 /// result counts.
 pub fn run_units(
     request: &UnitsRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<UnitsDone, Error> {
@@ -107,9 +109,9 @@ pub fn run_units(
     #[cfg(debug_assertions)]
     super::faults::at_start(&request.device)?;
     let began = Instant::now();
-    let (journal, plan) = make::open(store(&request.plan)?)?;
+    let (journal, plan) = make::open(store(&request.plan, machine)?)?;
     let near = [request.temp.as_deref(), request.limits.spill.as_deref(), plan.output().parent()];
-    tidy(near.into_iter().flatten());
+    tidy(machine, near.into_iter().flatten());
     let units = journal.plan().units();
     let there = journal.done()?;
     let (elsewhere, todo): (Vec<u32>, Vec<u32>) = match &request.index {
@@ -131,9 +133,9 @@ pub fn run_units(
         tried: !todo.is_empty(),
     };
     if !todo.is_empty() {
-        let planned = as_planned(&plan, request)?;
+        let planned = as_planned(&plan, request, machine)?;
         plan.settings.input.check(&planned.input)?;
-        let mut stage = Staged::new(planned, plan.output().to_owned(), control, report)?;
+        let mut stage = Staged::new(planned, plan.output().to_owned(), machine, control, report)?;
         // Units open the film where they begin.
         stage.close();
         provides(&mut stage, &plan)?;
@@ -201,12 +203,12 @@ fn missing(units: u32, done: &BTreeSet<u32>) -> Vec<u32> {
 }
 
 /// The restoration that was planned, on this machine.
-fn as_planned(plan: &FilmPlan, own: &UnitsRequest) -> Result<Request, Error> {
+fn as_planned(plan: &FilmPlan, own: &UnitsRequest, machine: &Machine) -> Result<Request, Error> {
     let pinned = &plan.settings.request;
     let mut request = pinned::planned(plan.settings.asked(), &own.repeated, &own.input, plan.output())?;
     let (how, models) = (&mut request.how, &own.models);
     let named = |role: &'static str, option: &'static str| match plan.model(role) {
-        Some(model) => models::of_plan(&model.name, option, models.folder.as_deref()).map(Some),
+        Some(model) => models::of_plan(&model.name, option, models.folder.as_deref(), machine).map(Some),
         None => Ok(None),
     };
     how.models.model = match &models.model {

@@ -10,6 +10,7 @@ use super::todo::adopted;
 use super::{make, store};
 use crate::control::Control;
 use crate::error::Error;
+use crate::machine::host::Machine;
 
 /// What is done of a plan.
 #[derive(Clone, Debug, Serialize)]
@@ -31,8 +32,8 @@ pub struct UnitsStatus {
 }
 
 /// Looks at what is done of the plan in this folder or at this URL.
-pub fn status(plan_at: &OsStr, control: &Control) -> Result<UnitsStatus, Error> {
-    let (journal, plan) = make::open(store(plan_at)?)?;
+pub fn status(plan_at: &OsStr, machine: &Machine, control: &Control) -> Result<UnitsStatus, Error> {
+    let (journal, plan) = make::open(store(plan_at, machine)?)?;
     let units = journal.plan().units();
     // What is damaged is not done.
     let there: BTreeMap<u32, Commit> =

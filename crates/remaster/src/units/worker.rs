@@ -71,6 +71,7 @@ impl<'a> Worker<'a> {
         let disks = Disks {
             folders: folders.into_iter().flatten().map(ToOwned::to_owned).collect(),
             wait: self.pace.wait_disk,
+            machine: self.stage.machine().clone(),
             control: self.stage.control.clone(),
         };
         disks.waited_for(report, || {

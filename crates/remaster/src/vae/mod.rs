@@ -12,10 +12,11 @@ use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::{Event, Reporter};
-use crate::limits::Limits;
-use crate::machine::devices;
+use crate::limits::{Limits, Room};
+use crate::machine::host::Machine;
 use crate::media::{Size, Source, Target};
 use crate::network::Network;
+use crate::site::Site;
 
 /// What the VAE does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +57,28 @@ pub struct VaeRequest {
 /// Runs the VAE over a clip.
 pub fn vae(
     request: &VaeRequest,
+    machine: &Machine,
     control: &Control,
     events: &mut dyn FnMut(Event),
 ) -> Result<VaeOutcome, Error> {
     let report = &Reporter::new(events);
     match video::takes(request) {
-        true => video::run(request, control, report),
-        false => tensors::run(request, control, report),
+        true => video::run(request, machine, control, report),
+        false => tensors::run(request, machine, control, report),
     }
 }
 
 /// The network that is asked for, on its device.
-fn open(request: &VaeRequest, control: &Control, report: &Reporter<'_>) -> Result<Network, Error> {
-    let backend = request.device.tuned_backend(report)?;
-    devices::check_vram(request.limits.vram, &backend)?;
-    let spill = request.limits.spill(Some(&request.output))?;
-    if let Some(note) = &spill.note {
+fn open(
+    request: &VaeRequest,
+    machine: &Machine,
+    control: &Control,
+    report: &Reporter<'_>,
+) -> Result<Network, Error> {
+    let room = Room::of_run(machine, Some(&request.output));
+    let site = Site::open(&request.device, &request.limits, &room, control, Some(report))?;
+    if let Some(note) = &site.spill.note {
         report.say(format_args!("note: {note}"));
     }
-    Network::of(&request.weights, backend, request.device.build(), spill, control.token())
+    Network::of(&request.weights, &site)
 }

@@ -13,7 +13,7 @@ use crate::media::is_pipe;
 use crate::network::Network;
 use crate::numbers::{clock, count};
 use crate::outcome::SourceInfo;
-use crate::plan::{self, Total};
+use crate::plan::{self, Total, macs_per_frame};
 
 /// What is known before the work.
 pub(crate) struct Start<'a> {
@@ -34,6 +34,11 @@ pub(crate) struct Start<'a> {
     pub(crate) notes: &'a [String],
 }
 
+/// Multiply-adds for a frame of the clip.
+fn of_a_frame(plan: &Plan) -> f64 {
+    macs_per_frame(plan, plan.job.picture()[0])
+}
+
 /// One line about what will be done, and details.
 pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporter<'_>, start: &Start<'_>) {
     report.notes(start.notes);
@@ -48,14 +53,18 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
         Some(n) => format!("{about}{}", count(n, "frame")),
         None => "an unknown number of frames".into(),
     };
-    let time = network.rate_key().and_then(|key| rates::recorded(&key)).zip(start.frames).map(|(rate, n)| {
-        let macs: f64 = start.plans.iter().map(|p| macs_per_frame(p) * n as f64).sum();
-        format!(", about {}", clock((macs / rate).ceil()))
-    });
+    let time = network
+        .rate_key()
+        .and_then(|key| rates::recorded(&network.site.machine, &key))
+        .zip(start.frames)
+        .map(|(rate, n)| {
+            let macs: f64 = start.plans.iter().map(|p| of_a_frame(p) * n as f64).sum();
+            format!(", about {}", clock((macs / rate).ceil()))
+        });
     report.say(format_args!(
         "{verb} {}: {frames}, {width} x {height}, on {} in {}, {} of memory{}",
         if is_pipe(&request.input) { "stdin".into() } else { request.input.display().to_string() },
-        network.backend.numerics(),
+        network.site.backend.numerics(),
         request.device.dtype().name(),
         bytes(start.total.ram()),
         time.unwrap_or_default()
@@ -66,7 +75,7 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
     report.detail(start.total.describe());
 
     let work: Vec<(&'static str, f64)> =
-        start.names.iter().zip(start.plans).map(|(name, p)| (*name, macs_per_frame(p).max(1.0))).collect();
+        start.names.iter().zip(start.plans).map(|(name, p)| (*name, of_a_frame(p).max(1.0))).collect();
     report.plan(start.total.ram(), &work);
     for (p, (phase, _)) in start.plans.iter().zip(&work) {
         match (start.frames, start.counted) {
@@ -77,11 +86,6 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
         let whole = start.frames.unwrap_or(0);
         report.slice(phase, if p.how.slice == 0 { whole } else { p.how.slice });
     }
-}
-
-fn macs_per_frame(plan: &Plan) -> f64 {
-    let [frames, ..] = plan.job.picture();
-    plan.work.macs.saturating_add(plan.work.attention_macs) as f64 / frames.max(1) as f64
 }
 
 /// A network of the run, as it was planned and as it went.
@@ -187,7 +191,7 @@ pub(crate) fn finish(request: &VaeRequest, network: &Network, report: &Reporter<
     VaeOutcome {
         input: request.input.display().to_string(),
         output: request.output.display().to_string(),
-        backend: network.backend.name(),
+        backend: network.site.backend.name(),
         dtype: request.device.dtype().name(),
         frames: end.frames,
         height,
@@ -208,10 +212,10 @@ fn record(network: &Network, report: &Reporter<'_>, networks: &[NetworkDone]) {
     let (mut macs, mut seconds) = (0.0, 0.0);
     for done in networks {
         let took = report.took(done.name);
-        macs += macs_per_frame(&done.plan) * took.frames as f64;
+        macs += of_a_frame(&done.plan) * took.frames as f64;
         seconds += took.busy.as_secs_f64();
     }
-    if let Err(error) = rates::record(&key, macs, seconds) {
+    if let Err(error) = rates::record(&network.site.machine, &key, macs, seconds) {
         report.detail(format_args!("cannot save the speed of this run: {error}"));
     }
 }

@@ -13,12 +13,14 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::{Held, Room};
+use crate::machine::host::Machine;
 use crate::network::Network;
 use crate::plan::{Search, Total};
 use crate::tensors::{self, FRAMES, LATENT};
 
 pub(super) fn run(
     request: &VaeRequest,
+    machine: &Machine,
     control: &Control,
     report: &Reporter<'_>,
 ) -> Result<VaeOutcome, Error> {
@@ -27,7 +29,7 @@ pub(super) fn run(
     request.target.refuse("tensors")?;
     tensors::check_output(&request.output, &request.input, request.overwrite)?;
     report.started("frames", About::default());
-    let network = super::open(request, control, report)?;
+    let network = super::open(request, machine, control, report)?;
     if network.is_identity() {
         // A tensor of latents is the mean of a distribution, which the identity does not make.
         return Err(Error::Weights { word: request.weights.clone() });
@@ -42,7 +44,7 @@ pub(super) fn run(
     let Shape { t, h, w, .. } = input.shape;
     let clip = if name == LATENT { Clip::of_latents(t, h, w) } else { Clip::new(t, h, w) }.map_err(size)?;
     let about = About {
-        device: format!("{}, {}", network.backend.numerics(), request.device.dtype().name()),
+        device: format!("{}, {}", network.site.backend.numerics(), request.device.dtype().name()),
         model: request.weights.clone(),
         input: format!(
             "{}, {} x {} x {}",
@@ -124,9 +126,9 @@ impl Run<'_, '_> {
         // The whole clip is read before and kept until it is written; mean and deviation of latents, and the mean.
         let tensors = frames.bytes(DType::F32).saturating_mul(2).saturating_add(latents.bytes(DType::F32));
         let search = Search {
-            backend: self.network.backend,
+            backend: self.network.site.backend,
             limits: &self.request.limits,
-            room: Room { real: true, output: Some(&self.request.output) },
+            room: Room::of_run(&self.network.site.machine, Some(&self.request.output)),
             children: 0,
         };
         let (plans, budget, held) = search.once(tensors, |budget, wish| {
@@ -137,7 +139,7 @@ impl Run<'_, '_> {
                 turns.iter_mut().map(|turn| &mut turn[..]).collect();
             Planner::together(&mut turns, budget, wish)
         })?;
-        let recovery = Some(Recovery::new(&self.network.backend, budget));
+        let recovery = Some(Recovery::new(&self.network.site.backend, budget));
         let way = |(mut task, plan): (Task, Plan)| {
             task.settings.recovery = recovery;
             Way { task, plan, budget, held }

@@ -18,6 +18,7 @@ use crate::destination::{self, Size};
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
+use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, has_ending, is_pipe};
 use crate::network::Network;
 use crate::outcome::SourceInfo;
@@ -37,6 +38,7 @@ pub(super) fn takes(request: &VaeRequest) -> bool {
 
 pub(super) fn run(
     request: &VaeRequest,
+    machine: &Machine,
     control: &Control,
     report: &Reporter<'_>,
 ) -> Result<VaeOutcome, Error> {
@@ -44,12 +46,12 @@ pub(super) fn run(
         VaeWork::Encode => tensors::check_output(&request.output, &request.input, request.overwrite)?,
         _ => destination::check_frames(&request.output, &[&request.input], request.overwrite)?,
     }
-    let threads = threads(&request.limits, true)?;
-    let tools = Lazy::new(&request.source, control).with_threads(threads);
+    let threads = threads(&request.limits, &Room::of_run(machine, Some(&request.output)))?;
+    let tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", About::default());
-    let network = super::open(request, control, report)?;
+    let network = super::open(request, machine, control, report)?;
     let about = About {
-        device: format!("{}, {}", network.backend.numerics(), request.device.dtype().name()),
+        device: format!("{}, {}", network.site.backend.numerics(), request.device.dtype().name()),
         model: request.weights.clone(),
         input: request.input.display().to_string(),
         output: request.output.display().to_string(),
@@ -81,7 +83,8 @@ impl Run<'_, '_> {
                 what: "a round trip, which copies from its input",
             });
         }
-        let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut self.tools)?;
+        let opened =
+            request.source.open(&request.input, request.limits.allowed(&self.room())?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
@@ -124,7 +127,8 @@ impl Run<'_, '_> {
     fn encode(mut self) -> Result<VaeOutcome, Error> {
         let request = self.request;
         request.target.refuse("latents")?;
-        let opened = request.source.open(&request.input, request.limits.allowed(true)?, &mut self.tools)?;
+        let opened =
+            request.source.open(&request.input, request.limits.allowed(&self.room())?, &mut self.tools)?;
         let estimated = opened.is_estimated();
         let mut notes = opened.notes;
         let format = opened.source.format().clone();
@@ -141,7 +145,12 @@ impl Run<'_, '_> {
         };
         let Cells { steps, rows, columns } = clip.cells();
         let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
-        notes.extend(destination::check_room(&request.output, latents, Size::Exact)?);
+        notes.extend(destination::check_room(
+            &request.output,
+            latents,
+            Size::Exact,
+            &self.network.site.machine,
+        )?);
         let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
         let found = plan(
             &mut tasks,
@@ -194,6 +203,10 @@ impl Run<'_, '_> {
         self.finish(&done, geometry, None, notes, found)
     }
 
+    fn room(&self) -> Room<'_> {
+        Room::of_run(&self.network.site.machine, Some(&self.request.output))
+    }
+
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and notes about it.
     fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), Error> {
         let request = self.request;
@@ -243,9 +256,9 @@ impl Run<'_, '_> {
             Some(appetite::encoder(&name, size, request.target.encoder_threads() as usize))
         });
         Search {
-            backend: self.network.backend,
+            backend: self.network.site.backend,
             limits: &request.limits,
-            room: Room { real: true, output: Some(&request.output) },
+            room: self.room(),
             children: decodes.saturating_add(encoder.unwrap_or(0)),
         }
     }

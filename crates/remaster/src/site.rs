@@ -1,0 +1,54 @@
+//! The device of a run, and what may be used on it.
+
+use remaster_compute::Backend;
+use remaster_model::Build;
+
+use crate::control::Control;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Reporter;
+use crate::limits::{Limits, Room};
+use crate::machine::devices;
+use crate::machine::host::Machine;
+use crate::machine::spill::Spill;
+
+/// The device of a run, and what may be used on it.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) backend: Backend,
+    pub(crate) build: Build,
+    pub(crate) spill: Spill,
+    pub(crate) limits: Limits,
+    pub(crate) machine: Machine,
+    pub(crate) control: Control,
+}
+
+impl Site {
+    /// Opens a device. Kernels of a GPU that was never tuned are timed if there is a `report` to say so.
+    pub(crate) fn open(
+        device: &Device,
+        limits: &Limits,
+        room: &Room<'_>,
+        control: &Control,
+        report: Option<&Reporter<'_>>,
+    ) -> Result<Self, Error> {
+        let backend = match report {
+            Some(report) => device.tuned_backend(room.machine, report)?,
+            None => device.backend(room.machine)?,
+        };
+        devices::check_vram(limits.vram, &backend)?;
+        Ok(Site {
+            backend,
+            build: device.build(),
+            spill: limits.spill(room)?,
+            limits: limits.clone(),
+            machine: room.machine.clone(),
+            control: control.clone(),
+        })
+    }
+
+    /// Kernels and number format, in words.
+    pub(crate) fn worker(&self) -> String {
+        format!("{}, {}", self.backend.numerics(), self.build.dtype.name())
+    }
+}
