@@ -10,6 +10,7 @@ use crate::desk::{
     Desk, LIMIT, bytes, command, ended, ends, private, refused, remove, said, signal, three_shots, until,
     works,
 };
+use crate::tree::command_lines;
 
 /// `film.mp4`: 97 frames in three shots.
 fn film() -> Desk {
@@ -21,19 +22,13 @@ fn with_fault(folder: &Path, line: &str, fault: &str) -> Output {
     command(folder, line).env("REMASTER_TEST_UNIT", fault).output().unwrap()
 }
 
-/// Processes of this program that work on units in a folder.
-fn workers(folder: &Path) -> Vec<u32> {
+/// How many processes of this program work on units in a folder.
+fn workers(folder: &Path) -> usize {
     let folder = folder.canonicalize().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let unit = line.split(|byte| *byte == 0).nth(1) == Some(b"unit");
-        if unit && std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder) {
-            found.push(pid);
-        }
-    }
-    found
+    let works_there = |process: &Path| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder);
+    command_lines()
+        .filter(|(process, line)| line.split('\0').nth(1) == Some("unit") && works_there(process))
+        .count()
 }
 
 /// A run whose frames take a tenth of a second each.
@@ -187,7 +182,7 @@ fn several_devices_stop_at_the_time_of_day_behind_a_piece() {
     // Each frame takes a tenth of a second, so that a unit is not done in time.
     let out = with_fault(at, &format!("{line} --until {}", time.trim()), "slow:");
     ends(&out, 130, &["--until", "again"]);
-    assert!(workers(at).is_empty(), "children are left");
+    assert_eq!(workers(at), 0, "children are left");
     assert!(!at.join("out.mkv").exists());
     works(at, &line);
     assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
@@ -199,11 +194,11 @@ fn children_end_with_their_parent_however_it_ends() {
     let line = format!("film.mp4 -o out.mkv {SLOW} --devices cpu,cpu,cpu");
     for name in ["KILL", "TERM", "INT"] {
         let mut run = slow(at, &line);
-        until("no children", || workers(at).len() >= 2);
+        until("no children", || workers(at) >= 2);
         signal(&run, name);
         let asked = Instant::now();
         let code = ended(&mut run, LIMIT).unwrap();
-        until("children are left", || workers(at).is_empty());
+        until("children are left", || workers(at) == 0);
         assert!(asked.elapsed() < Duration::from_secs(10), "{name}: {:?}", asked.elapsed());
         let text = words(&mut run);
         if name != "KILL" {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::desk::{Desk, testdata};
+use crate::tree::command_lines;
 
 /// What cannot be read without being asked to, and the words it is refused with otherwise.
 const ASKED: [(&str, &str, &str); 3] = [
@@ -206,13 +207,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Children of ours that still live: they would hold the folder in their command line.
 fn children(folder: &Path) -> usize {
-    let mut found = 0;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
-        found += usize::from(line.contains(&*folder.to_string_lossy()) && line.contains("ffmpeg"));
-    }
-    found
+    let is_ours = |line: &str| line.contains(&*folder.to_string_lossy()) && line.contains("ffmpeg");
+    command_lines().filter(|(_, line)| is_ours(line)).count()
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::desk::{Desk, ffmpeg, signal, testdata, times};
+use crate::tree::command_lines;
 
 fn media(name: &str) -> PathBuf {
     testdata("media").join(name)
@@ -118,15 +119,9 @@ fn y4m_goes_in_and_out_of_pipes() {
 /// Processes whose command line names `folder`.
 fn alive(folder: &Path) -> Vec<String> {
     let own = std::process::id().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(folder.to_str().unwrap()) && entry.file_name().to_string_lossy() != own {
-            found.push(line);
-        }
-    }
-    found
+    let names_it = |line: &str| line.contains(folder.to_str().unwrap());
+    let found = command_lines().filter(|(process, line)| names_it(line) && !process.ends_with(&own));
+    found.map(|(_, line)| line).collect()
 }
 
 #[test]

@@ -1,6 +1,16 @@
-//! What a process and everything it started hold of the machine's memory.
+//! The processes of this machine, as `/proc` shows them: who started whom, and what they hold of the memory.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// The folder of each process and its words, with a NUL behind each.
+pub(crate) fn command_lines() -> impl Iterator<Item = (PathBuf, String)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        (entry.path(), String::from_utf8_lossy(&line).into_owned())
+    })
+}
 
 /// The parent of each process; none where the system does not say.
 pub(crate) fn parents() -> HashMap<u32, u32> {
