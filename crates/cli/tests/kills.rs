@@ -1,22 +1,21 @@
 //! Runs that are killed before and after each operation on files, and gone on with: the identical command then ends well,
 //! the film has the bytes of an undisturbed run, and nothing else is left behind. The same for each kept file that is
 //! damaged, cut or lost.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 #![cfg(all(unix, debug_assertions))]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+#[path = "all/desk.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod desk;
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tempfile::TempDir;
+use desk::{Desk, bytes, ffmpeg, files};
 
 /// Points that are tried in the gate, in all scenarios together.
 const SAMPLE: usize = 66;
@@ -24,7 +23,8 @@ const SAMPLE: usize = 66;
 /// Damages that are tried in the gate.
 const DAMAGES: usize = 24;
 
-const HOW: &str = "--model identity --resolution 48 --device cpu --threads 1 --unit-frames 12";
+const HOW: &str =
+    "--model identity --resolution 48 --device cpu --threads 1 --unit-frames 12 --piece-frames 5";
 
 /// Commands one after the other; the one that is killed is given again.
 struct Scenario {
@@ -34,40 +34,30 @@ struct Scenario {
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let lines = |lines: &[&str]| lines.iter().map(|line| line.replace("HOW", HOW)).collect();
+    let scenario = |name, film, lines: &[&str]| Scenario {
+        name,
+        film,
+        lines: lines.iter().map(|line| line.replace("HOW", HOW)).collect(),
+    };
     vec![
-        Scenario {
-            name: "local",
-            lines: lines(&["film.mkv -o out.mkv -q --checkpoint 0s HOW --piece-frames 5"]),
-            film: "out.mkv",
-        },
-        Scenario {
-            name: "elsewhere",
-            lines: lines(&["film.mkv -o out.mp4 -q --temp temp --checkpoint 0s HOW --piece-frames 5"]),
-            film: "out.mp4",
-        },
-        Scenario {
-            name: "in one go",
-            lines: lines(&["film.mkv -o out.mkv -q --disk 0 HOW --piece-frames 5"]),
-            film: "out.mkv",
-        },
-        Scenario {
-            name: "units",
-            lines: lines(&[
-                "plan film.mkv -o out.mkv --store store HOW --piece-frames 5",
+        scenario("local", "out.mkv", &["film.mkv -o out.mkv -q --checkpoint 0s HOW"]),
+        scenario("elsewhere", "out.mp4", &["film.mkv -o out.mp4 -q --temp temp --checkpoint 0s HOW"]),
+        scenario("in one go", "out.mkv", &["film.mkv -o out.mkv -q --disk 0 HOW"]),
+        scenario(
+            "units",
+            "out.mkv",
+            &[
+                "plan film.mkv -o out.mkv --store store HOW",
                 "unit run -q --plan store --input film.mkv --index 0 --checkpoint 0s --device cpu",
                 "unit run -q --plan store --input film.mkv --index 1-2 --checkpoint 0s --device cpu",
                 "assemble -q --plan store --input film.mkv -o out.mkv",
-            ]),
-            film: "out.mkv",
-        },
-        Scenario {
-            name: "batch",
-            lines: lines(&[
-                "batch film.mkv -d done -q --report report.json --checkpoint 0s HOW --piece-frames 5",
-            ]),
-            film: "done/film_upscaled.mkv",
-        },
+            ],
+        ),
+        scenario(
+            "batch",
+            "done/film_upscaled.mkv",
+            &["batch film.mkv -d done -q --report report.json --checkpoint 0s HOW"],
+        ),
     ]
 }
 
@@ -75,54 +65,34 @@ fn scenarios() -> Vec<Scenario> {
 fn film() -> &'static [u8] {
     static FILM: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     FILM.get_or_init(|| {
-        let desk = tempfile::tempdir().unwrap();
+        let desk = Desk::new();
         let graph = "testsrc2=s=32x32:r=25:d=1,format=yuv420p,trim=end_frame=13[a];\
             mandelbrot=s=32x32:r=25:start_scale=0.3,format=yuv420p,trim=end_frame=11[b];[a][b]concat=n=2";
-        let path = desk.path().join("film.mkv");
-        let made = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", graph, "-c:v", "libx264", "-crf", "10"])
-            .arg(&path)
-            .status();
-        assert!(made.unwrap().success());
-        std::fs::read(path).unwrap()
+        ffmpeg(&desk, &format!("-f lavfi -i {graph} -c:v libx264 -crf 10 film.mkv"));
+        bytes(&desk, "film.mkv")
     })
 }
 
 /// A folder with the film and nothing else.
-fn desk() -> TempDir {
-    let desk = tempfile::tempdir().unwrap();
-    std::fs::write(desk.path().join("film.mkv"), film()).unwrap();
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.put("film.mkv", film());
     for name in ["tmp", "done", "temp"] {
-        std::fs::create_dir(desk.path().join(name)).unwrap();
+        std::fs::create_dir(desk.join(name)).unwrap();
     }
     desk
 }
 
-fn run(desk: &Path, line: &str, variables: &[(&str, String)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-    if let Some(ffmpeg) = std::env::var_os("REMASTER_QUICK_FFMPEG").filter(|name| !name.is_empty()) {
-        command.env("REMASTER_FFMPEG", ffmpeg);
-    }
-    command
-        .current_dir(desk)
-        .args(line.split_whitespace())
-        .env("XDG_CONFIG_HOME", desk.join("none"))
-        .env("XDG_CACHE_HOME", desk.join("cache"))
-        .env("TMPDIR", desk.join("tmp"))
-        .envs(variables.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+fn run(desk: &Desk, line: &str, variables: &[(&str, String)]) -> Output {
+    let mut command = desk.command(line);
+    command.env("TMPDIR", desk.join("tmp")).envs(variables.iter().map(|(name, value)| (name, value)));
+    command.output().unwrap()
 }
 
-fn works(desk: &Path, line: &str, about: &str) {
+fn works(desk: &Desk, line: &str, about: &str) {
     let out = run(desk, line, &[]);
-    assert!(
-        out.status.success(),
-        "{about}: {line}: {:?}: {}",
-        out.status,
-        String::from_utf8_lossy(&out.stderr)
-    );
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{about}: {line}: {:?}: {said}", out.status);
 }
 
 /// Names of everything below a folder; random names of attempts are all alike.
@@ -157,17 +127,16 @@ struct Undisturbed {
 }
 
 fn undisturbed(scenario: &Scenario) -> Undisturbed {
-    let (desk, logs) = (desk(), tempfile::tempdir().unwrap());
+    let (desk, logs) = (desk(), Desk::new());
     let mut points = Vec::new();
     for (i, line) in scenario.lines.iter().enumerate() {
-        let log = logs.path().join(i.to_string());
-        let out = run(desk.path(), line, &[("REMASTER_KILL_LOG", log.display().to_string())]);
+        let log = logs.join(i.to_string());
+        let out = run(&desk, line, &[("REMASTER_KILL_LOG", log.display().to_string())]);
         assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         points.push(text.lines().map(str::to_owned).collect());
     }
-    let film = std::fs::read(desk.path().join(scenario.film)).unwrap();
-    Undisturbed { film, names: names(desk.path()), points }
+    Undisturbed { film: bytes(&desk, scenario.film), names: names(&desk), points }
 }
 
 /// Kills one command of a scenario at a point, gives it again and goes on. True if it was killed.
@@ -178,19 +147,19 @@ fn kill(scenario: &Scenario, wanted: &Undisturbed, (at, point): (usize, usize)) 
     let about = format!("{}: killed at point {} of command {at} ({said})", scenario.name, point + 1);
     for (i, line) in scenario.lines.iter().enumerate() {
         if i == at {
-            let out = run(desk.path(), line, &[("REMASTER_KILL_AT", (point + 1).to_string())]);
+            let out = run(&desk, line, &[("REMASTER_KILL_AT", (point + 1).to_string())]);
             killed = out.status.signal() == Some(9);
             // Threads come in another order now and then, so that the last point may not be reached.
             assert!(killed || out.status.success(), "{about}: {}", String::from_utf8_lossy(&out.stderr));
         }
-        works(desk.path(), line, &about);
+        works(&desk, line, &about);
     }
-    check(scenario, wanted, desk.path(), &about);
+    check(scenario, wanted, &desk, &about);
     killed
 }
 
 fn check(scenario: &Scenario, wanted: &Undisturbed, desk: &Path, about: &str) {
-    assert!(std::fs::read(desk.join(scenario.film)).unwrap() == wanted.film, "{about}: another film");
+    assert!(bytes(desk, scenario.film) == wanted.film, "{about}: another film");
     let names = names(desk);
     let (more, fewer): (Vec<_>, Vec<_>) =
         (names.difference(&wanted.names).collect(), wanted.names.difference(&names).collect());
@@ -232,21 +201,22 @@ fn kill_at(most: usize) {
             points.extend((0..list.len()).map(|point| (i, at, point)));
         }
     }
-    let found = points.len();
-    // A stride that shares no factor with their number comes to each of them, in an order of its own.
-    let stride = (found * 5 / 8..).find(|stride| gcd(*stride, found) == 1).unwrap_or(1);
-    let tried: Vec<_> = (0..found.min(most)).map(|i| points[(i * stride + 7) % found]).collect();
+    let tried = some_of(&points, most, 7);
     let killed = AtomicUsize::new(0);
     all(&tried, |(i, at, point)| {
         let (scenario, undisturbed) = &scenarios[*i];
         killed.fetch_add(usize::from(kill(scenario, undisturbed, (*at, *point))), Ordering::Relaxed);
     });
-    println!(
-        "{found} points found, {} tried, {} processes killed, {} films compared",
-        tried.len(),
-        killed.into_inner(),
-        tried.len()
-    );
+    let (found, killed, tried) = (points.len(), killed.into_inner(), tried.len());
+    println!("{found} points found, {tried} tried, {killed} processes killed, {tried} films compared");
+}
+
+/// Some of a list, spread over all of it: a stride that shares no factor with their number comes to each of them, in an
+/// order of its own.
+fn some_of<T: Copy>(list: &[T], most: usize, first: usize) -> Vec<T> {
+    let found = list.len();
+    let stride = (found * 5 / 8..).find(|stride| gcd(*stride, found) == 1).unwrap_or(1);
+    (0..found.min(most)).map(|i| list[(i * stride + first) % found]).collect()
 }
 
 fn gcd(a: usize, b: usize) -> usize {
@@ -273,23 +243,8 @@ enum Damage {
 
 /// Regular files of a run that was stopped.
 fn kept_files(desk: &Path) -> Vec<PathBuf> {
-    fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => walk(&path, files),
-                false => files.push(path),
-            }
-        }
-    }
-    let mut files = Vec::new();
-    for name in ["out.mkv.remaster/store", "store"] {
-        if desk.join(name).is_dir() {
-            walk(&desk.join(name), &mut files);
-        }
-    }
-    files.sort();
-    files
+    let folders = ["out.mkv.remaster/store", "store"].map(|name| desk.join(name));
+    folders.iter().filter(|folder| folder.is_dir()).flat_map(|folder| files(folder)).collect()
 }
 
 fn damage(file: &Path, how: Damage) {
@@ -316,27 +271,25 @@ fn damage_at(most: usize) {
     let mut jobs = Vec::new();
     for point in [count / 4, count / 2, count * 3 / 4] {
         let desk = desk();
-        run(desk.path(), line, &[("REMASTER_KILL_AT", point.to_string())]);
-        for i in 0..kept_files(desk.path()).len() {
+        run(&desk, line, &[("REMASTER_KILL_AT", point.to_string())]);
+        for i in 0..kept_files(&desk).len() {
             jobs.extend([Damage::Flip, Damage::Cut, Damage::Lose].map(|how| (point, i, how)));
         }
     }
-    let found = jobs.len();
-    let stride = (found * 5 / 8..).find(|stride| gcd(*stride, found) == 1).unwrap_or(1);
-    let tried: Vec<_> = (0..found.min(most)).map(|i| jobs[(i * stride + 3) % found]).collect();
+    let tried = some_of(&jobs, most, 3);
     all(&tried, |(point, i, how)| {
         let desk = desk();
-        run(desk.path(), line, &[("REMASTER_KILL_AT", point.to_string())]);
-        let files = kept_files(desk.path());
+        run(&desk, line, &[("REMASTER_KILL_AT", point.to_string())]);
+        let files = kept_files(&desk);
         // Threads come in another order now and then.
         let Some(file) = files.get(*i) else { return };
         damage(file, *how);
-        let name = file.strip_prefix(desk.path()).unwrap().display().to_string();
+        let name = file.strip_prefix(&*desk).unwrap().display().to_string();
         let about = format!("stopped at point {point}, {how:?} of {name}");
-        works(desk.path(), line, &about);
-        check(scenario, &wanted, desk.path(), &about);
+        works(&desk, line, &about);
+        check(scenario, &wanted, &desk, &about);
     });
-    println!("{found} damages of kept files, {} tried and as many films compared", tried.len());
+    println!("{} damages of kept files, {} tried and as many films compared", jobs.len(), tried.len());
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! The name of a build: the same for the same code, another for other code.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,39 +1,23 @@
 //! A comparison of clips that do not match is no proof.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
-use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn clip(folder: &Path, name: &str, source: &str) {
-    let file = folder.join(name);
-    let args = ["-v", "error", "-nostdin", "-y", "-f", "lavfi", "-i", source, "-c:v", "ffv1"];
-    assert!(Command::new("ffmpeg").args(args).arg(&file).status().unwrap().success());
+use crate::desk::{Desk, ffmpeg};
+
+fn clip(desk: &Desk, name: &str, source: &str) {
+    ffmpeg(desk, &format!("-f lavfi -i {source} -c:v ffv1 {name}"));
 }
 
-fn compare(folder: &Path, line: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-    command.current_dir(folder).arg("compare").args(line.split_whitespace());
-    command.args(["--quick", "--progress", "none"]).output().unwrap()
-}
-
-fn judged(folder: &Path, line: &str, code: i32, mismatches: &[&str], words: &[&str]) -> Value {
-    let out = compare(folder, &format!("{line} --json"));
-    let stderr = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(code), "{line}: {stderr}");
-    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+fn judged(desk: &Desk, line: &str, code: i32, mismatches: &[&str], words: &[&str]) -> Value {
+    let run = desk.run(&format!("compare {line} --json --quick --progress none"));
+    let report = run.ends(code, words).json();
     assert_eq!(report["mismatches"], Value::from(mismatches.to_vec()), "{line}");
-    for word in words {
-        assert!(stderr.contains(word), "no `{word}` after {line}: {stderr}");
-    }
     report
 }
 
 #[test]
 fn clips_of_other_lengths_sizes_or_rates_fail_the_check() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
+    let here = &Desk::bare();
     clip(here, "a.mkv", "testsrc2=s=64x48:r=24:d=1");
     clip(here, "cut.mkv", "testsrc2=s=64x48:r=24:d=1,trim=end_frame=5");
     clip(here, "small.mkv", "testsrc2=s=64x48:r=24:d=1,scale=32x24");
@@ -64,9 +48,6 @@ fn clips_of_other_lengths_sizes_or_rates_fail_the_check() {
     judged(here, "a.mkv fast.mkv --min-psnr 30", 6, &["rate"], &["frame rates differ"]);
     // Pictures have no clock that could differ.
     std::fs::create_dir(here.join("pictures")).unwrap();
-    let to = here.join("pictures/%03d.png");
-    let args = ["-v", "error", "-nostdin", "-i"];
-    let made = Command::new("ffmpeg").args(args).arg(here.join("a.mkv")).arg(&to).status().unwrap();
-    assert!(made.success());
+    ffmpeg(here, "-i a.mkv pictures/%03d.png");
     judged(here, "a.mkv pictures --min-psnr 20", 0, &[], &[]);
 }

@@ -1,26 +1,179 @@
 //! A folder to work in, and the binary and ffmpeg there.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
-#![cfg(unix)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use remaster_model::Param;
+use remaster_weights::{NamedTensor, fill_formula, write_tensors};
+use serde_json::Value;
+use tempfile::TempDir;
+
 /// No run of a film of these tests takes this long, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// The binary in a folder, with its words, without the settings and the cache of the user. A run starts ffmpeg some twenty
-/// times.
-pub(crate) fn command(folder: &Path, line: &str) -> Command {
+/// A folder of its own for one test, and the environment of the binary in it.
+pub(crate) struct Desk(TempDir, fn(&mut Command, &Path));
+
+impl Deref for Desk {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Desk {
+    /// Without the settings and the cache of the user, and with the quick ffmpeg.
+    pub(crate) fn new() -> Self {
+        Desk::with(quick)
+    }
+
+    /// A new one with what ffmpeg makes.
+    pub(crate) fn filmed(line: &str) -> Self {
+        let desk = Desk::new();
+        ffmpeg(&desk, line);
+        desk
+    }
+
+    /// A new one with a film as [`three_shots`] makes it.
+    pub(crate) fn of_shots(frames: [usize; 3], name: &str) -> Self {
+        let desk = Desk::new();
+        three_shots(&desk, frames, name);
+        desk
+    }
+
+    /// With the environment of the test.
+    pub(crate) fn bare() -> Self {
+        Desk::with(|_, _| ())
+    }
+
+    pub(crate) fn with(home: fn(&mut Command, &Path)) -> Self {
+        Desk(tempfile::tempdir().unwrap(), home)
+    }
+
+    /// Writes a file, and makes the folders that it is in.
+    pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.join(name).parent().unwrap()).unwrap();
+        std::fs::write(self.join(name), bytes).unwrap();
+    }
+
+    pub(crate) fn tensors(&self, name: &str, tensors: &[NamedTensor]) {
+        std::fs::create_dir_all(self.join(name).parent().unwrap()).unwrap();
+        write_tensors(&self.join(name), tensors, &BTreeMap::new()).unwrap();
+    }
+
+    /// One tensor in a file.
+    pub(crate) fn tensor(&self, name: &str, of: &str, shape: &[usize], data: Vec<f32>) {
+        self.tensors(name, &[NamedTensor { name: of.into(), shape: shape.to_vec(), data }]);
+    }
+
+    /// Frames `x`, all grey.
+    pub(crate) fn frames(&self, name: &str, t: usize, h: usize, w: usize) {
+        self.tensor(name, "x", &[1, 3, t, h, w], vec![0.25; 3 * t * h * w]);
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(self)
+    }
+
+    /// Words are split at spaces.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = plain(self, line);
+        (self.1)(&mut command, self);
+        command
+    }
+
+    pub(crate) fn run(&self, line: &str) -> Run {
+        Run::of(&mut self.command(line))
+    }
+
+    #[track_caller]
+    pub(crate) fn works(&self, line: &str) -> Run {
+        let run = self.run(line);
+        run.ends(0, &[]);
+        run
+    }
+
+    /// The document that a run that works prints.
+    #[track_caller]
+    pub(crate) fn json(&self, line: &str) -> Value {
+        self.works(line).json()
+    }
+}
+
+/// What a run of the binary left.
+pub(crate) struct Run {
+    pub(crate) line: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let out = command.output().unwrap();
+        Run::new(command, out)
+    }
+
+    /// How a command ended.
+    pub(crate) fn new(command: &Command, out: Output) -> Self {
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        Run {
+            line: words.join(" "),
+            code: out.status.code(),
+            stdout: String::from_utf8(out.stdout).unwrap(),
+            stderr: String::from_utf8(out.stderr).unwrap(),
+        }
+    }
+
+    /// stdout as the one JSON document it must be.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{}: {e}: {}", self.line, self.stdout))
+    }
+
+    /// Ended with `code`, no panic, and each of `words` in its error.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32, words: &[&str]) -> &Self {
+        let (line, said) = (&self.line, &self.stderr);
+        assert_eq!(self.code, Some(code), "{line}: {said}");
+        // Names of parts mean nothing to anybody.
+        for word in ["panicked", ".part"] {
+            assert!(!said.contains(word), "{line}: {said}");
+        }
+        for word in words {
+            assert!(said.contains(word), "{line}: no `{word}` in: {said}");
+        }
+        self
+    }
+}
+
+/// The binary in a folder, with its words.
+pub(crate) fn plain(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
+    command.current_dir(folder).args(line.split_whitespace()).stdin(Stdio::null());
     command
-        .current_dir(folder)
-        .args(line.split_whitespace())
-        .env("XDG_CONFIG_HOME", folder.join("none"))
-        .env("XDG_CACHE_HOME", folder.join("cache"))
-        .stdin(Stdio::null());
+}
+
+/// Without the settings and the cache of the user.
+pub(crate) fn private(command: &mut Command, folder: &Path) {
+    command.env("XDG_CONFIG_HOME", folder.join("none")).env("XDG_CACHE_HOME", folder.join("cache"));
+}
+
+/// The same with the quick ffmpeg: a run starts it some twenty times.
+pub(crate) fn quick(command: &mut Command, folder: &Path) {
+    private(command, folder);
     command.envs(quick_ffmpeg().map(|path| ("REMASTER_FFMPEG", path)));
+}
+
+/// The binary in a folder, as in a new [`Desk`].
+pub(crate) fn command(folder: &Path, line: &str) -> Command {
+    let mut command = plain(folder, line);
+    quick(&mut command, folder);
     command
 }
 
@@ -44,6 +197,11 @@ pub(crate) fn works(folder: &Path, line: &str) -> String {
     said(&out)
 }
 
+/// The document that a run prints, which says nothing else.
+pub(crate) fn told(folder: &Path, line: &str) -> Value {
+    serde_json::from_str(&works(folder, line)).unwrap()
+}
+
 /// Runs it; it must end with this code and these words.
 pub(crate) fn refused(folder: &Path, line: &str, code: i32, words: &[&str]) {
     ends(&remaster(folder, line), code, words);
@@ -55,11 +213,28 @@ pub(crate) fn ends(out: &Output, code: i32, words: &[&str]) {
     words.iter().for_each(|word| assert!(said.contains(word), "no `{word}` in {said}"));
 }
 
-pub(crate) fn ffmpeg(folder: &Path, line: &str) {
+/// Runs ffmpeg; returns what it writes to stdout.
+pub(crate) fn ffmpeg(folder: &Path, line: &str) -> Vec<u8> {
     let quiet = ["-v", "error", "-nostdin", "-y"];
     let out = Command::new("ffmpeg").current_dir(folder).args(quiet).args(line.split_whitespace()).output();
     let out = out.unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+/// What ffprobe says of a file.
+pub(crate) fn ffprobe(line: &str, file: impl AsRef<Path>) -> String {
+    let quiet = ["-v", "error"];
+    let out = Command::new("ffprobe").args(quiet).args(line.split_whitespace()).arg(file.as_ref()).output();
+    let out = out.unwrap();
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Presentation times of the video, in seconds.
+pub(crate) fn times(file: impl AsRef<Path>) -> Vec<f64> {
+    let text = ffprobe("-select_streams v:0 -show_entries frame=pts_time -of csv=p=0", file);
+    text.lines().filter_map(|line| line.trim_matches(',').parse().ok()).collect()
 }
 
 /// A film of 64x48 in three shots of so many frames, without sound.
@@ -73,8 +248,41 @@ pub(crate) fn three_shots(folder: &Path, [a, b, c]: [usize; 3], name: &str) {
     ffmpeg(folder, &format!("-f lavfi -i {graph} {codec} ./{name}"));
 }
 
+/// A file of the repository.
+pub(crate) fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").canonicalize().unwrap().join(name)
+}
+
+/// Weights of a network, as the formula has them.
+pub(crate) fn formula(params: Vec<Param>) -> Vec<NamedTensor> {
+    let made = |Param { name, shape }: Param| {
+        let mut data = vec![0.0; shape.iter().product()];
+        fill_formula(&name, &shape, 0, &mut data).unwrap();
+        NamedTensor { name, shape, data }
+    };
+    params.into_iter().map(made).collect()
+}
+
 pub(crate) fn bytes(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
+}
+
+/// A file that holds a JSON document.
+pub(crate) fn document(folder: &Path, name: &str) -> Value {
+    serde_json::from_slice(&bytes(folder, name)).unwrap()
+}
+
+pub(crate) fn remove(folder: &Path, name: &str) {
+    std::fs::remove_file(folder.join(name)).unwrap();
+}
+
+/// What is in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Regular files below a folder, in order.
@@ -102,11 +310,29 @@ pub(crate) fn ended(child: &mut Child, within: Duration) -> Option<i32> {
     }
 }
 
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+pub(crate) fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap().success());
+}
+
 /// A small file system in memory; `None` where that is not allowed.
 pub(crate) fn small_disk(folder: &Path, megabytes: u64) -> Option<Mounted> {
+    mount(folder, &format!("size={megabytes}m"))
+}
+
+pub(crate) fn mount(folder: &Path, options: &str) -> Option<Mounted> {
     std::fs::create_dir_all(folder).unwrap();
-    let size = format!("size={megabytes}m");
-    let mount = ["-t", "tmpfs", "-o", &size, "tmpfs", folder.to_str().unwrap()];
+    let mount = ["-t", "tmpfs", "-o", options, "tmpfs", folder.to_str().unwrap()];
     let done = Command::new("mount").args(mount).stderr(Stdio::null()).status();
     done.is_ok_and(|status| status.success()).then(|| Mounted(folder.to_owned()))
 }

@@ -1,5 +1,4 @@
 //! Films on several devices at once: one bad device among good ones, stop, pause, kills, limits and exit codes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 #![cfg(target_os = "linux")]
 
 use std::io::Read;
@@ -7,11 +6,15 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::desk::{LIMIT, bytes, command, ended, ends, remaster, said, three_shots, works};
+use crate::desk::{
+    Desk, LIMIT, bytes, command, ended, ends, private, refused, remove, said, signal, three_shots, until,
+    works,
+};
+use crate::tree::command_lines;
 
-/// 97 frames in three shots.
-fn film(folder: &Path, name: &str) {
-    three_shots(folder, [40, 27, 30], name);
+/// `film.mp4`: 97 frames in three shots.
+fn film() -> Desk {
+    Desk::of_shots([40, 27, 30], "film.mp4")
 }
 
 /// Runs it with children that fail as `fault` says.
@@ -19,28 +22,27 @@ fn with_fault(folder: &Path, line: &str, fault: &str) -> Output {
     command(folder, line).env("REMASTER_TEST_UNIT", fault).output().unwrap()
 }
 
-/// Processes of this program that work on units in a folder.
-fn workers(folder: &Path) -> Vec<u32> {
+/// How many processes of this program work on units in a folder.
+fn workers(folder: &Path) -> usize {
     let folder = folder.canonicalize().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let unit = line.split(|byte| *byte == 0).nth(1) == Some(b"unit");
-        if unit && std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder) {
-            found.push(pid);
-        }
-    }
-    found
+    let works_there = |process: &Path| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder);
+    command_lines()
+        .filter(|(process, line)| line.split('\0').nth(1) == Some("unit") && works_there(process))
+        .count()
 }
 
-/// Waits until something is so.
-fn until(what: &str, is: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < LIMIT, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// A run whose frames take a tenth of a second each.
+fn slow(folder: &Path, line: &str) -> Child {
+    let mut command = command(folder, line);
+    command.env("REMASTER_TEST_UNIT", "slow:").stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// What a run that has ended said on stderr.
+fn words(run: &mut Child) -> String {
+    let mut text = String::new();
+    run.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    text
 }
 
 fn pieces(folder: &Path) -> usize {
@@ -61,13 +63,11 @@ const SLOW: &str = "--model formula:tiny-3b --resolution 64x48 --dtype f32 --uni
 
 #[test]
 fn a_name_that_is_not_listed_is_refused_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    std::fs::write(at.join("film.mp4"), b"never opened").unwrap();
+    let at = &Desk::new();
+    at.put("film.mp4", b"never opened");
     for names in ["vulkan:9,cpu", "cpu,gpu0", "cpu,", "cpu,nonsense"] {
         for line in ["film.mp4", "batch film.mp4"] {
-            let out = command(at, &format!("{line} {HOW} --devices {names}")).output().unwrap();
-            ends(&out, 2, &["remaster devices"]);
+            refused(at, &format!("{line} {HOW} --devices {names}"), 2, &["remaster devices"]);
         }
     }
     let help = works(at, "restore --help");
@@ -76,44 +76,30 @@ fn a_name_that_is_not_listed_is_refused_at_once() {
 
 #[test]
 fn devices_of_two_kinds_are_refused_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {HOW} --devices cpu,reference");
-    ends(&command(at, &line).output().unwrap(), 2, &["cpu (cpu", "reference (reference", "--mix-devices"]);
+    refused(at, &line, 2, &["cpu (cpu", "reference (reference", "--mix-devices"]);
     assert!(!at.join("out.mkv.remaster").exists());
     works(at, &format!("{line} --mix-devices"));
     assert!(at.join("out.mkv").is_file());
-    ends(
-        &command(at, &format!("film.mp4 {HOW} --devices cpu,cpu --vram 1G")).output().unwrap(),
-        2,
-        &["--vram"],
-    );
+    refused(at, &format!("film.mp4 {HOW} --devices cpu,cpu --vram 1G"), 2, &["--vram"]);
 }
 
 #[test]
 fn a_film_on_two_devices_is_the_film_on_one_also_with_odd_names() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "-film.mp4");
+    let at = &Desk::of_shots([40, 27, 30], "-film.mp4");
     let how = HOW.replace("identity", "formula:tiny-3b");
     works(at, &format!("{how} -o ref.mkv --device cpu -- -film.mp4"));
     works(at, &format!("{how} -o out.mkv --devices cpu,cpu -- -film.mp4"));
     assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
     // Two processes have one thread each, and half of the memory.
-    let out = with_fault(
-        at,
-        &format!("{how} -o=-two.mkv --devices cpu,cpu --threads 2 --ram 2G -- -film.mp4"),
-        "words",
-    );
-    ends(&out, 3, &["--threads=1", "--ram=", "--input=-film.mp4"]);
+    let line = format!("{how} -o=-two.mkv --devices cpu,cpu --threads 2 --ram 2G -- -film.mp4");
+    ends(&with_fault(at, &line, "words"), 3, &["--threads=1", "--ram=", "--input=-film.mp4"]);
 }
 
 #[test]
 fn a_bad_device_is_set_aside_and_the_film_is_made() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     works(at, &format!("film.mp4 -o ref.mkv {HOW} --device cpu"));
     let line = format!("film.mp4 -o out.mkv {HOW} --devices reference,cpu --mix-devices --keep-going");
     for (fault, words) in [
@@ -132,7 +118,7 @@ fn a_bad_device_is_set_aside_and_the_film_is_made() {
         assert_eq!(said(&out).matches("not used any more").count(), 1, "{fault}: {}", said(&out));
         assert!(!said(&out).contains("keeps its input frames"), "{}", said(&out));
         assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"), "{fault}");
-        std::fs::remove_file(at.join("out.mkv")).unwrap();
+        remove(at, "out.mkv");
     }
     // With no device left nothing is passed through.
     for fault in ["start:", "device:"] {
@@ -144,9 +130,7 @@ fn a_bad_device_is_set_aside_and_the_film_is_made() {
 
 #[test]
 fn exit_codes_of_children_are_obeyed() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {HOW} --devices cpu,cpu --keep-going");
     for (fault, code, words) in [
         ("usage:", 2, &["--no-such-thing"][..]),
@@ -165,9 +149,7 @@ fn exit_codes_of_children_are_obeyed() {
 
 #[test]
 fn a_unit_that_fails_is_tried_again_with_less_and_then_left_if_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {HOW} --devices cpu,cpu --ram 4G");
     let out = with_fault(at, &line, "unit:0");
     ends(&out, 3, &["unit 0 failed 3 times", "--keep-going"]);
@@ -181,10 +163,10 @@ fn a_unit_that_fails_is_tried_again_with_less_and_then_left_if_asked() {
     let out = with_fault(at, &format!("{line} --keep-going"), "unit:0");
     ends(&out, 0, &["unit 0 keeps its input frames"]);
     // Such a film is not done, unless that is asked for again.
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    remove(at, "out.mkv");
     let line = line.replace("--no-manifest", "");
     ends(&with_fault(at, &format!("{line} --keep-going"), "unit:0"), 0, &["unit 0 keeps its input frames"]);
-    ends(&remaster(at, &line), 2, &["out.mkv has frames that were not restored, of units 0", "-y"]);
+    refused(at, &line, 2, &["out.mkv has frames that were not restored, of units 0", "-y"]);
     assert!(works(at, &format!("{line} --keep-going")).contains("done already"));
     works(at, &format!("{line} -y"));
     assert!(works(at, &line).contains("done already"));
@@ -192,9 +174,7 @@ fn a_unit_that_fails_is_tried_again_with_less_and_then_left_if_asked() {
 
 #[test]
 fn several_devices_stop_at_the_time_of_day_behind_a_piece() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {SLOW} --devices cpu,cpu");
     works(at, &format!("film.mp4 -o ref.mkv {SLOW} --device cpu"));
     let date = Command::new("date").args(["-d", "+3 seconds", "+%H:%M:%S"]).output().unwrap();
@@ -202,7 +182,7 @@ fn several_devices_stop_at_the_time_of_day_behind_a_piece() {
     // Each frame takes a tenth of a second, so that a unit is not done in time.
     let out = with_fault(at, &format!("{line} --until {}", time.trim()), "slow:");
     ends(&out, 130, &["--until", "again"]);
-    assert!(workers(at).is_empty(), "children are left");
+    assert_eq!(workers(at), 0, "children are left");
     assert!(!at.join("out.mkv").exists());
     works(at, &line);
     assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
@@ -210,27 +190,19 @@ fn several_devices_stop_at_the_time_of_day_behind_a_piece() {
 
 #[test]
 fn children_end_with_their_parent_however_it_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {SLOW} --devices cpu,cpu,cpu");
-    for signal in ["-KILL", "-TERM", "-INT"] {
-        let mut run = command(at, &line)
-            .env("REMASTER_TEST_UNIT", "slow:")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        until("no children", || workers(at).len() >= 2);
-        assert!(Command::new("kill").args([signal, &run.id().to_string()]).status().unwrap().success());
+    for name in ["KILL", "TERM", "INT"] {
+        let mut run = slow(at, &line);
+        until("no children", || workers(at) >= 2);
+        signal(&run, name);
         let asked = Instant::now();
         let code = ended(&mut run, LIMIT).unwrap();
-        until("children are left", || workers(at).is_empty());
-        assert!(asked.elapsed() < Duration::from_secs(10), "{signal}: {:?}", asked.elapsed());
-        let mut text = String::new();
-        run.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        if signal != "-KILL" {
-            assert_eq!(code, 130, "{signal}");
+        until("children are left", || workers(at) == 0);
+        assert!(asked.elapsed() < Duration::from_secs(10), "{name}: {:?}", asked.elapsed());
+        let text = words(&mut run);
+        if name != "KILL" {
+            assert_eq!(code, 130, "{name}");
             assert!(text.contains("stopped") && !text.contains("error:"), "{text}");
         }
     }
@@ -239,21 +211,13 @@ fn children_end_with_their_parent_however_it_ends() {
 
 #[test]
 fn progress_counts_frames_on_several_devices_and_from_where_a_run_was_stopped() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mp4");
+    let at = &film();
     let line = format!("film.mp4 -o out.mkv {SLOW} --devices cpu,cpu --progress json");
-    let mut run = command(at, &line)
-        .env("REMASTER_TEST_UNIT", "slow:")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut run = slow(at, &line);
     until("no piece", || pieces(&at.join("out.mkv.remaster")) >= 3);
-    assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
+    signal(&run, "INT");
     ended(&mut run, LIMIT).unwrap();
-    let mut text = String::new();
-    run.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let text = words(&mut run);
     let done = |text: &str, phases: &[&str]| -> Vec<u64> {
         let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let of = |line: serde_json::Value| {
@@ -274,24 +238,16 @@ fn progress_counts_frames_on_several_devices_and_from_where_a_run_was_stopped() 
 /// A terminal for a run: what is written to it is typed there.
 fn on_a_terminal(folder: &Path, line: &str) -> Child {
     let typed = format!("'{}' {line}", env!("CARGO_BIN_EXE_remaster"));
-    Command::new("script")
-        .args(["-qfec", &typed, "shown"])
-        .current_dir(folder)
-        .env("XDG_CONFIG_HOME", folder.join("none"))
-        .env("XDG_CACHE_HOME", folder.join("cache"))
-        .env("REMASTER_TEST_UNIT", "slow:")
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+    let mut command = Command::new("script");
+    command.args(["-qfec", &typed, "shown"]).current_dir(folder).env("TERM", "xterm");
+    private(&mut command, folder);
+    command.env("REMASTER_TEST_UNIT", "slow:").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// `p` makes a run wait and go on: of the first film of a batch and of the second, in this process and in others.
 #[test]
 fn a_key_pauses_every_film_and_all_devices() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let at = &Desk::new();
     // Two units each.
     three_shots(at, [24, 20, 12], "a.mp4");
     three_shots(at, [24, 20, 12], "b.mp4");
@@ -321,6 +277,6 @@ fn a_key_pauses_every_film_and_all_devices() {
         }
         assert_eq!(ended(&mut run, LIMIT), Some(0), "{}", shown());
         assert_eq!(shown().matches("wrote ").count(), 2, "{}", shown());
-        std::fs::remove_file(at.join("shown")).unwrap();
+        remove(at, "shown");
     }
 }

@@ -3,12 +3,12 @@
 //! In blocks fenced as `console` or `sh`, lines that start with `$ remaster` are run in order, each document in a folder
 //! of its own with `testdata` beside. Each must succeed. Lines below a command, up to the next one, must be among what it
 //! prints, in this order. `...` in a line stands for anything, and a line of `...` for any lines.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::desk::Desk;
 
 /// A command and the lines that it should print.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,18 +79,17 @@ fn repository() -> PathBuf {
 
 fn run(document: &str) {
     let text = fs::read_to_string(repository().join(document)).unwrap();
-    let desk = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(repository().join("testdata"), desk.path().join("testdata")).unwrap();
+    let desk = Desk::bare();
+    std::os::unix::fs::symlink(repository().join("testdata"), desk.join("testdata")).unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_remaster"));
     let path =
         format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
     for step in steps(&text) {
         let out = Command::new("sh")
             .args(["-c", &format!("{{ {}\n}} 2>&1", step.line)])
-            .current_dir(desk.path())
+            .current_dir(&*desk)
             .env("PATH", &path)
-            .env("XDG_CONFIG_HOME", desk.path())
-            .env("XDG_CACHE_HOME", desk.path())
+            .envs(["XDG_CONFIG_HOME", "XDG_CACHE_HOME"].map(|name| (name, &*desk)))
             .stdin(Stdio::null())
             .output()
             .unwrap();

@@ -1,5 +1,4 @@
 //! Jobs for schedulers, run with no more memory than they ask for.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use remaster_testkit::not_run;
 
-use crate::desk::{ffmpeg, quick_ffmpeg, refused, works};
+use crate::desk::{Desk, quick, refused, works};
 
 /// A control group with a limit of memory.
 struct Group(PathBuf);
@@ -54,9 +53,8 @@ fn number(text: &str, word: &str) -> u64 {
 
 #[test]
 fn a_job_works_in_the_memory_that_it_asks_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, "-f lavfi -i testsrc2=s=160x120:r=25:d=0.6 -c:v libx264 -pix_fmt yuv420p film.mkv");
+    let at =
+        &Desk::filmed("-f lavfi -i testsrc2=s=160x120:r=25:d=0.6 -c:v libx264 -pix_fmt yuv420p film.mkv");
     // The jobs call `remaster`.
     let bin = at.join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -83,34 +81,21 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
         };
         let script = at.join(format!("{kind}.sh"));
         let mut command = group.command(at);
-        command
-            .env("PATH", &path)
-            .env("XDG_CACHE_HOME", at.join("cache"))
-            .env("XDG_CONFIG_HOME", at.join("none"))
-            .envs(quick_ffmpeg().map(|path| ("REMASTER_FFMPEG", path)));
+        quick(&mut command, at);
+        command.env("PATH", &path);
         match kind {
-            "shell" => {
+            "shell" | "slurm" => {
                 std::fs::write(&script, &text).unwrap();
                 command.arg("bash").arg(&script);
-            }
-            "slurm" => {
-                std::fs::write(&script, &text).unwrap();
-                command.arg("bash").arg(&script).arg("remaster-restore").env("SLURM_ARRAY_TASK_ID", "0");
+                if kind == "slurm" {
+                    command.arg("remaster-restore").env("SLURM_ARRAY_TASK_ID", "0");
+                }
             }
             _ => {
-                let plan = format!("--plan={}", at.join(kind).display());
-                let input = format!("--input={}", at.join("film.mkv").display());
-                command.args([
-                    "remaster",
-                    "unit",
-                    "run",
-                    &plan,
-                    &input,
-                    "--index=0",
-                    "--device=cpu",
-                    "--no-collapse",
-                    &format!("--ram={ram}M"),
-                ]);
+                command.args(["remaster", "unit", "run", "--index=0", "--device=cpu", "--no-collapse"]);
+                command.arg(format!("--plan={}", at.join(kind).display()));
+                command.arg(format!("--input={}", at.join("film.mkv").display()));
+                command.arg(format!("--ram={ram}M"));
             }
         }
         let out = command.output().unwrap();
@@ -121,6 +106,5 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
 
 #[test]
 fn a_kubernetes_job_needs_an_image() {
-    let folder = tempfile::tempdir().unwrap();
-    refused(folder.path(), "plan film.mkv -o out.mkv --store store --emit k8s", 2, &["--image"]);
+    refused(&Desk::new(), "plan film.mkv -o out.mkv --store store --emit k8s", 2, &["--image"]);
 }

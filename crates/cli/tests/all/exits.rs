@@ -1,63 +1,27 @@
 //! Every exit code of docs/cli.md, provoked with real commands, in text and in JSON.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
-use serde_json::Value;
-use tempfile::TempDir;
+use crate::desk::{Desk, Run, bytes, ffmpeg, signal, testdata};
 
-struct Desk(TempDir);
-
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Desk {
-    /// A folder with a clip, a file that is none, and a model that is cut off.
-    fn new() -> Self {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        let made = Command::new("ffmpeg")
-            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25,trim=end_frame=5"])
-            .args(["-c:v", "ffv1"])
-            .arg(desk.path("in.mkv"))
-            .status();
-        assert!(made.unwrap().success());
-        let clip = fs::read(desk.path("in.mkv")).unwrap();
-        fs::write(desk.path("damaged.mkv"), &clip[..clip.len() / 2]).unwrap();
-        fs::write(desk.path("noise.mp4"), [7; 5000]).unwrap();
-        fs::write(desk.path("there.mkv"), "a file").unwrap();
-        let golden = fs::read(testdata("tiny_mod_conv.safetensors")).unwrap();
-        fs::write(desk.path("half.safetensors"), &golden[..golden.len() / 2]).unwrap();
-        fs::write(desk.path("config.toml"), "dtype = 3").unwrap();
-        desk
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-        command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
-        command.env("XDG_CONFIG_HOME", self.path("none")).env("RUST_BACKTRACE", "0");
+/// A folder with a clip, a file that is none, and a model that is cut off.
+fn desk() -> Desk {
+    let desk = Desk::with(|command, folder| {
+        command.env("XDG_CONFIG_HOME", folder.join("none")).env("RUST_BACKTRACE", "0");
         command.env_remove("REMASTER_FFMPEG").env_remove("REMASTER_MODEL_DIR");
-        command
-    }
-}
-
-fn finish(mut command: Command) -> Run {
-    let out = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: out.status.code().unwrap_or(-1), stdout: text(out.stdout), stderr: text(out.stderr) }
-}
-
-fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+    });
+    ffmpeg(&desk, "-f lavfi -i testsrc2=size=64x48:rate=25,trim=end_frame=5 -c:v ffv1 in.mkv");
+    let clip = bytes(&desk, "in.mkv");
+    desk.put("damaged.mkv", &clip[..clip.len() / 2]);
+    desk.put("noise.mp4", [7; 5000]);
+    desk.put("there.mkv", "a file");
+    let golden = fs::read(testdata("tiny_mod_conv.safetensors")).unwrap();
+    desk.put("half.safetensors", &golden[..golden.len() / 2]);
+    desk.put("config.toml", "dtype = 3");
+    desk
 }
 
 const TINY: &str = "-o out.mkv --weights formula:tiny";
@@ -138,35 +102,27 @@ const NUMBERS: &[&str] = &[
 fn ends(desk: &Desk, line: &str, words: &[&str], code: i32, environment: Option<&str>) {
     for json in [false, true] {
         let mut command = desk.command(line);
-        command.args(json.then_some("--json")).envs(environment.map(|name| (name, "1")));
-        let run = finish(command);
-        assert_eq!(run.code, code, "{line}: {}", run.stderr);
+        let run = Run::of(command.args(json.then_some("--json")).envs(environment.map(|name| (name, "1"))));
+        assert_eq!(run.code.unwrap_or(-1), code, "{line}: {}", run.stderr);
         assert_eq!(run.stderr.contains("error: "), code != 0, "{line}: {}", run.stderr);
         for word in words {
             assert!(run.stderr.contains(word), "{line}: no `{word}` in {}", run.stderr);
         }
         if json {
-            let document: Value =
-                serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {:?}", run.stdout));
+            let document = run.json();
             if ![0, 6].contains(&code) {
                 assert_eq!(document["exit_code"], code, "{line}");
                 assert!(document["error"].is_string() && document["kind"].is_string(), "{line}");
             }
         }
-        assert!(!desk.path("out.mkv").exists(), "{line}");
+        assert!(!desk.join("out.mkv").exists(), "{line}");
     }
 }
 
 #[test]
 fn each_failure_has_the_code_that_is_documented() {
-    let desk = Desk::new();
-    let negated = Command::new("ffmpeg")
-        .args(["-v", "error", "-i"])
-        .arg(desk.path("in.mkv"))
-        .args(["-vf", "negate", "-c:v", "ffv1"])
-        .arg(desk.path("other.mkv"))
-        .status();
-    assert!(negated.unwrap().success());
+    let desk = desk();
+    ffmpeg(&desk, "-i in.mkv -vf negate -c:v ffv1 other.mkv");
     for (code, line, words) in CASES {
         ends(&desk, &line.replace("{TINY}", TINY), words, *code, None);
     }
@@ -174,7 +130,7 @@ fn each_failure_has_the_code_that_is_documented() {
 
 #[test]
 fn numbers_out_of_range_are_wrong_usage() {
-    let desk = Desk::new();
+    let desk = desk();
     for line in NUMBERS {
         ends(&desk, line, &[], 2, None);
     }
@@ -183,19 +139,17 @@ fn numbers_out_of_range_are_wrong_usage() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_panic_is_an_internal_error_with_a_document() {
-    ends(&Desk::new(), "devices", &["internal error", "report"], 101, Some("REMASTER_TEST_PANIC"));
+    ends(&desk(), "devices", &["internal error", "report"], 101, Some("REMASTER_TEST_PANIC"));
 }
 
 #[test]
-#[cfg(unix)]
 fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
     use std::os::unix::fs::PermissionsExt;
 
-    let desk = Desk::new();
-    fs::create_dir(desk.path("old")).unwrap();
+    let desk = desk();
     for name in ["old/ffmpeg", "old/ffprobe"] {
-        fs::write(desk.path(name), "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n").unwrap();
-        fs::set_permissions(desk.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        desk.put(name, "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n");
+        fs::set_permissions(desk.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     ends(&desk, "probe in.mkv --ffmpeg old/ffmpeg", &["4.4.2", "5.1"], 3, None);
 
@@ -203,16 +157,15 @@ fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
     let mut command = desk.command("doctor --json --device reference");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
-    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
-    let out = child.wait_with_output().unwrap();
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!((out.status.code(), &document["exit_code"]), (Some(130), &130.into()));
+    signal(&child, "INT");
+    let run = Run::new(&command, child.wait_with_output().unwrap());
+    assert_eq!((run.code, &run.json()["exit_code"]), (Some(130), &130.into()));
 }
 
 /// `5` needs a device that fails: the unit tests of `error` have it.
 #[test]
 fn help_and_document_list_the_same_codes_and_each_is_provoked() {
-    let help = finish(Desk::new().command("--help")).stdout;
+    let help = desk().run("--help").stdout;
     let (_, help) = help.split_once("Exit codes:\n").unwrap();
     let listed: BTreeSet<i32> =
         help.lines().map_while(|l| l.split_whitespace().next()).map_while(|w| w.parse().ok()).collect();

@@ -1,101 +1,22 @@
 //! Config files, model files, progress and Ctrl-C, as people and scripts meet them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use remaster_model::vae::{self, VaeConfig};
-use remaster_weights::{NamedTensor, fill_formula, sha256_hex, write_tensors};
+use remaster_weights::sha256_hex;
 use serde_json::Value;
-use tempfile::TempDir;
 
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
+use crate::cli::tiny_weights;
+use crate::desk::{Desk, Run, bytes, ended, signal};
 
-impl Run {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
-    }
-
-    #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> &Self {
-        assert_eq!(self.code, Some(code), "{}", self.stderr);
-        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
-        for word in words {
-            assert!(self.stderr.contains(word), "no `{word}` in: {}", self.stderr);
-        }
-        self
-    }
-}
-
-/// A folder of its own for one test, which is also its home.
-struct Desk(TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        Desk(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn config(&self, text: &str) {
-        self.put("config/remaster/config.toml", text);
-    }
-
-    fn tensors(&self, name: &str, tensors: &[NamedTensor]) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        write_tensors(&self.path(name), tensors, &BTreeMap::new()).unwrap();
-    }
-
-    fn frames(&self, name: &str, t: usize, h: usize, w: usize) {
-        let data = vec![0.25; 3 * t * h * w];
-        self.tensors(name, &[NamedTensor { name: "x".into(), shape: vec![1, 3, t, h, w], data }]);
-    }
-
-    /// Words are split at spaces.
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-        command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
-        command.env("XDG_CONFIG_HOME", self.path("config")).env("HOME", self.path("home"));
+/// A folder that is also the home of the user.
+fn desk() -> Desk {
+    Desk::with(|command, folder| {
+        command.env("XDG_CONFIG_HOME", folder.join("config")).env("HOME", folder.join("home"));
         for name in ["REMASTER_MODEL_DIR", "HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "REMASTER_CPU_PATH"] {
             command.env_remove(name);
         }
-        command
-    }
-
-    fn run(&self, line: &str) -> Run {
-        finish(self.command(line))
-    }
-}
-
-fn finish(mut command: Command) -> Run {
-    let out = command.output().unwrap();
-    Run {
-        code: out.status.code(),
-        stdout: String::from_utf8(out.stdout).unwrap(),
-        stderr: String::from_utf8(out.stderr).unwrap(),
-    }
-}
-
-fn tiny_weights() -> Vec<NamedTensor> {
-    let tensor = |p: remaster_model::Param| {
-        let mut data = vec![0.0; p.shape.iter().product()];
-        fill_formula(&p.name, &p.shape, 0, &mut data).unwrap();
-        NamedTensor { name: p.name, shape: p.shape, data }
-    };
-    vae::params(&VaeConfig::tiny()).into_iter().map(tensor).collect()
+    })
 }
 
 mod config {
@@ -103,16 +24,16 @@ mod config {
 
     const LINE: &str = "vae encode in.safetensors -o out.safetensors -y --json";
 
-    fn desk(config: &str) -> Desk {
-        let desk = Desk::new();
+    fn configured(config: &str) -> Desk {
+        let desk = desk();
         desk.frames("in.safetensors", 1, 16, 16);
-        desk.config(config);
+        desk.put("config/remaster/config.toml", config);
         desk
     }
 
     #[test]
     fn the_top_is_for_every_command_a_preset_wins_and_what_is_typed_wins_over_both() {
-        let desk = desk(
+        let desk = configured(
             "weights = \"formula:tiny\"\ndtype = \"bf16\"\nthreads = 1\nsides = [64, 128]\n\
              [preset.half]\ndtype = \"f16\"\nram = \"-1K\"\nno-collapse = true\n",
         );
@@ -123,8 +44,7 @@ mod config {
             ("--dtype=f32", "f32"),
         ] {
             // Only the decoder has something to fold.
-            let run = desk.run(&format!("{} {flags}", LINE.replace("encode", "roundtrip")));
-            run.ends(0, &[]);
+            let run = desk.works(&format!("{} {flags}", LINE.replace("encode", "roundtrip")));
             assert_eq!(run.json()["dtype"], dtype, "{flags}");
             let variant = if flags.contains("half") { "plain" } else { "folded" };
             assert_eq!(run.json()["plans"][1]["job"]["network"]["variant"], variant, "{flags}");
@@ -133,23 +53,22 @@ mod config {
         let run = desk.run(&format!("--preset half {LINE}"));
         assert_eq!(run.ends(0, &[]).json()["dtype"], "f16");
         // `sides` means nothing to this one, and that is fine at the top.
-        desk.run("plan --network decode --height 64 --width 64").ends(0, &[]);
+        desk.works("plan --network decode --height 64 --width 64");
     }
 
     #[test]
     fn another_file_can_be_named_and_the_environment_wins_over_a_file() {
-        let desk = desk("dtype = \"bf16\"\n");
+        let desk = configured("dtype = \"bf16\"\n");
         desk.put("mine.toml", "weights = \"formula:tiny\"\ncpu-path = \"abacus\"\n");
         desk.run(&format!("{LINE} --config mine.toml")).ends(2, &["mine.toml", "abacus"]);
         let mut command = desk.command(&format!("{LINE} --config mine.toml"));
-        command.env("REMASTER_CPU_PATH", "portable");
-        let run = finish(command);
+        let run = Run::of(command.env("REMASTER_CPU_PATH", "portable"));
         assert_eq!(run.ends(0, &[]).json()["dtype"], "f32");
     }
 
     #[test]
     fn a_flag_that_was_typed_pushes_out_what_it_cannot_go_with() {
-        let desk = desk("stripes = 3\n");
+        let desk = configured("stripes = 3\n");
         let line = "bench vae encode --frames 1 --height 64 --width 64 --repeat 1 --warmup 0 --json";
         let run = desk.run(&format!("{line} --tile 32"));
         assert!(run.ends(0, &[]).json()["cut"].as_str().unwrap().contains("tile"), "{}", run.stdout);
@@ -176,17 +95,15 @@ mod config {
             ("dtype = ", "", ["config.toml is not valid TOML", "line 1"]),
             ("threads = 0", "", ["config.toml", "--threads"]),
         ] {
-            let run = desk(text).run(&format!("{LINE} --weights formula:tiny {flags}"));
+            let run = configured(text).run(&format!("{LINE} --weights formula:tiny {flags}"));
             run.ends(2, &words);
             assert_eq!(run.json()["exit_code"], 2, "{text}");
             assert!(run.json()["error"].as_str().unwrap().contains(words[1]), "{}", run.stdout);
         }
-        Desk::new()
-            .run("doctor --preset fast")
-            .ends(2, &["--preset fast needs a config file", "config.toml"]);
-        Desk::new().run("doctor --config nowhere.toml").ends(2, &["nowhere.toml"]);
+        desk().run("doctor --preset fast").ends(2, &["--preset fast needs a config file", "config.toml"]);
+        desk().run("doctor --config nowhere.toml").ends(2, &["nowhere.toml"]);
         // Help works whatever the file says.
-        let run = desk("dtype = ").run("vae encode --help");
+        let run = configured("dtype = ").run("vae encode --help");
         assert!(run.ends(0, &[]).stdout.contains("--weights"));
     }
 }
@@ -196,7 +113,7 @@ mod models {
 
     #[test]
     fn files_are_found_in_order_and_named_by_content() {
-        let desk = Desk::new();
+        let desk = desk();
         desk.tensors("named/sub/what.dat", &tiny_weights());
         desk.put("named/notes.txt", "not a model, and not called like one");
         desk.put("named/broken.safetensors", "<html>login</html>");
@@ -206,8 +123,8 @@ mod models {
         desk.tensors(&format!("{hub}/snapshots/abc/vae.safetensors"), &tiny_weights());
         desk.put(&format!("{hub}/blobs/123.incomplete"), "GGUF");
 
-        let run = desk.run("models list --model-dir named --json");
-        let json = run.ends(0, &["1 file of other networks"]).json();
+        let json =
+            desk.run("models list --model-dir named --json").ends(0, &["1 file of other networks"]).json();
         let files = json["files"].as_array().unwrap();
         let names: Vec<String> = files
             .iter()
@@ -218,7 +135,7 @@ mod models {
         assert!(files[0]["reason"].as_str().unwrap().contains("web page"));
         assert_eq!((&files[1]["kind"], &files[1]["precision"]), (&"vae".into(), &"F32".into()));
         assert_eq!((&files[1]["usable"], &files[0]["usable"]), (&true.into(), &false.into()));
-        assert_eq!(files[1]["bytes"], fs::metadata(desk.path("named/sub/what.dat")).unwrap().len());
+        assert_eq!(files[1]["bytes"], fs::metadata(desk.join("named/sub/what.dat")).unwrap().len());
         assert!(files[2]["reason"].as_str().unwrap().contains("pickle"));
         assert_eq!(files[3]["place"], "Hugging Face cache");
         assert_eq!(json["searched"][0]["why"], "--model-dir");
@@ -227,14 +144,14 @@ mod models {
         assert!(text.ends(0, &[]).stdout.contains("what.dat") && text.stdout.contains("other.safetensors"));
 
         let mut command = desk.command("models list --json");
-        command.env("REMASTER_MODEL_DIR", desk.path("named")).env("HF_HOME", desk.path("elsewhere"));
-        let json = finish(command).json();
+        command.env("REMASTER_MODEL_DIR", desk.join("named")).env("HF_HOME", desk.join("elsewhere"));
+        let json = Run::of(&mut command).json();
         assert_eq!(json["files"].as_array().unwrap().len(), 3);
     }
 
     #[test]
     fn no_files_is_said_with_the_places_and_a_named_folder_must_be_there() {
-        let desk = Desk::new();
+        let desk = desk();
         let run = desk.run("models list --json");
         run.ends(0, &["no model files", "models/SEEDVR2", "ema_vae_fp16.safetensors"]);
         assert_eq!(run.json()["files"].as_array().unwrap().len(), 0);
@@ -246,7 +163,7 @@ mod models {
 
     #[test]
     fn a_complete_file_passes_and_a_damaged_one_fails_and_stays() {
-        let desk = Desk::new();
+        let desk = desk();
         desk.tensors("good/vae.safetensors", &tiny_weights());
         let run = desk.run("models verify good/vae.safetensors --json");
         let json = run.ends(0, &[]).json();
@@ -254,7 +171,7 @@ mod models {
         assert!(
             json["files"][0]["reason"].as_str().unwrap().contains("all 246 tensors have the right shape")
         );
-        assert_eq!(json["files"][0]["sha256"], sha256_hex(&desk.path("good/vae.safetensors")).unwrap());
+        assert_eq!(json["files"][0]["sha256"], sha256_hex(&desk.join("good/vae.safetensors")).unwrap());
 
         // The name of a published file proves nothing.
         desk.tensors("good/ema_vae_fp16.safetensors", &tiny_weights());
@@ -263,7 +180,7 @@ mod models {
         assert_eq!(json["files"].as_array().unwrap().len(), 2);
         assert!(json["files"][0]["reason"].as_str().unwrap().contains("but its content differs"));
 
-        let whole = fs::read(desk.path("good/vae.safetensors")).unwrap();
+        let whole = bytes(&desk, "good/vae.safetensors");
         desk.put("cut.safetensors", &whole[..whole.len() - 1000]);
         let mut nan = tiny_weights();
         nan[17].data[3] = f32::NAN;
@@ -286,7 +203,7 @@ mod models {
             let json = run.ends(6, &["1 of 2 files", "nothing was changed"]).json();
             assert_eq!((&json["passed"], &json["files"][1]["verdict"]), (&false.into(), &verdict.into()));
             assert!(json["files"][1]["reason"].as_str().unwrap().contains(word), "{}", run.stdout);
-            assert!(desk.path(file).exists());
+            assert!(desk.join(file).exists());
         }
         let text = desk.run("models verify cut.safetensors");
         assert!(text.ends(6, &[]).stdout.starts_with("DAMAGED"), "{}", text.stdout);
@@ -298,10 +215,9 @@ mod words {
 
     #[test]
     fn completions_and_pages_come_out() {
-        let desk = Desk::new();
+        let desk = desk();
         for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-            let run = desk.run(&format!("completions {shell}"));
-            run.ends(0, &[]);
+            let run = desk.works(&format!("completions {shell}"));
             for word in ["roundtrip", "verify", "completions", "cpu-path"] {
                 assert!(run.stdout.contains(word), "{shell}: {word}");
             }
@@ -310,19 +226,18 @@ mod words {
         desk.run("completions bash --json").ends(2, &["--json"]);
         let page = desk.run("man");
         assert!(page.ends(0, &[]).stdout.contains("Exit codes"), "{}", page.stdout);
-        let run = desk.run("man --dir pages --json");
-        let json = run.ends(0, &[]).json();
+        let json = desk.json("man --dir pages --json");
         let files = json["files"].as_array().unwrap();
         assert!(files.len() > 15);
         for file in files {
-            assert!(fs::metadata(desk.path(file.as_str().unwrap())).unwrap().len() > 100);
+            assert!(fs::metadata(desk.join(file.as_str().unwrap())).unwrap().len() > 100);
         }
-        assert!(desk.path("pages/remaster-vae-encode.1").exists());
+        assert!(desk.join("pages/remaster-vae-encode.1").exists());
     }
 
     #[test]
     fn a_run_ends_with_a_summary_in_text_and_json() {
-        let desk = Desk::new();
+        let desk = desk();
         desk.frames("in.safetensors", 5, 16, 16);
         let line = "vae roundtrip in.safetensors -o out.safetensors -y --weights formula:tiny";
         // One line before, one behind.
@@ -371,95 +286,75 @@ mod words {
     }
 }
 
-#[cfg(unix)]
 mod interrupt {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Child;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
 
     const LINE: &str = "vae roundtrip long.safetensors -o out.safetensors --weights formula:tiny --json";
 
-    fn signal(child: &Child, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    /// Ends within `limit`, or is ended and fails.
-    fn wait(mut child: Child, limit: Duration) -> Run {
-        let started = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            if started.elapsed() > limit {
-                child.kill().unwrap();
-                panic!("still there after {limit:?}: {:?}", child.wait_with_output().unwrap());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let out = child.wait_with_output().unwrap();
-        assert_eq!(out.status.signal(), None);
-        Run {
-            code: out.status.code(),
-            stdout: String::from_utf8(out.stdout).unwrap(),
-            stderr: String::from_utf8(out.stderr).unwrap(),
-        }
-    }
-
-    fn start(mut command: Command) -> Child {
+    fn start(command: &mut Command) -> Child {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    fn files(desk: &Desk) -> Vec<String> {
-        let names = fs::read_dir(desk.0.path()).unwrap();
-        names.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    /// Stops what was started, which ends within a second, or is ended and fails.
+    fn stop(command: &Command, mut child: Child, name: &str) -> Run {
+        signal(&child, name);
+        let limit = Duration::from_secs(1);
+        if ended(&mut child, limit).is_none() {
+            child.kill().unwrap();
+            panic!("still there after {limit:?}: {:?}", child.wait_with_output().unwrap());
+        }
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.signal(), None);
+        Run::new(command, out)
+    }
+
+    /// A command that is stopped after a pause says so, and leaves the input alone.
+    fn is_stopped(desk: &Desk, line: &str, name: &str, pause: u64) {
+        let mut command = desk.command(line);
+        let child = start(&mut command);
+        std::thread::sleep(Duration::from_millis(pause));
+        let run = stop(&command, child, name);
+        assert_eq!(run.ends(130, &["stopped"]).json()["exit_code"], 130);
+        assert_eq!(desk.names(), ["long.safetensors"], "{name} after {pause} ms");
     }
 
     #[test]
     fn the_work_stops_within_a_second_and_leaves_nothing() {
-        let desk = Desk::new();
+        let desk = desk();
         // Minutes of work, were it not stopped.
         desk.frames("long.safetensors", 65, 256, 256);
         for (name, pause) in [("INT", 1500), ("TERM", 700), ("INT", 2300), ("HUP", 1100), ("INT", 500)] {
-            let child = start(desk.command(LINE));
-            std::thread::sleep(Duration::from_millis(pause));
-            signal(&child, name);
-            let run = wait(child, Duration::from_secs(1));
-            run.ends(130, &["stopped"]);
-            assert_eq!(run.json()["exit_code"], 130);
-            assert_eq!(files(&desk), ["long.safetensors"], "{name} after {pause} ms");
+            is_stopped(&desk, LINE, name, pause);
         }
     }
 
     #[test]
     fn what_does_not_ask_is_cut_off_in_a_second() {
-        let desk = Desk::new();
+        let desk = desk();
         desk.frames("long.safetensors", 1, 64, 64);
         // Making the weights of the full network does not ask whether it should stop.
         let line = "vae encode long.safetensors -o out.safetensors --weights formula:full --json";
         for pause in [100, 600] {
-            let child = start(desk.command(line));
-            std::thread::sleep(Duration::from_millis(pause));
-            signal(&child, "INT");
-            let run = wait(child, Duration::from_secs(1));
-            run.ends(130, &["stopped"]);
-            assert_eq!(run.json()["exit_code"], 130);
-            assert_eq!(files(&desk), ["long.safetensors"]);
+            is_stopped(&desk, line, "INT", pause);
         }
     }
 
     #[test]
     fn nohup_still_works() {
-        let desk = Desk::new();
+        let desk = desk();
         desk.frames("long.safetensors", 65, 256, 256);
         let mut command = Command::new("sh");
         let inner = format!("trap '' HUP; exec {} {LINE}", env!("CARGO_BIN_EXE_remaster"));
-        command.args(["-c", &inner]).current_dir(desk.0.path()).env("XDG_CONFIG_HOME", desk.0.path());
-        let mut child = start(command);
+        command.args(["-c", &inner]).current_dir(&*desk).env("XDG_CONFIG_HOME", &*desk);
+        let mut child = start(&mut command);
         std::thread::sleep(Duration::from_millis(800));
         signal(&child, "HUP");
         std::thread::sleep(Duration::from_millis(1200));
         assert!(child.try_wait().unwrap().is_none(), "a signal that was ignored ended it");
-        signal(&child, "INT");
-        wait(child, Duration::from_secs(1)).ends(130, &[]);
+        stop(&command, child, "INT").ends(130, &[]);
     }
 }

@@ -5,7 +5,6 @@
 //! 20 faults by default, 200 at night, `REMASTER_FAULTS` as many as it says. `REMASTER_FAULTS_FROM` is the first case: each is a function of
 //! its number.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use remaster_testkit::Rng;
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::desk::{Desk, Mounted, ended, ffmpeg, mount};
 
 /// A run takes one or two seconds here; the rest is for a machine that has other work.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -98,35 +98,23 @@ struct Job {
 
 /// Jobs that were run undisturbed once, with the clips that they read.
 struct Bench {
-    folder: TempDir,
+    folder: Desk,
     jobs: Vec<Job>,
 }
 
 fn bench() -> Bench {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Desk::bare();
+    folder.put("words.srt", "1\n00:00:00,100 --> 00:00:00,400\nwords\n");
     let clip = |name: &str, size: &str, frames: u32| {
-        let subtitles = folder.path().join("words.srt");
-        fs::write(&subtitles, "1\n00:00:00,100 --> 00:00:00,400\nwords\n").unwrap();
+        let seconds = f64::from(frames) / 25.0;
         let source = format!("testsrc2=size={size}:rate=25,trim=end_frame={frames}");
-        let sound = format!("sine=440:duration={}", f64::from(frames) / 25.0);
-        let done = Command::new("ffmpeg")
-            .args(["-v", "error", "-f", "lavfi", "-i", &source, "-f", "lavfi", "-i", &sound, "-i"])
-            .arg(&subtitles)
-            .args(["-c:v", "ffv1", "-c:a", "pcm_s16le", "-c:s", "srt"])
-            .arg(folder.path().join(name))
-            .status();
-        assert!(done.unwrap().success());
+        let inputs = format!("-f lavfi -i {source} -f lavfi -i sine=440:duration={seconds} -i words.srt");
+        ffmpeg(&folder, &format!("{inputs} -c:v ffv1 -c:a pcm_s16le -c:s srt {name}"));
     };
     clip("long.mkv", "320x240", 60);
     clip("short.mkv", "64x48", 9);
-    let job = |name, flags, input, output| Job {
-        name,
-        flags,
-        input,
-        output,
-        took: Duration::ZERO,
-        frames: String::new(),
-    };
+    let (took, frames) = (Duration::ZERO, String::new());
+    let job = |name, flags, input, output| Job { name, flags, input, output, took, frames: frames.clone() };
     let mut bench = Bench {
         jobs: vec![
             job("identity", "roundtrip --weights identity --lossless", "long.mkv", "out.mkv"),
@@ -160,9 +148,9 @@ fn undisturbed(place: &Place) -> (Duration, String) {
 /// The folders of one run.
 struct Place<'a> {
     job: &'a Job,
-    folder: TempDir,
+    folder: Desk,
     mark: String,
-    mounts: Vec<PathBuf>,
+    mounts: Vec<Mounted>,
 }
 
 /// How a run ended.
@@ -175,13 +163,13 @@ struct End {
 impl<'a> Place<'a> {
     fn new(bench: &'a Bench, job: usize, mark: &str) -> Self {
         let job = &bench.jobs[job];
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Desk::bare();
         for name in ["out", "spill", "tmp", "count", "bin"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::create_dir(folder.join(name)).unwrap();
         }
-        fs::copy(bench.folder.path().join(job.input), folder.path().join(job.input)).unwrap();
+        fs::copy(bench.folder.join(job.input), folder.join(job.input)).unwrap();
         for name in ["ffmpeg", "ffprobe"] {
-            let file = folder.path().join("bin").join(name);
+            let file = folder.join("bin").join(name);
             fs::write(&file, WRAPPER).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -190,7 +178,7 @@ impl<'a> Place<'a> {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     fn output(&self) -> PathBuf {
@@ -215,19 +203,11 @@ impl<'a> Place<'a> {
     }
 
     fn wait(&self, mut child: Child) -> End {
-        let started = Instant::now();
-        let code = loop {
-            match child.try_wait().unwrap() {
-                // A signal that was not handled has no code.
-                Some(status) => break Some(status.code().unwrap_or(-1)),
-                None if started.elapsed() > LIMIT => {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    break None;
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let code = ended(&mut child, LIMIT);
+        if code.is_none() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
         let text = |name| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap()).into_owned();
         End { code, stdout: text("stdout"), stderr: text("stderr") }
     }
@@ -264,17 +244,9 @@ impl<'a> Place<'a> {
 
     /// Makes a folder a disk of some KiB. Only root can.
     fn small_disk(&mut self, name: &str, kib: usize) -> bool {
-        let path = self.path(name);
-        let done = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "remaster-faults"])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .status();
-        let mounted = done.is_ok_and(|s| s.success());
-        if mounted {
-            self.mounts.push(path);
-        }
-        mounted
+        let disk = mount(&self.path(name), &format!("size={kib}k"));
+        self.mounts.extend(disk);
+        !self.mounts.is_empty()
     }
 
     fn listing(&self, name: &str) -> Vec<String> {
@@ -288,9 +260,8 @@ impl Drop for Place<'_> {
         for (id, _) in self.processes() {
             send("KILL", &id);
         }
-        for mount in &self.mounts {
-            let _ = Command::new("umount").arg("-l").arg(mount).status();
-        }
+        // Before the folder that they are in.
+        self.mounts.clear();
     }
 }
 

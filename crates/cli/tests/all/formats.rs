@@ -3,14 +3,16 @@
 //!
 //! The folder is `testdata/media`, or the one that `REMASTER_CORPUS` names; with `REMASTER_WRITE=1` the table is
 //! written to `docs/formats.md`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use crate::desk::{Desk, testdata};
+use crate::tree::command_lines;
 
 /// What cannot be read without being asked to, and the words it is refused with otherwise.
 const ASKED: [(&str, &str, &str); 3] = [
@@ -22,15 +24,11 @@ const ASKED: [(&str, &str, &str); 3] = [
 /// What is written as it was read; other files become Matroska.
 const CONTAINERS: [&str; 4] = ["mkv", "mp4", "mov", "webm"];
 
-fn tool(program: &str, args: &[&str], file: &Path) -> String {
-    let out = Command::new(program).args(args).arg(file).output().unwrap();
+/// What a tool says of a file, whether it works or not.
+fn tool(program: &str, line: &str, file: &Path) -> String {
+    let words = line.split(' ').map(|word| if word == "FILE" { file } else { Path::new(word) });
+    let out = Command::new(program).args(["-v", "error"]).args(words).output().unwrap();
     String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-fn remaster(args: &[&str]) -> (Output, Duration) {
-    let started = Instant::now();
-    let out = Command::new(env!("CARGO_BIN_EXE_remaster")).args(args).output().unwrap();
-    (out, started.elapsed())
 }
 
 /// Everything that is compared.
@@ -47,39 +45,16 @@ struct Facts {
 }
 
 fn facts(file: &Path) -> Facts {
-    let json = tool(
-        "ffprobe",
-        &["-v", "error", "-print_format", "json", "-show_format", "-show_streams", "-show_chapters"],
-        file,
-    );
+    let json = tool("ffprobe", "-print_format json -show_format -show_streams -show_chapters FILE", file);
     let json: Value = serde_json::from_str(&json).unwrap();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
     let word = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
-    let frames = [
-        "-v",
-        "error",
-        "-select_streams",
-        "v:0",
-        "-show_entries",
-        "frame=best_effort_timestamp_time",
-        "-of",
-        "csv=p=0",
-    ];
-    let times = tool("ffprobe", &frames, file);
+    let of_frames = |entries: &str| {
+        tool("ffprobe", &format!("-select_streams v:0 -show_entries frame={entries} -of csv=p=0 FILE"), file)
+    };
+    let times = of_frames("best_effort_timestamp_time");
     // Of a frame: the header of Theora says something else.
-    let shape = [
-        "-v",
-        "error",
-        "-select_streams",
-        "v:0",
-        "-show_entries",
-        "frame=width,height",
-        "-read_intervals",
-        "%+#60",
-        "-of",
-        "csv=p=0",
-    ];
-    let shape = tool("ffprobe", &shape, file);
+    let shape = of_frames("width,height -read_intervals %+#60");
     let shape: Vec<String> = shape.lines().next().unwrap_or("").split(',').map(str::to_owned).collect();
     let times = times.lines().filter_map(|l| l.trim_matches(',').parse().ok()).collect();
     let mut streams: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -93,10 +68,8 @@ fn facts(file: &Path) -> Facts {
             streams.entry(kind).or_default().push(format!("{} {language}", word(&s, "codec_name")));
         }
     }
-    let mut audio = Command::new("ffmpeg");
-    audio.args(["-v", "error", "-nostdin", "-i"]).arg(file);
-    audio.args(["-map", "0:a?", "-vn", "-sn", "-dn", "-c", "copy", "-f", "streamhash", "-hash", "md5", "-"]);
-    let audio = String::from_utf8_lossy(&audio.output().unwrap().stdout).lines().map(str::to_owned).collect();
+    let packets = "-nostdin -i FILE -map 0:a? -vn -sn -dn -c copy -f streamhash -hash md5 -";
+    let audio = tool("ffmpeg", packets, file).lines().map(str::to_owned).collect();
     let alpha_tag = video["tags"]
         .as_object()
         .is_some_and(|t| t.iter().any(|(k, v)| k.eq_ignore_ascii_case("alpha_mode") && v == "1"));
@@ -210,26 +183,11 @@ fn row(name: &str, a: &Facts, b: &Facts, output: &str) -> Result<Vec<String>, St
     Ok(cells)
 }
 
-const HEAD: [&str; 14] = [
-    "file",
-    "written as",
-    "frames",
-    "timestamps off by",
-    "duration",
-    "audio",
-    "subtitles",
-    "attachments",
-    "chapters",
-    "size",
-    "pixel shape",
-    "bits",
-    "alpha",
-    "colour",
-];
+const HEAD: &str = "file | written as | frames | timestamps off by | duration | audio | subtitles | attachments | \
+    chapters | size | pixel shape | bits | alpha | colour";
 
 fn corpus() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/media");
-    std::env::var_os("REMASTER_CORPUS").map_or(own, PathBuf::from)
+    std::env::var_os("REMASTER_CORPUS").map_or_else(|| testdata("media"), PathBuf::from)
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -249,37 +207,33 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Children of ours that still live: they would hold the folder in their command line.
 fn children(folder: &Path) -> usize {
-    let mut found = 0;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
-        found += usize::from(line.contains(&*folder.to_string_lossy()) && line.contains("ffmpeg"));
-    }
-    found
+    let is_ours = |line: &str| line.contains(&*folder.to_string_lossy()) && line.contains("ffmpeg");
+    command_lines().filter(|(_, line)| is_ours(line)).count()
 }
 
 #[test]
 fn every_clip_keeps_what_it_has_or_says_why_not() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Desk::bare();
     let (mut table, mut refused, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for file in files(&corpus()) {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let asked = ASKED.iter().find(|(start, ..)| name.starts_with(start));
         let ending =
             file.extension().and_then(|e| e.to_str()).filter(|e| CONTAINERS.contains(e)).unwrap_or("mkv");
-        let output = folder.path().join(format!("out.{ending}"));
+        let output = folder.join(format!("out.{ending}"));
         let run = |flags: &str| {
-            let input = file.to_string_lossy().into_owned();
-            let place = output.to_string_lossy().into_owned();
-            let mut args =
-                vec!["vae", "roundtrip", &input, "-o", &place, "--weights", "identity", "--progress", "none"];
-            args.extend(flags.split_whitespace());
-            remaster(&args)
+            let started = Instant::now();
+            let line = format!("vae roundtrip IN -o OUT --weights identity --progress none {flags}");
+            let place = |word| match word {
+                "IN" => file.as_path(),
+                "OUT" => &output,
+                word => Path::new(word),
+            };
+            let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
+            let out = command.args(line.split_whitespace().map(place)).output().unwrap();
+            (out, started.elapsed())
         };
-        let left = || {
-            let names = std::fs::read_dir(folder.path()).unwrap().flatten().map(|e| e.file_name());
-            names.collect::<Vec<_>>()
-        };
+        let left = || folder.names();
         if name.starts_with("bad_") || asked.is_some() {
             let (out, took) = run("");
             let words = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -312,10 +266,10 @@ fn every_clip_keeps_what_it_has_or_says_why_not() {
         }
         let _ = std::fs::remove_file(&output);
     }
-    assert_eq!(children(folder.path()), 0, "children live on");
+    assert_eq!(children(&folder), 0, "children live on");
     if std::env::var_os("REMASTER_WRITE").is_some() {
-        let text = include_str!("formats.head.md").replace("{head}", &HEAD.join(" | "));
-        let text = text.replace("{rule}", &["---"; HEAD.len()].join("|"));
+        let text = include_str!("formats.head.md").replace("{head}", HEAD);
+        let text = text.replace("{rule}", &vec!["---"; HEAD.split('|').count()].join("|"));
         let text = text.replace("{table}", &table.join("\n")).replace("{refused}", &refused.join("\n"));
         std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats.md"), text).unwrap();
     }

@@ -1,15 +1,29 @@
 //! The same film or an error: damaged work, edited inputs, lists of other films.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-#![cfg(unix)]
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::desk::{ffmpeg, files, refused, remaster, three_shots, works};
+use crate::desk::{Desk, bytes, document, ffmpeg, ffprobe, files, refused, remaster, remove, works};
 
 /// 60 frames in three shots.
-fn film(folder: &Path, name: &str) {
-    three_shots(folder, [25, 20, 15], name);
+fn film(name: &str) -> Desk {
+    Desk::of_shots([25, 20, 15], name)
+}
+
+/// Changes the byte in the middle of a file.
+fn spoil(path: &Path) {
+    let mut content = std::fs::read(path).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    std::fs::write(path, content).unwrap();
+}
+
+/// The film of a command that keeps its work; the film itself is removed.
+fn kept(at: &Path, line: &str) -> Vec<u8> {
+    works(at, &format!("{line} --keep"));
+    let film = bytes(at, "out.mkv");
+    remove(at, "out.mkv");
+    film
 }
 
 fn copied(from: &Path, to: &Path) {
@@ -22,13 +36,9 @@ const IDENTITY: &str =
 
 #[test]
 fn whatever_file_of_unfinished_work_is_damaged_the_same_command_makes_the_same_film() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mkv");
+    let at = &film("film.mkv");
     let line = format!("film.mkv -o out.mkv {IDENTITY}");
-    works(at, &format!("{line} --keep"));
-    let expected = std::fs::read(at.join("out.mkv")).unwrap();
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    let expected = kept(at, &line);
     // Half done: the record that makes the second unit count is missing.
     let (state, spare) = (at.join("out.mkv.remaster"), at.join("spare"));
     std::fs::remove_file(state.join("store/units/000001/done.json")).unwrap();
@@ -40,20 +50,16 @@ fn whatever_file_of_unfinished_work_is_damaged_the_same_command_makes_the_same_f
         let _ = std::fs::remove_dir_all(&state);
         copied(&spare, &state);
         let path = state.join(path.strip_prefix(&spare).unwrap());
-        let mut bytes = std::fs::read(&path).unwrap();
-        let middle = bytes.len() / 2;
-        match (i % 3, bytes.is_empty()) {
-            (0, false) => {
-                bytes[middle] ^= 1;
-                std::fs::write(&path, bytes).unwrap();
-            }
-            (1, false) => std::fs::write(&path, &bytes[..middle]).unwrap(),
+        let content = std::fs::read(&path).unwrap();
+        match (i % 3, content.is_empty()) {
+            (0, false) => spoil(&path),
+            (1, false) => std::fs::write(&path, &content[..content.len() / 2]).unwrap(),
             _ => std::fs::remove_file(&path).unwrap(),
         }
         let said = works(at, &line);
         warned += usize::from(said.contains("again") || said.contains("starting over"));
-        assert!(std::fs::read(at.join("out.mkv")).unwrap() == expected, "{}: {said}", path.display());
-        std::fs::remove_file(at.join("out.mkv")).unwrap();
+        assert!(bytes(at, "out.mkv") == expected, "{}: {said}", path.display());
+        remove(at, "out.mkv");
         assert!(!state.exists(), "{}: {said}", path.display());
     }
     assert!(warned >= 2, "{warned} of {} were said", all.len());
@@ -61,102 +67,72 @@ fn whatever_file_of_unfinished_work_is_damaged_the_same_command_makes_the_same_f
 
 #[test]
 fn a_damaged_plan_starts_over_and_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mkv");
+    let at = &film("film.mkv");
     let line = format!("film.mkv -o out.mkv {IDENTITY}");
-    works(at, &format!("{line} --keep"));
-    let expected = std::fs::read(at.join("out.mkv")).unwrap();
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    let expected = kept(at, &line);
     let plan = at.join("out.mkv.remaster/store/plan.json");
     let text = std::fs::read(&plan).unwrap();
     // Also where it says its version.
     let version = text.windows(10).position(|word| word == b"\"version\":").unwrap() + 10;
     for at_byte in [version, text.len() / 2] {
-        works(at, &format!("{line} --keep --restart"));
-        std::fs::remove_file(at.join("out.mkv")).unwrap();
+        kept(at, &format!("{line} --restart"));
         let mut text = std::fs::read(&plan).unwrap();
         text[at_byte] ^= 3;
         std::fs::write(&plan, text).unwrap();
         assert!(works(at, &line).contains("starting over"));
-        assert!(std::fs::read(at.join("out.mkv")).unwrap() == expected);
-        std::fs::remove_file(at.join("out.mkv")).unwrap();
+        assert!(bytes(at, "out.mkv") == expected);
+        remove(at, "out.mkv");
     }
 }
 
 #[test]
 fn a_farm_names_damaged_units_and_they_are_done_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.mkv");
-    works(
-        at,
-        &format!(
-            "plan film.mkv -o out.mkv --store store {}",
-            IDENTITY.replace("--checkpoint 0s --no-manifest", "")
-        ),
-    );
+    let at = &film("film.mkv");
+    let how = IDENTITY.replace("--checkpoint 0s --no-manifest", "");
+    works(at, &format!("plan film.mkv -o out.mkv --store store {how}"));
     works(at, "unit run --plan store --input film.mkv --index 0-2");
     works(at, "assemble --plan store --input film.mkv -o out.mkv --no-manifest");
-    let expected = std::fs::read(at.join("out.mkv")).unwrap();
-    let piece = files(&at.join("store/units/000001/attempts")).pop().unwrap();
-    let mut bytes = std::fs::read(&piece).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&piece, bytes).unwrap();
-    refused(
-        at,
-        "assemble --plan store --input film.mkv -o out.mkv -y",
-        3,
-        &["unit run --index 1", "content has changed"],
-    );
-    refused(at, "assemble --plan store --input film.mkv -o out.mkv -y", 3, &["1 of 3 units are not done"]);
+    let expected = bytes(at, "out.mkv");
+    spoil(&files(&at.join("store/units/000001/attempts")).pop().unwrap());
+    let join = "assemble --plan store --input film.mkv -o out.mkv -y";
+    refused(at, join, 3, &["unit run --index 1", "content has changed"]);
+    refused(at, join, 3, &["1 of 3 units are not done"]);
     works(at, "unit run --plan store --input film.mkv --index 1");
     works(at, "assemble --plan store --input film.mkv -o out.mkv --no-manifest -y");
-    assert!(std::fs::read(at.join("out.mkv")).unwrap() == expected);
+    assert!(bytes(at, "out.mkv") == expected);
 }
 
 #[test]
 fn a_list_of_shots_of_another_length_is_refused_for_raw_frames_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    film(at, "film.y4m");
+    let at = &film("film.y4m");
     for (name, frames) in [("short", 50), ("long", 70), ("right", 60)] {
         let list = format!(r#"{{"version": 1, "frames": {frames}, "starts": [0, 25, 45]}}"#);
-        std::fs::write(at.join(format!("{name}.json")), list).unwrap();
+        at.put(&format!("{name}.json"), list);
     }
     for name in ["short", "long"] {
         let how = format!("--scenes {name}.json --model identity --resolution 96");
-        refused(at, &format!("film.y4m -o {name}.mkv {how}"), 2, &["60", "remaster scenes"]);
-        refused(
-            at,
-            &format!("plan film.y4m -o {name}.mkv --store {name} {how}"),
-            2,
-            &["60", "remaster scenes"],
-        );
+        for line in ["film.y4m", &format!("plan film.y4m --store {name}")] {
+            refused(at, &format!("{line} -o {name}.mkv {how}"), 2, &["60", "remaster scenes"]);
+        }
         assert!(!at.join(format!("{name}.mkv")).exists());
     }
     works(at, "film.y4m -o right.mkv --scenes right.json --model identity --resolution 96 --no-manifest");
-    let count = Command::new("ffprobe")
-        .args(["-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"])
-        .arg(at.join("right.mkv"))
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&count.stdout).trim(), "60");
+    let entries = "-count_frames -show_entries stream=nb_read_frames -of csv=p=0";
+    assert_eq!(ffprobe(entries, at.join("right.mkv")).trim(), "60");
 }
 
 /// Changes some bytes of a file and sets its time back, as an editor with good manners would.
 fn retouch(path: &Path, at: usize) {
-    let mut bytes = std::fs::read(path).unwrap();
+    let mut content = std::fs::read(path).unwrap();
     let time = path.metadata().unwrap().modified().unwrap();
-    bytes[at..at + 3000].iter_mut().for_each(|byte| *byte ^= 64);
-    std::fs::write(path, bytes).unwrap();
+    content[at..at + 3000].iter_mut().for_each(|byte| *byte ^= 64);
+    std::fs::write(path, content).unwrap();
     std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
 /// Raw frames of 14 MB: more than what samples read.
-fn large(folder: &Path) {
-    ffmpeg(folder, "-f lavfi -i testsrc2=s=640x480:r=25:d=4,format=yuv420p,trim=end_frame=30 film.y4m");
+fn large() -> Desk {
+    Desk::filmed("-f lavfi -i testsrc2=s=640x480:r=25:d=4,format=yuv420p,trim=end_frame=30 film.y4m")
 }
 
 /// A place of that file between two samples, in the luma of a frame.
@@ -164,58 +140,46 @@ const BETWEEN: usize = 6 * (640 * 480 * 3 / 2 + 6) + 130_000;
 
 #[test]
 fn an_edit_between_all_samples_is_never_resumed_to_the_old_film() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    large(at);
+    let at = &large();
     let line =
         "film.y4m -o out.mkv --model identity --resolution 48 --unit-frames 20 --no-manifest --video ffv1";
-    works(at, &format!("{line} --keep"));
-    let old = std::fs::read(at.join("out.mkv")).unwrap();
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    let old = kept(at, line);
     retouch(&at.join("film.y4m"), BETWEEN);
     refused(at, line, 2, &["the input has changed", "--restart"]);
     assert!(!at.join("out.mkv").exists());
     // Back to what it was: the same film, though its times are others.
     retouch(&at.join("film.y4m"), BETWEEN);
     assert!(works(at, &format!("{line} --keep")).contains("resuming"));
-    assert!(std::fs::read(at.join("out.mkv")).unwrap() == old);
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
+    assert!(bytes(at, "out.mkv") == old);
+    remove(at, "out.mkv");
     retouch(&at.join("film.y4m"), BETWEEN);
     works(at, &format!("{line} --restart"));
-    assert!(std::fs::read(at.join("out.mkv")).unwrap() != old);
+    assert!(bytes(at, "out.mkv") != old);
 }
 
 #[test]
 fn joining_reads_all_of_an_input_that_was_touched() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    large(at);
+    let at = &large();
     works(at, "plan film.y4m -o out.mkv --store store --model identity --resolution 48 --video ffv1");
     works(at, "unit run --plan store --index 0 --input film.y4m");
     retouch(&at.join("film.y4m"), BETWEEN);
-    refused(
-        at,
-        "assemble --plan store --input film.y4m -o out.mkv",
-        3,
-        &["film.y4m", "not the film that was planned"],
-    );
+    let join = "assemble --plan store --input film.y4m -o out.mkv";
+    refused(at, join, 3, &["film.y4m", "not the film that was planned"]);
     retouch(&at.join("film.y4m"), BETWEEN);
-    works(at, "assemble --plan store --input film.y4m -o out.mkv");
+    works(at, join);
 }
 
 #[test]
 fn a_retouched_picture_of_a_folder_is_never_resumed_to_the_old_film() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let at = &Desk::new();
     std::fs::create_dir(at.join("frames")).unwrap();
     ffmpeg(
         at,
         "-f lavfi -i testsrc2=s=640x480:r=25:d=1,format=rgb24,trim=end_frame=3 -compression_algo raw frames/%03d.tiff",
     );
     let line = "frames -o out.mkv --model identity --resolution 48 --no-manifest --video ffv1";
-    works(at, &format!("{line} --keep"));
-    std::fs::remove_file(at.join("out.mkv")).unwrap();
-    std::fs::write(at.join("frames/.DS_Store"), "a file browser was here").unwrap();
+    kept(at, line);
+    at.put("frames/.DS_Store", "a file browser was here");
     retouch(&at.join("frames/002.tiff"), 150_000);
     refused(at, line, 2, &["the input has changed", "--restart"]);
     retouch(&at.join("frames/002.tiff"), 150_000);
@@ -224,9 +188,7 @@ fn a_retouched_picture_of_a_folder_is_never_resumed_to_the_old_film() {
 
 #[test]
 fn a_batch_skips_a_film_only_if_all_of_its_input_is_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    large(at);
+    let at = &large();
     ffmpeg(at, "-i film.y4m -c:v rawvideo film.mkv");
     let line = "batch film.mkv --model identity --resolution 48 --json";
     let status = |line: &str| -> String {
@@ -243,18 +205,13 @@ fn a_batch_skips_a_film_only_if_all_of_its_input_is_the_same() {
 
 #[test]
 fn an_option_that_changes_bits_changes_the_class_of_results() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, "-f lavfi -i testsrc2=s=64x48:r=25:d=1,trim=end_frame=9 film.mkv");
+    let at = &Desk::filmed("-f lavfi -i testsrc2=s=64x48:r=25:d=1,trim=end_frame=9 film.mkv");
     let made = |name: &str, option: &str| {
         let film = format!("{name}.mkv");
-        works(
-            at,
-            &format!("film.mkv -o {film} --model nano --resolution 1x --video ffv1 --device cpu {option}"),
-        );
-        let manifest = std::fs::read(at.join(format!("{film}.manifest.json"))).unwrap();
-        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
-        (std::fs::read(at.join(film)).unwrap(), manifest["settings"]["numerics"].clone())
+        let how = "--model nano --resolution 1x --video ffv1 --device cpu";
+        works(at, &format!("film.mkv -o {film} {how} {option}"));
+        let manifest = document(at, &format!("{film}.manifest.json"));
+        (bytes(at, &film), manifest["settings"]["numerics"].clone())
     };
     let (film, class) = made("plain", "");
     let program = class["program"].as_str().unwrap();

@@ -1,19 +1,18 @@
 //! docs/json.md against what the commands print: every field that is printed is documented with its type, every
 //! documented field that is not optional is printed, and every documented field is seen somewhere.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 use remaster_model::dit::{self, DitConfig, Family};
 #[cfg(feature = "gpu")]
 use remaster_testkit::no_gpu;
-use remaster_weights::{NamedTensor, write_tensors};
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::desk::{Desk, Run, private, testdata};
 
 /// What one row of a table says about a field.
 #[derive(Clone, Debug, Default)]
@@ -178,58 +177,39 @@ fn against(section: &str, value: &Value) -> Vec<String> {
     wrong
 }
 
-struct Desk(TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        desk.clip("in.mkv", &["-f", "lavfi", "-i", "sine=440:duration=0.2", "-metadata", "title=a title"]);
-        desk.clip("other.mkv", &["-vf", "gblur,drawbox=color=red"]);
-        desk
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn clip(&self, name: &str, more: &[&str]) {
-        let made = Command::new("ffmpeg")
-            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25,trim=end_frame=5"])
-            .args(more)
-            .args(["-c:v", "ffv1"])
-            .arg(self.path(name))
-            .status();
-        assert!(made.unwrap().success());
-    }
-
-    fn run(&self, line: &str) -> Output {
-        let line = line.replace("TESTDATA", &testdata().display().to_string()).replace("VIDEO", VIDEO);
-        Command::new(env!("CARGO_BIN_EXE_remaster"))
-            .args(line.split_whitespace())
-            .current_dir(self.0.path())
-            .env("XDG_CONFIG_HOME", self.path("none"))
-            .env("XDG_CACHE_HOME", self.path("cache"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    /// Runs lines with `--json` and compares each document with a section.
-    fn check_all(&self, cases: &[(&str, &str)]) {
-        let mut wrong = Vec::new();
-        for (section, line) in cases {
-            let out = self.run(&format!("{line} --json"));
-            let said = String::from_utf8_lossy(&out.stderr);
-            let value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {said}"));
-            let found = against(section, &value);
-            wrong.extend(found.into_iter().map(|w| format!("{line}: {w}")));
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    }
+/// A folder with two clips.
+fn desk() -> Desk {
+    let desk = Desk::with(private);
+    clip(&desk, "in.mkv", &["-f", "lavfi", "-i", "sine=440:duration=0.2", "-metadata", "title=a title"]);
+    clip(&desk, "other.mkv", &["-vf", "gblur,drawbox=color=red"]);
+    desk
 }
 
-fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").canonicalize().unwrap()
+fn clip(desk: &Desk, name: &str, more: &[&str]) {
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25,trim=end_frame=5"])
+        .args(more)
+        .args(["-c:v", "ffv1"])
+        .arg(desk.join(name))
+        .status();
+    assert!(made.unwrap().success());
+}
+
+fn run(desk: &Desk, line: &str) -> Run {
+    desk.run(&line.replace("TESTDATA", &testdata("").display().to_string()).replace("VIDEO", VIDEO))
+}
+
+/// Runs lines with `--json` and compares each document with a section.
+fn check_all(desk: &Desk, cases: &[(&str, &str)]) {
+    let mut wrong = Vec::new();
+    for (section, line) in cases {
+        let run = run(desk, &format!("{line} --json"));
+        let value =
+            serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {}", run.stderr));
+        let found = against(section, &value);
+        wrong.extend(found.into_iter().map(|w| format!("{line}: {w}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Documented fields of a section, with those inside.
@@ -280,26 +260,23 @@ fn transformer(path: &Path, config: &DitConfig) {
 
 #[test]
 fn every_field_of_every_command_is_documented_with_its_type() {
-    let desk = Desk::new();
-    fs::create_dir(desk.path("models")).unwrap();
-    let nano = fs::read(testdata().join("nano.safetensors")).unwrap();
-    fs::write(desk.path("models/half.safetensors"), &nano[..nano.len() / 2]).unwrap();
-    fs::write(desk.path("models/nano.safetensors"), &nano).unwrap();
+    let desk = desk();
+    let nano = fs::read(testdata("nano.safetensors")).unwrap();
+    desk.put("models/half.safetensors", &nano[..nano.len() / 2]);
+    desk.put("models/nano.safetensors", &nano);
     // A name that is missing, and one that is left over.
     let at = nano.windows(20).position(|w| w == b"encoder.conv_in.bias").unwrap();
     let mut renamed = nano;
     renamed[at + 17] = b'o';
-    fs::write(desk.path("models/renamed.safetensors"), &renamed).unwrap();
-    transformer(&desk.path("models/dit.safetensors"), &DitConfig::tiny(Family::Shared));
-    transformer(&desk.path("models/fp8.safetensors"), &DitConfig::dit_7b());
+    desk.put("models/renamed.safetensors", &renamed);
+    transformer(&desk.join("models/dit.safetensors"), &DitConfig::tiny(Family::Shared));
+    transformer(&desk.join("models/fp8.safetensors"), &DitConfig::dit_7b());
     // The published embedding is not ours to hand on: whoever has it names it.
     let embedding = std::env::var_os("REMASTER_POS_EMB");
     if let Some(file) = &embedding {
-        fs::copy(file, desk.path("models/pos_emb.pt")).unwrap();
+        fs::copy(file, desk.join("models/pos_emb.pt")).unwrap();
     }
-    let frames =
-        NamedTensor { name: "x".into(), shape: vec![1, 3, 5, 16, 16], data: vec![0.25; 3 * 5 * 256] };
-    write_tensors(&desk.path("x.safetensors"), &[frames], &BTreeMap::new()).unwrap();
+    desk.frames("x.safetensors", 5, 16, 16);
 
     let (restore, vae) = ("remaster-restore", "remaster-vae");
     let (file, trip) = ("remaster-plan-for-a-file", "remaster-plan-for-a-round-trip");
@@ -362,7 +339,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
     if embedding.is_some() {
         cases.push(("remaster-models-pull", "models pull text --model-dir models"));
     }
-    desk.check_all(&cases);
+    check_all(&desk, &cases);
 
     let seen = SEEN.lock().unwrap();
     let linked =
@@ -380,7 +357,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
 
 #[test]
 fn every_line_of_progress_is_documented() {
-    let desk = Desk::new();
+    let desk = desk();
     let lines = [
         "restore in.mkv -o out.mkv -y --model formula:tiny-3b --resolution 1x --progress json",
         "vae roundtrip in.mkv -o out.mkv VIDEO --progress json",
@@ -389,8 +366,7 @@ fn every_line_of_progress_is_documented() {
     ];
     let mut events = BTreeSet::new();
     for line in lines {
-        let run = desk.run(line);
-        for line in String::from_utf8_lossy(&run.stderr).lines() {
+        for line in run(&desk, line).stderr.lines() {
             let mut value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
             let event = value["event"].as_str().unwrap().to_owned();
             let section = match event.as_str() {
@@ -413,62 +389,53 @@ fn every_line_of_progress_is_documented() {
 /// The full network's weights are made up in each of these, which takes seconds.
 #[test]
 fn every_field_of_the_benchmarks_is_documented() {
-    Desk::new().check_all(&[
-        (
-            "remaster-bench-vae",
-            "bench vae encode --frames 1 --height 16 --width 16 --repeat 1 --warmup 0 --stream-weights",
-        ),
-        ("remaster-bench-dit", "bench dit --weights formula:tiny-3b --height 64 --width 64 --group 8"),
-        ("remaster-bench-scaling", "bench scaling --sides 16 --repeat 1"),
-        ("remaster-bench-kernels", "bench kernels --repeat 1 --warmup 0"),
-    ]);
+    check_all(
+        &desk(),
+        &[
+            (
+                "remaster-bench-vae",
+                "bench vae encode --frames 1 --height 16 --width 16 --repeat 1 --warmup 0 --stream-weights",
+            ),
+            ("remaster-bench-dit", "bench dit --weights formula:tiny-3b --height 64 --width 64 --group 8"),
+            ("remaster-bench-scaling", "bench scaling --sides 16 --repeat 1"),
+            ("remaster-bench-kernels", "bench kernels --repeat 1 --warmup 0"),
+        ],
+    );
 }
 
-/// The first GPU that can be used.
+/// Checks a command on the first GPU that can be used, if there is one.
 #[cfg(feature = "gpu")]
-fn gpu(desk: &Desk) -> Option<String> {
-    let value: Value = serde_json::from_slice(&desk.run("devices --json").stdout).unwrap();
+fn on_a_gpu(test: &str, section: &str, line: &str) {
+    let desk = desk();
+    let found = desk.run("devices --json").json();
     let usable = |d: &&Value| d["kind"] != "cpu" && d["usable"] == true;
-    let gpu = value["devices"].as_array().unwrap().iter().find(usable)?;
-    Some(gpu["device"].as_str().unwrap().to_owned())
+    match found["devices"].as_array().unwrap().iter().find(usable) {
+        Some(gpu) => check_all(&desk, &[(section, &line.replace("GPU", gpu["device"].as_str().unwrap()))]),
+        None => no_gpu(test),
+    }
 }
 
 #[test]
 #[cfg(feature = "gpu")]
 fn every_field_of_a_run_on_a_gpu_is_documented() {
-    let desk = Desk::new();
-    if let Some(name) = gpu(&desk) {
-        let line = format!("vae roundtrip in.mkv -o out.mkv VIDEO --device {name} --no-tune");
-        desk.check_all(&[("remaster-vae", &line)]);
-    } else {
-        no_gpu("every_field_of_a_run_on_a_gpu_is_documented");
-    }
+    let line = "vae roundtrip in.mkv -o out.mkv VIDEO --device GPU --no-tune";
+    on_a_gpu("every_field_of_a_run_on_a_gpu_is_documented", "remaster-vae", line);
 }
 
 /// Far less than a minute, so that most of it is skipped on a software GPU.
 #[test]
 #[cfg(feature = "gpu")]
 fn every_field_of_a_measured_card_is_documented() {
-    let desk = Desk::new();
-    if let Some(name) = gpu(&desk) {
-        let line = format!("bench card --device {name} --seconds 12");
-        desk.check_all(&[("remaster-bench-card", &line)]);
-    } else {
-        no_gpu("every_field_of_a_measured_card_is_documented");
-    }
+    let line = "bench card --device GPU --seconds 12";
+    on_a_gpu("every_field_of_a_measured_card_is_documented", "remaster-bench-card", line);
 }
 
 #[test]
 #[cfg(feature = "gpu")]
 #[ignore = "nightly: a minute on a software GPU"]
 fn every_field_of_tune_is_documented() {
-    let desk = Desk::new();
-    if let Some(name) = gpu(&desk) {
-        let line = format!("tune --device {name} --side 8 --repeat 1 --dtype f32");
-        desk.check_all(&[("remaster-tune", &line)]);
-    } else {
-        no_gpu("every_field_of_tune_is_documented");
-    }
+    let line = "tune --device GPU --side 8 --repeat 1 --dtype f32";
+    on_a_gpu("every_field_of_tune_is_documented", "remaster-tune", line);
 }
 
 #[test]

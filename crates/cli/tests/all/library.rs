@@ -1,6 +1,4 @@
 //! Films restored through the library. No process of ours is started but workers.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-#![cfg(unix)]
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +12,7 @@ use remaster::{
 use remaster_compute::Backend;
 use remaster_pipeline::Resize;
 
-use crate::desk::{bytes, files, quick_ffmpeg, small_disk, three_shots};
+use crate::desk::{Desk, bytes, files, quick_ffmpeg, small_disk};
 
 /// A restoration by units of some frames each.
 fn request(folder: &Path, output: &str) -> Request {
@@ -57,16 +55,13 @@ fn restored(folder: &Path, output: &str) -> Vec<u8> {
     bytes(folder, output)
 }
 
-fn film() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    three_shots(folder.path(), [14, 12, 8], "film.mkv");
-    folder
+fn film() -> Desk {
+    Desk::of_shots([14, 12, 8], "film.mkv")
 }
 
 #[test]
 fn a_film_is_planned_restored_and_then_skipped() {
-    let folder = film();
-    let (at, control) = (folder.path(), Control::default());
+    let (at, control) = (&film(), Control::default());
     let prepared = prepare(request(at, "out.mkv"), &Machine::this(), &control, &mut |_| ()).unwrap();
     let plan = prepared.plan(&mut |_| ()).unwrap();
     assert_eq!((plan.shown, prepared.is_resumable()), ([64, 48], true));
@@ -87,8 +82,7 @@ fn a_film_is_planned_restored_and_then_skipped() {
 
 #[test]
 fn a_film_that_is_cancelled_is_resumed_to_the_same_film() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let whole = restored(at, "whole.mkv");
     let control = Control::default();
     let stop = control.clone();
@@ -112,8 +106,7 @@ fn a_film_that_is_cancelled_is_resumed_to_the_same_film() {
 
 #[test]
 fn a_film_that_is_stopped_at_a_time_ends_behind_a_segment_and_is_resumed() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let whole = restored(at, "whole.mkv");
     let control = Control::default();
     control.stop_at(Instant::now());
@@ -125,8 +118,7 @@ fn a_film_that_is_stopped_at_a_time_ends_behind_a_segment_and_is_resumed() {
 
 #[test]
 fn a_paused_run_waits_and_goes_on() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let whole = restored(at, "whole.mkv");
     let control = Control::default();
     let (events, wakes) = (AtomicUsize::new(0), control.clone());
@@ -152,8 +144,7 @@ fn a_paused_run_waits_and_goes_on() {
 
 #[test]
 fn several_devices_make_the_film_of_one_and_a_bad_one_is_set_aside() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let whole = restored(at, "whole.mkv");
     let two = |output: &str| {
         let mut request = request(at, output);
@@ -181,8 +172,7 @@ fn several_devices_make_the_film_of_one_and_a_bad_one_is_set_aside() {
 
 #[test]
 fn a_full_disk_is_an_error_and_the_work_stays() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let whole = restored(at, "whole.mkv");
     let Some(disk) = small_disk(&at.join("small"), 24) else {
         return remaster_testkit::not_run("a_full_disk_is_an_error_and_the_work_stays", "no tmpfs");
@@ -202,9 +192,7 @@ fn a_full_disk_is_an_error_and_the_work_stays() {
 
 #[test]
 fn a_made_up_machine_decides_what_is_refused() {
-    let folder = film();
-    let at = folder.path();
-    let control = Control::default();
+    let (at, control) = (&film(), Control::default());
     let on = |machine: &Machine, request: Request| {
         let mut said = Vec::new();
         let prepared = prepare(request, machine, &control, &mut |event| {
@@ -251,7 +239,7 @@ fn a_made_up_machine_decides_what_is_refused() {
     // Models are looked for where the environment of the machine says.
     let bare = Machine::this().without_environment();
     assert_eq!(refused(&bare, request(at, "out.mkv").model("3b")).kind(), "model-not-installed");
-    let named = bare.with("REMASTER_MODEL_DIR", "/nowhere/at/all");
+    let named = bare.clone().with("REMASTER_MODEL_DIR", "/nowhere/at/all");
     assert_eq!(refused(&named, request(at, "out.mkv").model("3b")).kind(), "not-readable");
     // A request that was made by a program is checked like one that was typed.
     let mut wrong = request(at, "out.mkv");
@@ -261,8 +249,7 @@ fn a_made_up_machine_decides_what_is_refused() {
 
 #[test]
 fn a_preview_is_one_sheet() {
-    let folder = film();
-    let at = folder.path();
+    let at = &film();
     let request = PreviewRequest {
         input: at.join("film.mkv"),
         output: Some(at.join("sheet.png")),

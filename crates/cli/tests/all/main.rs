@@ -1,4 +1,6 @@
 //! The binary as people and scripts use it.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod bounds;
 mod build_name;

@@ -1,14 +1,12 @@
 //! `--ram` is a promise: what remaster and its children hold together stays below it, from the least that is admitted
 //! upward. Five random runs in CI; `REMASTER_PROMISE_RUNS=30` for more.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use remaster_weights::{NamedTensor, write_tensors};
-use tempfile::TempDir;
+use crate::desk::{Desk, ffmpeg, testdata};
 
 struct Random(u64);
 
@@ -37,14 +35,8 @@ fn run(folder: &Path, args: &[String]) -> (i32, String, u64) {
     (status.code().unwrap_or(-1), told, peak)
 }
 
-fn ffmpeg(folder: &Path, line: &str) {
-    let words = line.split_whitespace();
-    let done = Command::new("ffmpeg").args(["-v", "error", "-y"]).args(words).current_dir(folder).status();
-    assert!(done.unwrap().success(), "{line}");
-}
-
 /// Makes an input; returns it and a name for the output.
-fn input(folder: &Path, random: &mut Random) -> (String, String, &'static str) {
+fn input(folder: &Desk, random: &mut Random) -> (String, String, &'static str) {
     let (width, height) = (32 + 2 * random.below(150), 32 + 2 * random.below(100));
     let frames = 1 + random.below(30);
     let source = format!("-f lavfi -i testsrc2=size={width}x{height}:rate=25 -frames:v {frames}");
@@ -59,17 +51,14 @@ fn input(folder: &Path, random: &mut Random) -> (String, String, &'static str) {
             ("in.mkv".into(), "out.mkv".into(), "alpha")
         }
         3 => {
-            ffmpeg(
-                folder,
-                &format!("-f lavfi -i testsrc2=size={width}x{height} -frames:v 1 -update 1 in.png"),
-            );
+            let source = format!("testsrc2=size={width}x{height}");
+            ffmpeg(folder, &format!("-f lavfi -i {source} -frames:v 1 -update 1 in.png"));
             ("in.png".into(), "out.png".into(), "still")
         }
         _ => {
             let [t, h, w] = [1 + 4 * random.below(3), 16 * (1 + random.below(8)), 16 * (1 + random.below(8))];
             let data = (0..3 * t * h * w).map(|i| (i % 97) as f32 / 48.0 - 1.0).collect();
-            let tensor = NamedTensor { name: "x".into(), shape: vec![1, 3, t, h, w], data };
-            write_tensors(&folder.join("in.safetensors"), &[tensor], &Default::default()).unwrap();
+            folder.tensor("in.safetensors", "x", &[1, 3, t, h, w], data);
             ("in.safetensors".into(), "out.safetensors".into(), "tensor")
         }
     }
@@ -113,19 +102,19 @@ fn runs() -> usize {
 
 #[test]
 fn what_runs_take_stays_below_what_was_allowed() {
-    let nano = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/nano.safetensors");
+    let nano = testdata("nano.safetensors");
     let mut random = Random(2);
     let mut worst = 0.0f64;
     for _ in 0..runs() {
-        let folder = TempDir::new().unwrap();
-        let (from, to, kind) = input(folder.path(), &mut random);
+        let folder = Desk::bare();
+        let (from, to, kind) = input(&folder, &mut random);
         let weights = match random.below(3) {
             0 if kind != "tensor" => "identity".to_owned(),
             1 => "formula:tiny".to_owned(),
             _ => nano.display().to_string(),
         };
         let words = ["vae", "roundtrip", &from, "-o", &to, "--weights", &weights, "--progress", "none", "-y"];
-        worst = worst.max(kept(folder.path(), &words.map(str::to_owned), &mut random));
+        worst = worst.max(kept(&folder, &words.map(str::to_owned), &mut random));
     }
     println!("largest ratio {worst:.2} in {} runs", runs());
 }
@@ -135,9 +124,9 @@ fn what_restorations_take_stays_below_what_was_allowed() {
     let mut random = Random(5);
     let mut worst = 0.0f64;
     for _ in 0..runs() {
-        let folder = TempDir::new().unwrap();
+        let folder = Desk::bare();
         let (from, to) = loop {
-            let (from, to, kind) = input(folder.path(), &mut random);
+            let (from, to, kind) = input(&folder, &mut random);
             if kind != "tensor" {
                 break (from, to);
             }
@@ -155,7 +144,7 @@ fn what_restorations_take_stays_below_what_was_allowed() {
              --resolution {size} --keep-latents kept.safetensors --progress none -y"
         );
         let line: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        worst = worst.max(kept(folder.path(), &line, &mut random));
+        worst = worst.max(kept(&folder, &line, &mut random));
     }
     println!("largest ratio {worst:.2} in {} runs", runs());
 }

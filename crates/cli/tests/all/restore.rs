@@ -1,41 +1,21 @@
 //! The whole product on trained weights: films, stills and pipes in, restored ones out, nothing lost.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::desk::{refused, remaster};
+use crate::desk::{Desk, bytes, ffmpeg, ffprobe, names, plain, refused, remaster, remove, testdata, times};
 
-fn media(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/media").join(name).display().to_string()
-}
-
-fn tool(name: &str, args: &[&str]) -> Vec<u8> {
-    let out = Command::new(name).args(["-v", "error"]).args(args).output().unwrap();
-    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-    out.stdout
-}
-
-fn ffmpeg(folder: &Path, args: &str, to: &str) -> String {
-    let path = folder.join(to).display().to_string();
-    let args: Vec<&str> =
-        ["-nostdin", "-y"].into_iter().chain(args.split(' ')).chain([path.as_str()]).collect();
-    tool("ffmpeg", &args);
-    path
-}
-
-/// Three shots of 20, 12 and 18 frames at 24 fps, with sound, a subtitle's worth of tags, and a chapter's worth of time.
-fn film(folder: &Path) -> String {
+/// `film.mkv`: three shots of 20, 12 and 18 frames at 24 fps, with sound, a subtitle's worth of tags, and a chapter's
+/// worth of time.
+fn film() -> Desk {
     let graph = "testsrc2=s=96x64:r=24:d=1,format=yuv420p,trim=end_frame=20[a];\
         mandelbrot=s=96x64:r=24:start_scale=0.3,format=yuv420p,trim=end_frame=12[b];\
         smptebars=s=96x64:r=24:d=1,format=yuv420p,trim=end_frame=18[c];\
         [a][b][c]concat=n=3";
-    let args = format!(
-        "-f lavfi -i {graph} -f lavfi -i sine=frequency=440:duration=2.0833 -c:v libx264 -crf 8 -c:a aac -metadata title=Holiday -shortest"
-    );
-    ffmpeg(folder, &args, "film.mkv")
+    let sound = "-f lavfi -i sine=frequency=440:duration=2.0833 -c:a aac -metadata title=Holiday -shortest";
+    Desk::filmed(&format!("-f lavfi -i {graph} {sound} -c:v libx264 -crf 8 film.mkv"))
 }
 
 fn works(folder: &Path, line: &str) -> Output {
@@ -44,42 +24,33 @@ fn works(folder: &Path, line: &str) -> Output {
     out
 }
 
-/// Streams of a file.
-fn probe(path: &Path) -> Value {
-    let path = path.display().to_string();
-    let args = ["-count_packets", "-show_streams", "-show_format", "-of", "json", &path];
-    serde_json::from_slice(&tool("ffprobe", &args)).unwrap()
+/// The document that a run prints.
+fn report(folder: &Path, line: &str) -> Value {
+    serde_json::from_slice(&works(folder, line).stdout).unwrap()
 }
 
-/// Presentation times of the video, in seconds.
-fn times(path: &Path) -> Vec<f64> {
-    let path = path.display().to_string();
-    let args = ["-select_streams", "v:0", "-show_entries", "frame=pts_time", "-of", "csv=p=0", &path];
-    let text = String::from_utf8(tool("ffprobe", &args)).unwrap();
-    text.lines().filter_map(|l| l.trim_end_matches(',').parse().ok()).collect()
+/// Streams of a file.
+fn probe(path: &Path) -> Value {
+    let text = ffprobe("-count_packets -show_streams -show_format -of json", path);
+    serde_json::from_str(&text).unwrap()
 }
 
 /// All of it, on trained weights, with the defaults of a person who types one word more than the name.
 #[test]
 fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    film(here);
+    let here = &film();
     let out = works(here, "film.mkv --model nano --resolution 80 --json");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("demonstration network"), "{said}");
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(report["output"], "film_upscaled.mkv");
     assert_eq!(report["shots"], serde_json::json!([0, 20, 32]));
-    assert_eq!(
-        (&report["frames"], &report["width"], &report["height"]),
-        (&50.into(), &120.into(), &80.into())
-    );
+    assert_eq!([&report["frames"], &report["width"], &report["height"]], [50, 120, 80]);
     let made = here.join("film_upscaled.mkv");
     let about = probe(&made);
     let streams = about["streams"].as_array().unwrap();
     assert_eq!(streams.len(), 2, "{about}");
-    assert_eq!((&streams[0]["width"], &streams[0]["height"]), (&120.into(), &80.into()));
+    assert_eq!([&streams[0]["width"], &streams[0]["height"]], [120, 80]);
     assert_eq!(streams[0]["nb_read_packets"], "50");
     assert_eq!(streams[1]["codec_name"], "aac");
     assert_eq!(about["format"]["tags"]["title"], "Holiday");
@@ -90,9 +61,8 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     // Memory stayed within what was planned.
     let summary = &report["summary"];
     assert!(summary["peak_bytes"].as_u64() <= summary["planned_bytes"].as_u64(), "{summary}");
-    let phases: Vec<&str> =
-        summary["phases"].as_array().unwrap().iter().map(|p| p["phase"].as_str().unwrap()).collect();
-    assert_eq!(phases, ["scan", "encode", "restore", "decode", "finish"]);
+    let phases = summary["phases"].as_array().unwrap().iter().map(|p| &p["phase"]);
+    assert!(phases.eq(["scan", "encode", "restore", "decode", "finish"]), "{summary}");
     // Once more: it is done. With other options the film that is there stays.
     works(here, "film.mkv --model nano --resolution 80");
     refused(here, "film.mkv --model nano --resolution 64", 2, &["film_upscaled.mkv", "-y"]);
@@ -100,20 +70,17 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
 
 #[test]
 fn kept_latents_become_other_films_of_the_same_frames() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    film(here);
+    let here = &film();
     let how = "--dtype f32 --progress none -q";
     let restore = format!("film.mkv --model nano --resolution 1x {how} --to 2");
     works(here, &format!("{restore} --keep-latents kept.safetensors -o first.y4m"));
     works(here, &format!("redecode film.mkv kept.safetensors --to 2.0 {how} -o again.y4m"));
-    let read = |name: &str| std::fs::read(here.join(name)).unwrap();
-    assert!(read("first.y4m") == read("again.y4m"));
+    assert!(bytes(here, "first.y4m") == bytes(here, "again.y4m"));
     // What a whole run with other settings gives.
     let other = "--color wavelet_adaptive --color-pool shot --strength 0.5";
     works(here, &format!("{restore} {other} -o other.y4m"));
     works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} {other} -o fast.y4m"));
-    assert!(read("other.y4m") == read("fast.y4m"));
+    assert!(bytes(here, "other.y4m") == bytes(here, "fast.y4m"));
     works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} -o made.mkv"));
     let about = probe(&here.join("made.mkv"));
     assert_eq!(about["streams"][0]["nb_read_packets"], "48");
@@ -129,31 +96,25 @@ fn kept_latents_become_other_films_of_the_same_frames() {
     refused(here, &redecode.replace("kept.safetensors", "film.mkv"), 3, &["film.mkv"]);
     refused(here, "vae decode kept.safetensors --weights nano -o no.mkv", 3, &["remaster redecode"]);
     refused(here, &format!("{restore} --keep-latents film.mkv -o no.y4m"), 2, &[".safetensors"]);
-    refused(
-        here,
-        &format!("{restore} --keep-latents kept.safetensors -o no.y4m"),
-        2,
-        &["kept.safetensors", "-y"],
-    );
+    let again = format!("{restore} --keep-latents kept.safetensors -o no.y4m");
+    refused(here, &again, 2, &["kept.safetensors", "-y"]);
     assert!(!here.join("no.y4m").exists() && !here.join("no.mkv").exists());
 }
 
 /// A single frame is a film whose end nobody has to read for.
 #[test]
 fn alpha_of_a_still_is_kept_and_what_is_opaque_stays_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
+    let here = &Desk::new();
     let cut = "testsrc2=s=64x48,format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='b(X,Y)':a='255*between(X,20,49)*between(Y,12,35)'";
-    ffmpeg(here, &format!("-f lavfi -i {cut} -frames:v 1 -update 1"), "cut.png");
+    ffmpeg(here, &format!("-f lavfi -i {cut} -frames:v 1 -update 1 cut.png"));
     let full = "testsrc2=s=64x48:r=25,format=rgba";
-    ffmpeg(here, &format!("-f lavfi -i {full} -frames:v 5 -c:v ffv1 -pix_fmt bgra"), "full.mkv");
+    ffmpeg(here, &format!("-f lavfi -i {full} -frames:v 5 -c:v ffv1 -pix_fmt bgra full.mkv"));
     works(here, "cut.png -o out.png --model identity --resolution 1x -q");
     works(here, "full.mkv -o out.mkv --model identity --resolution 1x -q");
     // The least and the most of alpha in all frames.
     let range = |name: &str| {
-        let path = here.join(name).display().to_string();
-        let args = ["-i", &path, "-vf", "format=rgba,alphaextract,format=gray", "-f", "rawvideo", "-"];
-        let bytes = tool("ffmpeg", &args);
+        let filters = "format=rgba,alphaextract,format=gray";
+        let bytes = ffmpeg(here, &format!("-i {name} -vf {filters} -f rawvideo -"));
         (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap())
     };
     assert_eq!(range("out.png"), (0, 255));
@@ -162,10 +123,9 @@ fn alpha_of_a_still_is_kept_and_what_is_opaque_stays_so() {
 
 #[test]
 fn sound_that_is_longer_than_the_picture_is_no_damage() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let args = "-f lavfi -i testsrc2=s=64x48:r=25:d=0.8 -f lavfi -i sine=d=6 -c:v libx264 -c:a aac";
-    ffmpeg(here, args, "long.mkv");
+    let here = &Desk::filmed(
+        "-f lavfi -i testsrc2=s=64x48:r=25:d=0.8 -f lavfi -i sine=d=6 -c:v libx264 -c:a aac long.mkv",
+    );
     works(here, "long.mkv -o out.mkv --model identity --resolution 1x -q");
     let about = probe(&here.join("out.mkv"));
     assert_eq!(about["streams"][0]["nb_read_packets"], "20");
@@ -173,62 +133,49 @@ fn sound_that_is_longer_than_the_picture_is_no_damage() {
 
 #[test]
 fn budgets_lists_of_shots_and_pipes_give_the_same_frames() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    film(here);
+    let here = &film();
     let how =
         "--model formula:tiny-3b --resolution 48 --edges black --dtype f32 --window 9 --progress none -q";
     works(here, &format!("film.mkv {how} -o whole.y4m"));
     works(here, "scenes film.mkv -o shots.json");
     works(here, &format!("restore film.mkv {how} --scenes shots.json --slice 4 --threads 1 -o shots.y4m"));
-    ffmpeg(here, &format!("-i {} -strict -1", here.join("film.mkv").display()), "film.y4m");
-    let piped = Command::new(env!("CARGO_BIN_EXE_remaster"))
-        .current_dir(here)
-        .args(format!("- {how} -o -").split_whitespace())
-        .stdin(std::fs::File::open(here.join("film.y4m")).unwrap())
-        .output()
-        .unwrap();
+    ffmpeg(here, "-i film.mkv -strict -1 film.y4m");
+    let mut pipe = plain(here, &format!("- {how} -o -"));
+    let piped = pipe.stdin(std::fs::File::open(here.join("film.y4m")).unwrap()).output().unwrap();
     assert!(piped.status.success(), "{}", String::from_utf8_lossy(&piped.stderr));
-    let whole = std::fs::read(here.join("whole.y4m")).unwrap();
-    assert!(whole == std::fs::read(here.join("shots.y4m")).unwrap(), "another plan");
+    let whole = bytes(here, "whole.y4m");
+    assert!(whole == bytes(here, "shots.y4m"), "another plan");
     works(here, &format!("film.y4m {how} -o raw.y4m"));
-    assert!(piped.stdout == std::fs::read(here.join("raw.y4m")).unwrap(), "through a pipe");
+    assert!(piped.stdout == bytes(here, "raw.y4m"), "through a pipe");
     let other = works(here, &format!("film.mkv {how} --seed 7 -o other.y4m"));
-    assert!(whole != std::fs::read(here.join("other.y4m")).unwrap(), "{other:?}");
+    assert!(whole != bytes(here, "other.y4m"), "{other:?}");
 }
 
 #[test]
 fn a_part_of_a_film_and_filters_in_front() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    film(here);
+    let here = &film();
     works(here, "film.mkv --model nano --resolution 1x -ss 0.5 -to 1 -vf crop=64:48:8:8 -o part.mkv -q");
     let about = probe(&here.join("part.mkv"));
     let video = &about["streams"][0];
-    assert_eq!(
-        (&video["width"], &video["height"], &video["nb_read_packets"]),
-        (&64.into(), &48.into(), &"12".into())
-    );
+    assert_eq!([&video["width"], &video["height"]], [64, 48]);
+    assert_eq!(video["nb_read_packets"], "12");
 }
 
 #[test]
 fn stills_folders_and_alpha() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let still = ffmpeg(here, "-f lavfi -i testsrc2=s=50x38 -frames:v 1 -pix_fmt rgba", "still.png");
-    works(here, &format!("{still} --model nano --resolution 2x -q"));
+    let here = &Desk::filmed("-f lavfi -i testsrc2=s=50x38 -frames:v 1 -pix_fmt rgba still.png");
+    works(here, "still.png --model nano --resolution 2x -q");
     assert_eq!(probe(&here.join("still_upscaled.png"))["streams"][0]["width"], 100);
-    works(here, &format!("{} --model nano --resolution 64 --fps 25 -q -o pictures", media("png16a")));
+    let pictures = testdata("media/png16a");
+    works(here, &format!("{} --model nano --resolution 64 --fps 25 -q -o pictures", pictures.display()));
     let made = probe(&here.join("pictures/f0001.png"));
     assert_eq!(made["streams"][0]["pix_fmt"], "rgba64be", "{made}");
-    assert_eq!(std::fs::read_dir(here.join("pictures")).unwrap().count(), 3);
+    assert_eq!(names(&here.join("pictures")).len(), 3);
 }
 
 #[test]
 fn pixels_become_square_unless_they_are_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    ffmpeg(here, "-f lavfi -i testsrc2=s=64x48:r=10:d=0.3,setsar=16/11 -c:v ffv1", "wide.mkv");
+    let here = &Desk::filmed("-f lavfi -i testsrc2=s=64x48:r=10:d=0.3,setsar=16/11 -c:v ffv1 wide.mkv");
     let size = |flags: &str| {
         works(here, &format!("wide.mkv --model nano --resolution 1x -y -q {flags}"));
         let video = probe(&here.join("wide_upscaled.mkv"))["streams"][0].clone();
@@ -240,9 +187,7 @@ fn pixels_become_square_unless_they_are_kept() {
 
 #[test]
 fn words_of_another_tool_are_understood() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    ffmpeg(here, "-f lavfi -i testsrc2=s=48x32:r=10:d=0.6", "in.mkv");
+    let here = &Desk::filmed("-f lavfi -i testsrc2=s=48x32:r=10:d=0.6 in.mkv");
     let out = works(
         here,
         "in.mkv --output out.mkv --dit_model nano --resolution 32 --batch_size 5 --color_correction wavelet \
@@ -261,9 +206,7 @@ fn words_of_another_tool_are_understood() {
 
 #[test]
 fn what_cannot_work_is_refused_before_the_work() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    ffmpeg(here, "-f lavfi -i testsrc2=s=48x32:r=10:d=0.4", "in.mkv");
+    let here = &Desk::filmed("-f lavfi -i testsrc2=s=48x32:r=10:d=0.4 in.mkv");
     refused(here, "in.mkv --model-dir .", 3, &["remaster models pull 3b", "GiB"]);
     refused(here, "in.mkv --model nano --strength 1.5", 2, &["0 to 1"]);
     refused(here, "in.mkv --model nano --window 0", 2, &["1 to 297"]);
@@ -271,7 +214,7 @@ fn what_cannot_work_is_refused_before_the_work() {
     refused(here, "- --model nano", 2, &["-o"]);
     refused(here, "in.mkv --model nano -o in.mkv -y", 2, &["same file"]);
     refused(here, "in.mkv --model nano --scenes missing.json", 3, &["missing.json"]);
-    std::fs::write(here.join("bad.json"), "{\"starts\": [5, 3]}").unwrap();
+    here.put("bad.json", "{\"starts\": [5, 3]}");
     refused(here, "in.mkv --model nano --scenes bad.json", 3, &["bad.json"]);
     refused(here, "in.mkv --model nano --ram 20M", 4, &["--ram"]);
     refused(here, "nothing.mkv --model nano", 3, &["nothing.mkv"]);
@@ -281,26 +224,18 @@ fn what_cannot_work_is_refused_before_the_work() {
     refused(here, "in.mkv --model nano --vae identity", 2, &["channels", "identity"]);
     refused(here, "in.mkv --model nano --load_cap 10", 2, &["--load_cap", "--ss"]);
     refused(here, "in.mkv --model nano --lossless -o out.mp4", 2, &[".mkv"]);
-    std::fs::write(here.join("empty.y4m"), "YUV4MPEG2 W16 H16 F25:1 C420\n").unwrap();
+    here.put("empty.y4m", "YUV4MPEG2 W16 H16 F25:1 C420\n");
     refused(here, "empty.y4m --model nano -o out.mkv", 3, &["no frames"]);
-    std::fs::remove_file(here.join("empty.y4m")).unwrap();
-    assert_eq!(std::fs::read_dir(here).unwrap().count(), 2);
+    remove(here, "empty.y4m");
+    assert_eq!(names(here).len(), 2);
 }
 
 #[test]
 fn a_restoration_is_planned_without_models() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    film(here);
-    let out = works(here, "plan film.mkv --json --model-dir . --device cpu");
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let names: Vec<&str> = plan["plans"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|p| p["job"]["network"]["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["encode", "dit", "decode"]);
+    let here = &film();
+    let plan = report(here, "plan film.mkv --json --model-dir . --device cpu");
+    let plans = plan["plans"].as_array().unwrap();
+    assert!(plans.iter().map(|p| &p["job"]["network"]["name"]).eq(["encode", "dit", "decode"]), "{plan}");
     assert_eq!(plan["geometry"]["shown"], serde_json::json!([1620, 1080]));
     // A time, and what it rests on.
     assert!(plan["seconds_per_frame"].as_f64().unwrap() > 1.0, "{}", plan["seconds_per_frame"]);
@@ -316,11 +251,8 @@ fn a_restoration_is_planned_without_models() {
 /// A DVD that is passed through takes the memory of its frames, and no network's.
 #[test]
 fn a_film_without_a_network_is_planned_for_what_it_needs() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    ffmpeg(here, "-f lavfi -i testsrc2=s=720x576:r=25:d=1 -c:v mpeg2video -q:v 3", "dvd.mpg");
-    let out = works(here, "plan dvd.mpg --model identity --json --device cpu");
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let here = &Desk::filmed("-f lavfi -i testsrc2=s=720x576:r=25:d=1 -c:v mpeg2video -q:v 3 dvd.mpg");
+    let plan = report(here, "plan dvd.mpg --model identity --json --device cpu");
     for plan in plan["plans"].as_array().unwrap() {
         let [device, host] = ["device", "host"].map(|place| plan["peaks"][place].as_u64().unwrap());
         assert!(device + host < 1 << 30, "{plan}");

@@ -1,12 +1,10 @@
 //! A film has the same bytes whatever memory, disk, threads and order of work it was made with.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-#![cfg(unix)]
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use crate::desk::{command, ended, ends, ffmpeg, files, said};
+use crate::desk::{Desk, bytes, command, document, ended, ends, ffmpeg, files, said, signal};
 
 fn run(folder: &Path, line: &str, video: &str) -> Output {
     let mut command = command(folder, line);
@@ -31,8 +29,11 @@ fn advised(folder: &Path, line: &str) -> String {
     behind.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').next().unwrap().to_owned()
 }
 
-const SMALL: &str = "-f lavfi -i mandelbrot=s=64x48:r=25:start_scale=0.3 -frames:v 60 -c:v libx264 -crf 8 -pix_fmt yuv420p \
-    film.mkv";
+/// `film.mkv`: 60 frames without a cut.
+fn film() -> Desk {
+    let source = "mandelbrot=s=64x48:r=25:start_scale=0.3";
+    Desk::filmed(&format!("-f lavfi -i {source} -frames:v 60 -c:v libx264 -crf 8 -pix_fmt yuv420p film.mkv"))
+}
 
 /// Starts a run and kills it behind its first piece.
 fn killed(folder: &Path, line: &str, video: &str, name: &str) {
@@ -46,14 +47,14 @@ fn killed(folder: &Path, line: &str, video: &str, name: &str) {
 }
 
 /// Makes the film in all ways and compares it with the first.
-fn is_the_same(folder: &Path, model: &str, video: &str, ending: &str, ways: &[&str]) {
+fn is_the_same(folder: &Path, video: &str, ending: &str, ways: &[&str]) {
     // Two units of two pieces each. Where an encoder starts anew decides its bytes, so that pieces belong to the request.
-    let cut = format!("--model {model} --resolution 1x --unit-frames 30 --piece-frames 15");
+    let cut = "--model nano --resolution 1x --unit-frames 30 --piece-frames 15";
     let how = format!("{cut} --no-manifest");
     let name = |n: usize| format!("{n}.{ending}");
     let least = advised(folder, &format!("film.mkv -o least.{ending} {how} --disk 0"));
     works(folder, &format!("film.mkv -o {} {how}", name(0)), video);
-    let first = std::fs::read(folder.join(name(0))).unwrap();
+    let first = bytes(folder, &name(0));
     for (n, way) in (1..).zip(ways) {
         let way = way.replace("LEAST", &least);
         let line = format!("film.mkv -o {} {how} {}", name(n), way.replace("KILLED", ""));
@@ -61,17 +62,14 @@ fn is_the_same(folder: &Path, model: &str, video: &str, ending: &str, ways: &[&s
             killed(folder, &line, video, &name(n));
         }
         works(folder, &line, video);
-        assert!(std::fs::read(folder.join(name(n))).unwrap() == first, "{video} {way}");
+        assert!(bytes(folder, &name(n)) == first, "{video} {way}");
     }
     let plan = format!("plan film.mkv -o planned.{ending} --store {ending} {cut}");
     works(folder, &plan, video);
     works(folder, &format!("unit run --plan {ending} --input film.mkv --index missing"), "");
-    works(
-        folder,
-        &format!("assemble --plan {ending} --input film.mkv -o planned.{ending} --no-manifest"),
-        "",
-    );
-    assert!(std::fs::read(folder.join(format!("planned.{ending}"))).unwrap() == first, "{video} by units");
+    let join = format!("assemble --plan {ending} --input film.mkv -o planned.{ending} --no-manifest");
+    works(folder, &join, "");
+    assert!(bytes(folder, &format!("planned.{ending}")) == first, "{video} by units");
     std::fs::remove_dir_all(folder.join(ending)).unwrap();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         if entry.file_name() != "film.mkv" && entry.path().is_file() {
@@ -82,23 +80,21 @@ fn is_the_same(folder: &Path, model: &str, video: &str, ending: &str, ways: &[&s
 
 #[test]
 fn memory_disk_and_threads_change_no_byte_of_a_film() {
-    let folder = tempfile::tempdir().unwrap();
-    ffmpeg(folder.path(), SMALL);
+    let at = &film();
     let ways = ["--disk 0 --ram LEAST", "--threads 1", "--devices cpu,cpu", "KILLED --checkpoint 0s"];
-    is_the_same(folder.path(), "nano", "libx264 -crf 12 -preset medium", "mp4", &ways);
+    is_the_same(at, "libx264 -crf 12 -preset medium", "mp4", &ways);
     // The others differ in their encoders alone; at night they are made in all ways.
     let ways = ["--disk 0 --ram LEAST"];
-    is_the_same(folder.path(), "nano", "libx265 -crf 14 -preset veryfast", "mkv", &ways);
-    is_the_same(folder.path(), "nano", "libvpx-vp9 -crf 18 -b:v 0 -row-mt 1 -cpu-used 8", "webm", &ways);
-    is_the_same(folder.path(), "nano", "ffv1", "mkv", &ways);
-    is_the_same(folder.path(), "nano", "prores_ks", "mov", &ways);
+    is_the_same(at, "libx265 -crf 14 -preset veryfast", "mkv", &ways);
+    is_the_same(at, "libvpx-vp9 -crf 18 -b:v 0 -row-mt 1 -cpu-used 8", "webm", &ways);
+    is_the_same(at, "ffv1", "mkv", &ways);
+    is_the_same(at, "prores_ks", "mov", &ways);
 }
 
 #[test]
 #[ignore = "nightly: five encoders in ten ways, some minutes"]
 fn memory_disk_and_threads_change_no_byte_of_a_film_with_any_encoder() {
-    let folder = tempfile::tempdir().unwrap();
-    ffmpeg(folder.path(), SMALL);
+    let at = &film();
     let ways = [
         "--disk 0",
         "--disk 100M",
@@ -118,21 +114,18 @@ fn memory_disk_and_threads_change_no_byte_of_a_film_with_any_encoder() {
         ("ffv1", "mkv"),
         ("prores_ks", "mov"),
     ] {
-        is_the_same(folder.path(), "nano", video, ending, &ways);
+        is_the_same(at, video, ending, &ways);
     }
 }
 
 #[test]
 fn threads_of_an_encoder_are_those_that_were_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, SMALL);
+    let at = &film();
     let how = "--model identity --resolution 1x";
     works(at, &format!("film.mkv -o a.mp4 {how}"), "");
     works(at, &format!("film.mkv -o b.mp4 {how} --encoder-threads 1"), "");
     let threads = |name: &str| {
-        let text = std::fs::read_to_string(at.join(format!("{name}.manifest.json"))).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()["settings"]["numerics"]["threads"].clone()
+        document(at, &format!("{name}.manifest.json"))["settings"]["numerics"]["threads"].clone()
     };
     assert_eq!((threads("a.mp4"), threads("b.mp4")), (4.into(), 1.into()));
     let out = run(at, &format!("film.mkv -o c.mp4 {how} --encoder-threads 65"), "");
@@ -141,9 +134,7 @@ fn threads_of_an_encoder_are_those_that_were_asked_for() {
 
 #[test]
 fn the_memory_that_is_advised_is_enough() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, SMALL);
+    let at = &film();
     for (n, size) in ["1x", "320x240", "640x368", "1280x720"].into_iter().enumerate() {
         let line = format!("film.mkv -o {n}.mp4 --model identity --to 0.2 --resolution {size} --no-manifest");
         let least = advised(at, &line);
@@ -153,19 +144,11 @@ fn the_memory_that_is_advised_is_enough() {
 
 #[test]
 fn alpha_is_kept_in_webm() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(
-        at,
-        "-f lavfi -i testsrc2=s=64x48:r=25:d=0.4,format=yuva420p,colorchannelmixer=aa=0.5 -c:v ffv1 film.mkv",
-    );
+    let at = &Desk::new();
+    let source = "testsrc2=s=64x48:r=25:d=0.4,format=yuva420p,colorchannelmixer=aa=0.5";
+    ffmpeg(at, &format!("-f lavfi -i {source} -c:v ffv1 film.mkv"));
     works(at, "film.mkv -o out.webm --model identity --resolution 1x", "");
-    let pixels = Command::new("ffmpeg")
-        .current_dir(at)
-        .args("-v error -c:v libvpx-vp9 -i out.webm -f rawvideo -pix_fmt yuva420p -".split_whitespace())
-        .output()
-        .unwrap()
-        .stdout;
+    let pixels = ffmpeg(at, "-c:v libvpx-vp9 -i out.webm -f rawvideo -pix_fmt yuva420p -");
     let frame = 64 * 48 * 5 / 2;
     assert_eq!(pixels.len(), 10 * frame);
     let alpha = &pixels[64 * 48 * 3 / 2..frame];
@@ -174,9 +157,7 @@ fn alpha_is_kept_in_webm() {
 
 #[test]
 fn what_an_encoder_tells_of_itself_is_no_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, SMALL);
+    let at = &film();
     let line = "film.mkv -o out.mkv --model identity --resolution 96x64 --to 0.4";
     let mut run = command(at, line);
     // Not every ffmpeg has this encoder.
@@ -187,9 +168,7 @@ fn what_an_encoder_tells_of_itself_is_no_error() {
 
 #[test]
 fn a_temporary_folder_that_is_missing_is_no_obstacle() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, SMALL);
+    let at = &film();
     let line = "film.mkv -o out.mkv --model identity --resolution 1x --to 0.2 --vf hflip";
     let out = command(at, line).env("TMPDIR", at.join("missing")).output().unwrap();
     assert!(out.status.success(), "{}", said(&out));
@@ -197,24 +176,18 @@ fn a_temporary_folder_that_is_missing_is_no_obstacle() {
 
 #[test]
 fn two_runs_do_not_write_one_film() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    ffmpeg(at, SMALL);
+    let at = &film();
     let line = "film.mkv -o out.mkv -y --model nano --resolution 320x240 --no-manifest";
     let words = format!("{line} --temp one");
     let mut first = command(at, &words).stderr(Stdio::null()).spawn().unwrap();
     while !at.join("out.mkv.remaster/remaster-state").exists() {
         assert!(first.try_wait().unwrap().is_none(), "it ended too early");
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
-    let signal = |name: &str| {
-        let id = first.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    };
     // It stands still and is not done.
-    signal("-STOP");
+    signal(&first, "STOP");
     let second = run(at, &format!("{line} --temp two"), "");
-    signal("-CONT");
+    signal(&first, "CONT");
     ends(&second, 3, &["another run"]);
     assert!(first.wait().unwrap().success());
     assert!(at.join("out.mkv").exists() && !at.join("out.mkv.remaster").exists());

@@ -4,10 +4,8 @@ use super::*;
 
 #[test]
 fn every_sample_of_a_timed_run_is_kept() {
-    let desk = Desk::new();
-    let run = desk.run("bench vae encode --frames 1 --height 8 --width 16 --repeat 2 --warmup 0 --json");
-    run.succeeds();
-    let json = run.json();
+    let desk = desk();
+    let json = desk.json("bench vae encode --frames 1 --height 8 --width 16 --repeat 2 --warmup 0 --json");
     assert_eq!([&json["frames"], &json["height"], &json["width"]], [1, 8, 16]);
     let seconds = json["samples"]["seconds"].as_array().unwrap();
     assert_eq!(seconds.len(), 2);
@@ -18,7 +16,7 @@ fn every_sample_of_a_timed_run_is_kept() {
 
 #[test]
 fn what_cannot_be_timed_is_wrong_usage() {
-    let desk = Desk::new();
+    let desk = desk();
     for (line, word) in [
         ("bench vae encode --frames 2", "use 1 or 5"),
         ("bench vae decode --width 20", "pad it to 24"),
@@ -27,7 +25,7 @@ fn what_cannot_be_timed_is_wrong_usage() {
         ("bench kernels --cpu-path abacus", "abacus"),
     ] {
         let run = desk.run(&format!("{line} --json"));
-        run.fails(2, &[word]);
+        run.ends(2, &[word]);
         assert_eq!(run.json()["exit_code"], 2);
     }
 }
@@ -35,7 +33,7 @@ fn what_cannot_be_timed_is_wrong_usage() {
 #[test]
 #[cfg(feature = "gpu")]
 fn only_a_card_is_measured_as_one_and_only_for_an_hour() {
-    let desk = Desk::new();
+    let desk = desk();
     for (line, word) in [
         ("bench card --device cpu", "bench kernels"),
         ("bench card --device reference", "bench kernels"),
@@ -43,6 +41,6 @@ fn only_a_card_is_measured_as_one_and_only_for_an_hour() {
         ("bench card --minutes 61", "1..=60"),
         ("bench card --device vulkan:77", "remaster devices"),
     ] {
-        desk.run(line).fails(2, &[word]);
+        desk.run(line).ends(2, &[word]);
     }
 }

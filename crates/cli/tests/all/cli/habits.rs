@@ -2,30 +2,27 @@
 
 use super::*;
 
-impl Desk {
-    /// A folder with a small y4m clip, an image, a folder of videos and a subtitle file.
-    fn of_films() -> Self {
-        let desk = Desk::new();
-        let mut clip = b"YUV4MPEG2 W64 H48 F25:1 C444\n".to_vec();
-        for frame in 0..5 {
-            clip.extend_from_slice(b"FRAME\n");
-            clip.extend(std::iter::repeat_n(40 + frame, 64 * 48 * 3));
-        }
-        desk.put("film.y4m", &clip);
-        desk.picture("photo.png", 32, 32, png::ColorType::Rgb);
-        fs::create_dir(desk.path("many")).unwrap();
-        desk.put("many/one.mkv", "video");
-        desk.put(
-            "words.srt",
-            "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:03,000 --> 00:00:04,000\nWorld\n",
-        );
-        desk
+/// A folder with a small y4m clip, an image, a folder of videos and a subtitle file.
+fn films() -> Desk {
+    let desk = desk();
+    let mut clip = b"YUV4MPEG2 W64 H48 F25:1 C444\n".to_vec();
+    for frame in 0..5 {
+        clip.extend_from_slice(b"FRAME\n");
+        clip.extend(std::iter::repeat_n(40 + frame, 64 * 48 * 3));
     }
+    desk.put("film.y4m", &clip);
+    desk.put("photo.png", picture(32, 32, png::ColorType::Rgb));
+    desk.put("many/one.mkv", "video");
+    desk.put(
+        "words.srt",
+        "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:03,000 --> 00:00:04,000\nWorld\n",
+    );
+    desk
 }
 
 #[test]
 fn habits_of_other_tools_are_answered_with_what_to_type() {
-    let desk = Desk::of_films();
+    let desk = films();
     for (line, words) in [
         ("-i film.y4m", "there is no option -i; name the input without an option"),
         ("film.y4m out.mp4", "name the output with -o out.mp4; for several films use `remaster batch`"),
@@ -62,37 +59,35 @@ fn habits_of_other_tools_are_answered_with_what_to_type() {
     ] {
         for json in [false, true] {
             let run = desk.run(&if json { format!("{line} --json") } else { line.to_owned() });
-            run.fails(2, &[words]);
+            run.ends(2, &[words]);
             if json {
                 assert!(run.json()["kind"].is_string(), "{line}: {}", run.stdout);
             }
         }
     }
-    desk.run("probe words.srt").fails(3, &["words.srt is a subtitle file, not a video"]);
+    desk.run("probe words.srt").ends(3, &["words.srt is a subtitle file, not a video"]);
 }
 
 #[test]
 fn names_of_models_may_be_typed_in_capitals() {
-    let desk = Desk::of_films();
-    fs::create_dir(desk.path("models")).unwrap();
+    let desk = films();
+    fs::create_dir(desk.join("models")).unwrap();
     for model in ["3B", "7b-Sharp"] {
         let run = desk.run(&format!("film.y4m -o out.y4m --model {model} --model-dir models"));
-        run.fails(3, &["model is installed", "remaster models pull", "--model nano", "a file with --model"]);
+        run.ends(3, &["model is installed", "remaster models pull", "--model nano", "a file with --model"]);
     }
-    desk.run("plan photo.png --model NANO --device cpu").succeeds();
+    desk.works("plan photo.png --model NANO --device cpu");
 }
 
 #[test]
 fn the_environment_sets_options_and_what_is_typed_wins() {
-    let desk = Desk::of_films();
+    let desk = films();
     let planned = |variables: &[(&str, &str)], line: &str| {
         let mut command = desk.command(line);
-        command.envs(variables.iter().copied()).args(["--device", "cpu", "--json"]);
-        let out = command.output().unwrap();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let run = Run::of(command.envs(variables.iter().copied()).args(["--device", "cpu", "--json"]));
+        let document = run.ends(0, &[]).json();
         let size = document["geometry"]["shown"].clone();
-        (document["model"].as_str().unwrap().to_owned(), size, String::from_utf8(out.stderr).unwrap())
+        (document["model"].as_str().unwrap().to_owned(), size, run.stderr)
     };
     let nano = [("REMASTER_MODEL", "nano"), ("REMASTER_RESOLUTION", "2x")];
     let (model, size, said) = planned(&nano, "plan photo.png");
@@ -100,7 +95,6 @@ fn the_environment_sets_options_and_what_is_typed_wins() {
     let (_, size, _) = planned(&nano, "plan photo.png --resolution 3x");
     assert_eq!(size, serde_json::json!([96, 96]));
     // The environment wins over the config file.
-    fs::create_dir(desk.path("remaster")).unwrap();
     desk.put("remaster/config.toml", "model = \"formula:tiny-3b\"\nresolution = \"1x\"\n");
     let (model, size, _) = planned(&nano[1..], "plan photo.png");
     assert_eq!((model.as_str(), size), ("formula:tiny-3b", serde_json::json!([64, 64])));
@@ -109,21 +103,19 @@ fn the_environment_sets_options_and_what_is_typed_wins() {
     // One that is mistyped is said once, and one that is wrong is named.
     let (.., said) = planned(&[("REMASTER_MODLE", "nano")], "plan photo.png");
     assert_eq!(said, "warning: the variable REMASTER_MODLE is not used; did you mean REMASTER_MODEL?\n");
-    let wrong = desk.command("plan photo.png").env("REMASTER_RESOLUTION", "big").output().unwrap();
-    let said = String::from_utf8(wrong.stderr).unwrap();
-    assert_eq!(wrong.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("error: REMASTER_RESOLUTION: ") && said.contains("`big` is not"), "{said}");
+    let wrong = Run::of(desk.command("plan photo.png").env("REMASTER_RESOLUTION", "big"));
+    let said = &wrong.ends(2, &["`big` is not"]).stderr;
+    assert!(said.starts_with("error: REMASTER_RESOLUTION: "), "{said}");
     // Commands without the option do not mind.
-    assert!(desk.command("devices").env("REMASTER_RESOLUTION", "big").output().unwrap().status.success());
+    Run::of(desk.command("devices").env("REMASTER_RESOLUTION", "big")).ends(0, &[]);
 }
 
 #[test]
 fn with_json_lines_a_warning_before_the_work_is_one_too() {
-    let desk = Desk::of_films();
+    let desk = films();
     let mut command = desk.command("film.y4m -o out.y4m --model nano --resolution 1x --progress json");
-    let out = command.env("REMASTER_MODLE", "nano").output().unwrap();
-    let said = String::from_utf8(out.stderr).unwrap();
-    assert!(out.status.success(), "{said}");
-    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0]["event"], "warning", "{said}");
+    let run = Run::of(command.env("REMASTER_MODLE", "nano"));
+    let lines = run.ends(0, &[]).stderr.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    assert_eq!(lines[0]["event"], "warning", "{}", run.stderr);
 }

@@ -4,32 +4,30 @@ use super::*;
 
 #[test]
 fn no_arguments_show_the_help_and_are_wrong_usage() {
-    let run = Desk::new().run("");
-    run.fails(2, &["Usage: remaster", "doctor", "vae", "models"]);
+    let run = desk().run("");
+    run.ends(2, &["Usage: remaster", "doctor", "vae", "models"]);
     assert_eq!(run.stdout, "");
 }
 
 #[test]
 fn help_goes_to_stdout_and_names_the_exit_codes() {
-    let run = Desk::new().run("--help");
-    run.succeeds();
+    let run = desk().works("--help");
     assert!(run.stdout.contains("Exit codes:\n  0    success\n  2    invalid usage"), "{}", run.stdout);
     for line in ["doctor --help", "vae roundtrip --help", "models inspect --help"] {
-        let run = Desk::new().run(line);
-        run.succeeds();
+        let run = desk().works(line);
         assert!(run.stdout.contains("--json"), "{line}");
     }
 }
 
 #[test]
 fn the_version_is_the_packages() {
-    let run = Desk::new().run("--version");
+    let run = desk().run("--version");
     assert_eq!(run.stdout.trim(), concat!("remaster ", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn wrong_usage_is_one_json_document_too() {
-    let desk = Desk::new();
+    let desk = desk();
     for line in [
         "--json vae encode",
         "doctor --json --dtype f8",
@@ -39,7 +37,7 @@ fn wrong_usage_is_one_json_document_too() {
         "--json doctor --threads 0",
     ] {
         let run = desk.run(line);
-        run.fails(2, &[]);
+        run.ends(2, &[]);
         let json = run.json();
         assert_eq!(json["exit_code"], 2, "{line}");
         assert!(!json["error"].as_str().unwrap().is_empty(), "{line}");
@@ -50,16 +48,16 @@ fn wrong_usage_is_one_json_document_too() {
 
 #[test]
 fn a_flag_that_could_do_nothing_is_refused() {
-    Desk::new().run("doctor --backend reference --threads 2").fails(2, &["--threads", "reference"]);
+    desk().run("doctor --backend reference --threads 2").ends(2, &["--threads", "reference"]);
 }
 
 #[test]
 fn short_help_fits_a_screen_and_long_help_has_everything() {
-    let desk = Desk::new();
+    let desk = desk();
     for (command, most) in [("", 31), ("vae roundtrip", 60), ("plan", 72), ("compare", 60), ("doctor", 30)] {
         let (short, long) = (desk.run(&format!("{command} -h")), desk.run(&format!("{command} --help")));
-        short.succeeds();
-        long.succeeds();
+        short.ends(0, &[]);
+        long.ends(0, &[]);
         let lines = short.stdout.lines().count();
         assert!(lines < most, "{command}: {lines} lines\n{}", short.stdout);
         assert!(long.stdout.lines().count() > lines, "{command}");
@@ -77,10 +75,9 @@ fn short_help_fits_a_screen_and_long_help_has_everything() {
 #[test]
 fn libraries_print_nothing_on_stderr() {
     for line in ["devices", "tune --help", "doctor --help"] {
-        let desk = Desk::new();
+        let desk = desk();
         let mut command = desk.command(line);
-        command.env_remove("XDG_RUNTIME_DIR").env_remove("WAYLAND_DISPLAY");
-        let out = command.output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stderr), "", "{line}");
+        let run = Run::of(command.env_remove("XDG_RUNTIME_DIR").env_remove("WAYLAND_DISPLAY"));
+        assert_eq!(run.stderr, "", "{line}");
     }
 }

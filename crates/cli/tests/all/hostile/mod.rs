@@ -1,11 +1,5 @@
 //! Plans, stores and state folders of strangers, made of hostile parts: whatever they hold, a run ends soon, in little
 //! memory, with an error or with the right film, and touches nothing outside of its own folders.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 #![cfg(target_os = "linux")]
 
 mod parts;
@@ -23,9 +17,8 @@ use std::time::{Duration, Instant};
 
 use remaster_testkit::Rng;
 use rustix::fs::inotify;
-use serde_json::Value;
 
-use crate::desk::{bytes, command, three_shots, works};
+use crate::desk::{Desk, bytes, command, document, remove, three_shots, works};
 use crate::units::forge;
 use parts::Aims;
 
@@ -39,9 +32,12 @@ const MEMORY: u64 = 64 << 20;
 const HOW: &str =
     "--model identity --resolution 48 --unit-frames 12 --piece-frames 12 --device cpu --threads 1";
 
+/// What nobody may touch.
+const CANARY: [&str; 4] = ["canary/file", "canary/other", "canary/folder/plan.json", "canary/folder/lock"];
+
 /// What all cases share: work of an honest run, the film that it makes, and what nobody may touch.
 struct Ground {
-    root: tempfile::TempDir,
+    root: Desk,
     film: Vec<u8>,
     watch: OwnedFd,
     listener: TcpListener,
@@ -50,13 +46,13 @@ struct Ground {
 
 impl Ground {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let (at, honest) = (root.path(), root.path().join("honest"));
-        for name in ["honest", "cases", "canary/folder"] {
-            std::fs::create_dir_all(at.join(name)).unwrap();
+        let root = Desk::new();
+        let honest = root.join("honest");
+        for name in ["honest", "cases"] {
+            std::fs::create_dir(root.join(name)).unwrap();
         }
-        for name in ["canary/file", "canary/other", "canary/folder/plan.json", "canary/folder/lock"] {
-            std::fs::write(at.join(name), b"precious").unwrap();
+        for name in CANARY {
+            root.put(name, b"precious");
         }
         three_shots(&honest, [7, 6, 3], "film.mkv");
         works(&honest, &format!("plan film.mkv -o out.mkv --store store {HOW}"));
@@ -64,7 +60,7 @@ impl Ground {
         works(&honest, &format!("film.mkv -o out.mkv {HOW} --keep --checkpoint 0s"));
         let film = bytes(&honest, "out.mkv");
         for name in ["out.mkv", "out.mkv.manifest.json", "out.mkv.remaster/store/units/000001/done.json"] {
-            std::fs::remove_file(honest.join(name)).unwrap();
+            remove(&honest, name);
         }
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
         for name in ["canary", "canary/folder"] {
@@ -76,7 +72,7 @@ impl Ground {
                 | inotify::WatchFlags::CREATE
                 | inotify::WatchFlags::DELETE
                 | inotify::WatchFlags::MOVE;
-            inotify::add_watch(&watch, at.join(name), all).unwrap();
+            inotify::add_watch(&watch, root.join(name), all).unwrap();
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -112,12 +108,11 @@ impl Ground {
     /// A folder of its own with the film, and one hostile thing in the work that it holds.
     fn case(&self, seed: usize) -> Case {
         let mut rng = Rng::new(seed as u64);
-        let (honest, desk) =
-            (self.root.path().join("honest"), self.root.path().join(format!("cases/{seed}")));
+        let (honest, desk) = (self.root.join("honest"), self.root.join(format!("cases/{seed}")));
         std::fs::create_dir(&desk).unwrap();
         std::fs::hard_link(honest.join("film.mkv"), desk.join("film.mkv")).unwrap();
         let address = self.listener.local_addr().unwrap().to_string();
-        let aims = Aims { canary: &self.root.path().join("canary"), address: &address };
+        let aims = Aims { canary: &self.root.join("canary"), address: &address };
         // A run that starts over takes longest.
         let local = rng.one_in(4);
         let work = desk.join(if local { "out.mkv.remaster" } else { "store" });
@@ -127,12 +122,12 @@ impl Ground {
         let mut about = Vec::new();
         let forged = rng.one_in(2);
         if forged {
-            let path = work.join(if local { "store/plan.json" } else { "plan.json" });
-            let mut sealed: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let plan = if local { "store/plan.json" } else { "plan.json" };
+            let mut sealed = document(&work, plan);
             for _ in 0..1 + rng.below(3) {
                 aims.spoil(&mut rng, &mut sealed["body"]);
             }
-            forge(&path, sealed["body"].take());
+            forge(&work.join(plan), sealed["body"].take());
             about.push("forged".to_owned());
         }
         if !forged || rng.one_in(4) {
@@ -210,9 +205,7 @@ struct Ran {
 
 /// The most that a process held so far; 0 once it has ended.
 fn highest(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) << 10
+    crate::tree::status(id, "VmHWM:")
 }
 
 #[test]
@@ -231,25 +224,24 @@ fn hostile_plans_stores_and_state_folders_do_nothing_but_fail() {
                     if seed >= cases {
                         return;
                     }
-                    let mut case = ground.case(seed);
-                    let mut ran = ground.run(&case.desk, &mut command(&case.desk, &case.line));
+                    let try_it = || {
+                        let case = ground.case(seed);
+                        let ran = ground.run(&case.desk, &mut command(&case.desk, &case.line));
+                        (case, ran)
+                    };
+                    let (mut case, mut ran) = try_it();
                     // A machine that was busy meanwhile is not so twice; who waits for something waits again.
                     if ran.took > LONGEST {
                         std::fs::remove_dir_all(&case.desk).unwrap();
-                        case = ground.case(seed);
-                        ran = ground.run(&case.desk, &mut command(&case.desk, &case.line));
+                        (case, ran) = try_it();
                     }
                     *codes.lock().unwrap().entry(ran.code).or_default() += 1;
                     let (mut longest, mut most) = (longest.lock().unwrap(), most.lock().unwrap());
                     (*longest, *most) = (longest.max(ran.took), ran.memory.max(*most));
                     let faults = ground.judge(&case, &ran);
                     if !faults.is_empty() {
-                        wrong.lock().unwrap().push(format!(
-                            "{}: {}: {}",
-                            case.about,
-                            faults.join("; "),
-                            ran.said
-                        ));
+                        let faults = faults.join("; ");
+                        wrong.lock().unwrap().push(format!("{}: {faults}: {}", case.about, ran.said));
                     }
                     std::fs::remove_dir_all(&case.desk).unwrap();
                 }
@@ -266,11 +258,8 @@ fn hostile_plans_stores_and_state_folders_do_nothing_but_fail() {
     );
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {cases} went wrong:\n{}", wrong.len(), wrong.join("\n"));
-    let mut left: Vec<_> =
-        std::fs::read_dir(ground.root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["canary", "cases", "honest"]);
-    for name in ["canary/file", "canary/other", "canary/folder/plan.json", "canary/folder/lock"] {
-        assert_eq!(bytes(ground.root.path(), name), b"precious");
+    assert_eq!(ground.root.names(), ["canary", "cases", "honest"]);
+    for name in CANARY {
+        assert_eq!(bytes(&ground.root, name), b"precious");
     }
 }

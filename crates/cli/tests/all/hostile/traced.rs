@@ -35,7 +35,7 @@ fn hostile_runs_open_change_and_start_nothing_of_others() {
         }
         let plain = command(&case.desk, &case.line);
         let mut traced = Command::new("strace");
-        let log = ground.root.path().join("trace");
+        let log = ground.root.join("trace");
         traced
             .args(["-f", "--seccomp-bpf", "-y", "-s", "4096", "-e", "trace=%file,%network,ftruncate", "-o"])
             .arg(&log);

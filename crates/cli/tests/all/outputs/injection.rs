@@ -2,13 +2,9 @@
 
 use super::*;
 
-fn media(name: &str) -> String {
-    format!("{}/../../testdata/media/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
 /// The latent file `from` with other words about its clip.
 fn rewrite(desk: &Desk, from: &str, to: &str, change: impl FnOnce(&mut Value)) {
-    let bytes = fs::read(desk.path(from)).unwrap();
+    let bytes = bytes(desk, from);
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let mut header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
     let text = header["__metadata__"]["remaster"].as_str().unwrap();
@@ -18,16 +14,16 @@ fn rewrite(desk: &Desk, from: &str, to: &str, change: impl FnOnce(&mut Value)) {
     let mut text = serde_json::to_vec(&header).unwrap();
     text.resize(length, b' ');
     let whole = [&(length as u64).to_le_bytes()[..], &text, &bytes[8 + length..]].concat();
-    fs::write(desk.path(to), whole).unwrap();
+    fs::write(desk.join(to), whole).unwrap();
 }
 
 #[test]
 fn words_of_a_latent_file_do_not_become_options_of_an_encoder() {
-    let desk = Desk::new();
-    let clip = media("hdr10_hevc10.mp4");
-    desk.run(&format!("vae encode {clip} -o z.safetensors --hdr keep {IDENTITY}")).ends(0, &[]);
-    fs::write(desk.path("victim"), "precious").unwrap();
-    let victim = desk.path("victim").display().to_string();
+    let desk = desk();
+    let clip = testdata("media/hdr10_hevc10.mp4").display().to_string();
+    desk.works(&format!("vae encode {clip} -o z.safetensors --hdr keep {IDENTITY}"));
+    desk.put("victim", "precious");
+    let victim = desk.join("victim").display().to_string();
     let display = "G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1)";
     let attack = format!("{display}:pass=1:stats={victim}");
     let option = format!("bt709 -y {victim}");
@@ -47,7 +43,7 @@ fn words_of_a_latent_file_do_not_become_options_of_an_encoder() {
         });
         let run = desk.run(&format!("vae decode bad.safetensors -o out.mkv {IDENTITY}"));
         run.ends(3, &["bad.safetensors"]);
-        assert_eq!(fs::read_to_string(desk.path("victim")).unwrap(), "precious", "{place}");
+        assert_eq!(fs::read_to_string(desk.join("victim")).unwrap(), "precious", "{place}");
         assert_eq!(desk.names(), ["bad.safetensors", "victim", "z.safetensors"], "{place}");
     }
     // Honest numbers arrive.
@@ -55,25 +51,19 @@ fn words_of_a_latent_file_do_not_become_options_of_an_encoder() {
         *about.pointer_mut("/hdr/master_display").unwrap() = display.into();
         *about.pointer_mut("/hdr/light_level").unwrap() = serde_json::json!([1000, 400]);
     });
-    desk.run(&format!("vae decode good.safetensors -o out.mkv {IDENTITY}")).ends(0, &[]);
-    let probe = desk.run("probe out.mkv --json");
-    let json: Value = serde_json::from_str(&probe.stdout).unwrap();
+    desk.works(&format!("vae decode good.safetensors -o out.mkv {IDENTITY}"));
+    let json = desk.run("probe out.mkv --json").json();
     assert_eq!(json["video"]["hdr"]["master_display"], display);
     assert_eq!(json["video"]["hdr"]["light_level"], serde_json::json!([1000, 400]));
 }
 
 #[test]
 fn transfer_curves_that_ffmpeg_calls_by_two_names_are_kept() {
-    let desk = Desk::new();
-    let file = desk.path("in.mkv");
-    let words = "-f lavfi -i testsrc2=s=64x48:d=0.2 -c:v mpeg2video -color_trc gamma28";
-    let mut args: Vec<&str> = words.split(' ').collect();
-    args.push(file.to_str().unwrap());
-    ffmpeg(&args);
-    desk.run(&format!("vae roundtrip in.mkv -o out.mkv {IDENTITY}")).ends(0, &[]);
+    let desk = desk();
+    ffmpeg(&desk, "-f lavfi -i testsrc2=s=64x48:d=0.2 -c:v mpeg2video -color_trc gamma28 in.mkv");
+    desk.works(&format!("vae roundtrip in.mkv -o out.mkv {IDENTITY}"));
     let transfer = |name: &str| {
-        let probe = desk.run(&format!("probe {name} --json"));
-        serde_json::from_str::<Value>(&probe.stdout).unwrap()["video"]["colour"]["transfer"]["value"].clone()
+        desk.run(&format!("probe {name} --json")).json()["video"]["colour"]["transfer"]["value"].clone()
     };
     assert_eq!([transfer("in.mkv"), transfer("out.mkv")], ["bt470bg", "bt470bg"]);
 }

@@ -1,6 +1,4 @@
 //! Outputs: whole or not at all, never in the way of anything else, and refused before the work if they cannot be.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-#![cfg(unix)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,126 +9,45 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    took: Duration,
+use crate::desk::{Desk, Mounted, Run, bytes, ffmpeg, ffprobe, names, signal, testdata, until};
+
+fn at_home(command: &mut Command, _: &Path) {
+    command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", "/nowhere");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
-impl Run {
-    #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> &Self {
-        assert_eq!(self.code, Some(code), "{}", self.stderr);
-        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
-        // Names of parts mean nothing to anybody.
-        assert!(!self.stderr.contains(".part"), "{}", self.stderr);
-        for word in words {
-            assert!(self.stderr.contains(word), "no `{word}` in: {}", self.stderr);
-        }
-        self
-    }
+fn desk() -> Desk {
+    Desk::with(at_home)
 }
 
-/// A folder of its own for one test.
-struct Desk(tempfile::TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        Desk(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        names(self.0.path())
-    }
-
-    /// Words are split at spaces.
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-        command.args(line.split(' ').filter(|w| !w.is_empty()));
-        self.at_home(&mut command);
-        command
-    }
-
-    fn at_home(&self, command: &mut Command) {
-        command.current_dir(self.0.path()).stdin(Stdio::null());
-        command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", "/nowhere");
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
-
-    fn run(&self, line: &str) -> Run {
-        finish(self.command(line))
-    }
-
-    /// The same in a shell, for redirections.
-    fn shell(&self, line: &str) -> Run {
-        let mut command = Command::new("sh");
-        command.args(["-c", &line.replace("remaster", env!("CARGO_BIN_EXE_remaster"))]);
-        self.at_home(&mut command);
-        finish(command)
-    }
-
-    /// `frames` frames of a test picture, with sound of the codec that is named.
-    fn video(&self, name: &str, size: &str, frames: usize, sound: Option<&str>) {
-        let source = format!("testsrc2=s={size}:r=25:d={}", frames as f64 / 25.0);
-        let mut args = vec!["-f", "lavfi", "-i", &source];
-        if let Some(codec) = sound {
-            args.extend(["-f", "lavfi", "-i", "sine=d=2", "-c:a", codec, "-strict", "-2"]);
-        }
-        args.extend(["-c:v", "libx264", "-preset", "ultrafast"]);
-        let file = self.path(name);
-        args.push(file.to_str().unwrap());
-        ffmpeg(&args);
-    }
-
-    /// A clip in y4m, which does not say how many frames it has.
-    fn y4m(&self, name: &str, size: &str, frames: usize) {
-        let source = format!("testsrc2=s={size}:r=25:d={}", frames as f64 / 25.0);
-        ffmpeg(&["-f", "lavfi", "-i", &source, "-pix_fmt", "yuv420p", self.path(name).to_str().unwrap()]);
-    }
+/// The same in a shell, for redirections.
+fn shell(desk: &Desk, line: &str) -> Run {
+    let mut command = Command::new("sh");
+    command.args(["-c", &line.replace("remaster", env!("CARGO_BIN_EXE_remaster"))]);
+    command.current_dir(&**desk).stdin(Stdio::null());
+    at_home(&mut command, desk);
+    Run::of(&mut command)
 }
 
-fn ffmpeg(args: &[&str]) {
-    let out = Command::new("ffmpeg").args(["-v", "error", "-nostdin", "-y"]).args(args).output().unwrap();
-    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+/// `frames` frames of a test picture, with sound of the codec that is named.
+fn video(desk: &Desk, name: &str, size: &str, frames: usize, sound: Option<&str>) {
+    let sound = sound.map_or(String::new(), |codec| format!("-f lavfi -i sine=d=2 -c:a {codec} -strict -2"));
+    let seconds = frames as f64 / 25.0;
+    let coder = "-c:v libx264 -preset ultrafast";
+    ffmpeg(desk, &format!("-f lavfi -i testsrc2=s={size}:r=25:d={seconds} {sound} {coder} {name}"));
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
+/// A folder with `in.mkv`, without sound.
+fn filmed(size: &str, frames: usize) -> Desk {
+    let desk = desk();
+    video(&desk, "in.mkv", size, frames, None);
+    desk
 }
 
-fn finish(mut command: Command) -> Run {
-    let started = Instant::now();
-    let out = command.output().unwrap();
-    Run {
-        code: out.status.code(),
-        stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
-        took: started.elapsed(),
-    }
-}
-
-/// Waits until `done`, a minute at most: other tests run beside.
-#[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    assert!(Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap().success());
+/// A clip in y4m, which does not say how many frames it has.
+fn y4m(desk: &Desk, name: &str, size: &str, frames: usize) {
+    let seconds = frames as f64 / 25.0;
+    ffmpeg(desk, &format!("-f lavfi -i testsrc2=s={size}:r=25:d={seconds} -pix_fmt yuv420p {name}"));
 }
 
 /// The folder in which an output is made.
@@ -149,7 +66,7 @@ fn under_way(desk: &Desk, input: &str, output: &str) -> Child {
     // The first line is shown when the rehearsal is over and the output has its part.
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|l| l.starts_with("encoding")));
-    assert!(part(desk.0.path(), output.trim_end_matches('/')).is_some(), "{:?}", desk.names());
+    assert!(part(desk, output.trim_end_matches('/')).is_some(), "{:?}", desk.names());
     child
 }
 
@@ -165,40 +82,23 @@ mod places;
 
 mod rehearsal;
 
-/// A small disk of its own.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// `None`, with a message, where tests may not mount.
-    fn mount(at: &Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(at).unwrap();
-        let out = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
-        match out {
-            Ok(out) if out.status.success() => Some(Disk(at.to_owned())),
-            _ => {
-                remaster_testkit::no_disk("a_full_disk_is_called_one_and_nothing_is_left_on_it");
-                None
-            }
-        }
+/// A small disk of its own. `None`, with a message, where tests may not mount.
+fn mount(at: &Path, options: &str) -> Option<Mounted> {
+    let disk = crate::desk::mount(at, options);
+    if disk.is_none() {
+        remaster_testkit::no_disk("a_full_disk_is_called_one_and_nothing_is_left_on_it");
     }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
+    disk
 }
 
 mod full;
 
 #[test]
 fn json_and_frames_do_not_share_stdout() {
-    let desk = Desk::new();
-    desk.y4m("in.y4m", "64x48", 5);
+    let desk = desk();
+    y4m(&desk, "in.y4m", "64x48", 5);
     let run = desk.run(&format!("vae roundtrip in.y4m -o - --json {IDENTITY}"));
-    run.ends(2, &["--json", "--progress json"]);
-    let json: Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(json["exit_code"], 2);
+    assert_eq!(run.ends(2, &["--json", "--progress json"]).json()["exit_code"], 2);
     let mut command = desk.command("vae roundtrip in.y4m -o - --weights identity --progress json");
     let out = command.output().unwrap();
     assert!(out.status.success() && out.stdout.starts_with(b"YUV4MPEG2"));
@@ -208,8 +108,8 @@ fn json_and_frames_do_not_share_stdout() {
 
 #[test]
 fn pictures_of_a_comparison_have_their_ending_and_replace_nothing_unasked() {
-    let desk = Desk::new();
-    desk.y4m("a.y4m", "64x48", 3);
+    let desk = desk();
+    y4m(&desk, "a.y4m", "64x48", 3);
     for (flags, words) in [
         ("--plot p.png", ["p.png", ".svg"]),
         ("--sheet s.svg", ["s.svg", ".png"]),
@@ -219,11 +119,11 @@ fn pictures_of_a_comparison_have_their_ending_and_replace_nothing_unasked() {
         desk.run(&format!("compare a.y4m a.y4m --quick {flags}")).ends(2, &words);
     }
     assert_eq!(desk.names(), ["a.y4m"]);
-    fs::write(desk.path("p.svg"), "mine").unwrap();
+    desk.put("p.svg", "mine");
     desk.run("compare a.y4m a.y4m --quick --plot p.svg").ends(2, &["p.svg exists; use -y"]);
-    assert_eq!(fs::read_to_string(desk.path("p.svg")).unwrap(), "mine");
-    desk.run("compare a.y4m a.y4m --quick --plot p.svg --sheet s.png --drift d.png -y").ends(0, &[]);
-    assert!(fs::read_to_string(desk.path("p.svg")).unwrap().starts_with("<svg"));
+    assert_eq!(fs::read_to_string(desk.join("p.svg")).unwrap(), "mine");
+    desk.works("compare a.y4m a.y4m --quick --plot p.svg --sheet s.png --drift d.png -y");
+    assert!(fs::read_to_string(desk.join("p.svg")).unwrap().starts_with("<svg"));
     assert_eq!(desk.names(), ["a.y4m", "d.png", "p.svg", "s.png"]);
     let line = "bench scaling --sides 64 --repeat 1 --svg p.svg";
     desk.run(line).ends(2, &["p.svg exists; use -y"]);

@@ -1,16 +1,32 @@
-//! What a process and everything it started hold of the machine's memory.
+//! The processes of this machine, as `/proc` shows them: who started whom, and what they hold of the memory.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
-/// Resident bytes of `root` and of all its children; 0 where the system does not say.
-pub(crate) fn resident(root: u32) -> u64 {
-    let mut parents: HashMap<u32, u32> = HashMap::new();
+/// The folder of each process and its words, with a NUL behind each.
+pub(crate) fn command_lines() -> impl Iterator<Item = (PathBuf, String)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        (entry.path(), String::from_utf8_lossy(&line).into_owned())
+    })
+}
+
+/// The parent of each process; none where the system does not say.
+pub(crate) fn parents() -> HashMap<u32, u32> {
+    let mut parents = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         parents.extend(parent.map(|parent| (id, parent)));
     }
+    parents
+}
+
+/// Resident bytes of `root` and of all its children; 0 where the system does not say.
+pub(crate) fn resident(root: u32) -> u64 {
+    let parents = parents();
     let is_ours = |mut id: u32| {
         for _ in 0..64 {
             if id == root {
@@ -23,12 +39,13 @@ pub(crate) fn resident(root: u32) -> u64 {
         }
         false
     };
-    parents.keys().filter(|id| is_ours(**id)).map(|id| held(*id)).sum()
+    parents.keys().filter(|id| is_ours(**id)).map(|id| status(*id, "VmRSS:")).sum()
 }
 
-fn held(id: u32) -> u64 {
+/// Bytes that a line of a process's status names; 0 once it has ended.
+pub(crate) fn status(id: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|l| l.strip_prefix(name));
     let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kib.unwrap_or(0) << 10
 }
