@@ -18,66 +18,34 @@ pub(crate) type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Writes frames into one piece after the other.
 pub(crate) struct Pieces {
-    journal: Journal,
-    attempt: Arc<Mutex<Attempt>>,
-    unit: u32,
+    pub(crate) journal: Journal,
+    pub(crate) attempt: Arc<Mutex<Attempt>>,
+    pub(crate) unit: u32,
     /// Those that are left, with their numbers; the next one first.
-    left: std::vec::IntoIter<(u32, Range<usize>)>,
+    pub(crate) left: std::vec::IntoIter<(u32, Range<usize>)>,
     /// The one at work.
-    open: Option<Open>,
-    new: NewPiece,
-    folder: PathBuf,
-    stop: Stop,
-    watch: Watch,
+    pub(crate) open: Option<Open>,
+    pub(crate) new: NewPiece,
+    pub(crate) folder: PathBuf,
+    pub(crate) stop: Stop,
+    pub(crate) watch: Watch,
     /// Times that frames must have: number and time.
-    expected: Vec<(usize, i64)>,
+    pub(crate) expected: Vec<(usize, i64)>,
     /// Frames are those of the input.
-    frames_left: bool,
+    pub(crate) frames_left: bool,
     /// Number of the next frame.
-    next: usize,
+    pub(crate) next: usize,
 }
 
-struct Open {
+/// A piece that is not whole yet.
+pub(crate) struct Open {
     number: u32,
     frames: Range<usize>,
     path: PathBuf,
     sink: Box<dyn FrameSink>,
 }
 
-/// What a unit is written with.
-pub(crate) struct Writing {
-    pub(crate) attempt: Arc<Mutex<Attempt>>,
-    pub(crate) pieces: Vec<(u32, Range<usize>)>,
-    pub(crate) new: NewPiece,
-    pub(crate) folder: PathBuf,
-    pub(crate) stop: Stop,
-    pub(crate) watch: Watch,
-    pub(crate) expected: Vec<(usize, i64)>,
-    /// Frames are those of the input.
-    pub(crate) frames_left: bool,
-}
-
 impl Pieces {
-    pub(crate) fn new(journal: Journal, unit: u32, writing: Writing) -> Self {
-        let Writing { attempt, pieces, new, folder, stop, watch, expected, frames_left } = writing;
-        let next = pieces.first().map_or(0, |(_, frames)| frames.start);
-        let left = pieces.into_iter();
-        Pieces {
-            journal,
-            attempt,
-            unit,
-            left,
-            open: None,
-            new,
-            folder,
-            stop,
-            watch,
-            expected,
-            frames_left,
-            next,
-        }
-    }
-
     /// The piece is whole: it goes into the store and counts from then on.
     fn close(&mut self, open: Open) -> Result<(), MediaError> {
         let Open { number, frames, path, sink } = open;
@@ -125,6 +93,10 @@ fn not_kept(reason: String) -> MediaError {
     MediaError::Io { doing: "keep a finished piece".into(), source: std::io::Error::other(reason) }
 }
 
+fn not_planned(frames: &str) -> MediaError {
+    MediaError::Broken { what: "the unit", reason: format!("it has {frames} frames than planned") }
+}
+
 impl FrameSink for Pieces {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
         if let Some((number, wanted)) = self.expected.iter().find(|(number, _)| *number == self.next)
@@ -134,12 +106,7 @@ impl FrameSink for Pieces {
             return Err(MediaError::Broken { what: "the clock", reason });
         }
         if self.open.is_none() {
-            let Some((number, frames)) = self.left.next() else {
-                return Err(MediaError::Broken {
-                    what: "the unit",
-                    reason: "it has more frames than planned".into(),
-                });
-            };
+            let Some((number, frames)) = self.left.next() else { return Err(not_planned("more")) };
             let path = self.folder.join(format!("piece-{number:06}.nut"));
             let sink = (self.new)(&path)?;
             self.open = Some(Open { number, frames, path, sink });
@@ -157,10 +124,7 @@ impl FrameSink for Pieces {
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         match (&self.open, self.left.len()) {
             (None, 0) => Ok(()),
-            _ => Err(MediaError::Broken {
-                what: "the unit",
-                reason: "it has fewer frames than planned".into(),
-            }),
+            _ => Err(not_planned("fewer")),
         }
     }
 }
