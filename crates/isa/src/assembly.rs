@@ -31,6 +31,11 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Beginnings of words that are neither matrix nor vector instructions.
+const AMD_OTHER: [&str; 5] = ["s_", "ds_", "buffer_", "global_", "scratch_"];
+const NVIDIA_OTHER: [&str; 12] =
+    ["bra", "ld", "st", "bar", "exit", "bsync", "bssy", "bclear", "bmov", "nop", "depbar", "warpsync"];
+
 impl Instruction {
     /// AMD names its units in front of a word. What NVIDIA has is all vector instructions but for jumps, memory and barriers.
     pub(crate) fn kind(&self) -> Kind {
@@ -39,14 +44,7 @@ impl Instruction {
             Kind::Matrix
         } else if starts(&["ds_load", "lds", "ldsm"]) {
             Kind::SharedLoad
-        } else if starts(&["v_"]) {
-            Kind::Vector
-        } else if starts(&["s_", "ds_", "buffer_", "global_", "scratch_"])
-            || starts(&[
-                "bra", "ld", "st", "bar", "exit", "bsync", "bssy", "bclear", "bmov", "nop", "depbar",
-                "warpsync",
-            ])
-        {
+        } else if starts(&AMD_OTHER) || starts(&NVIDIA_OTHER) {
             Kind::Other
         } else {
             Kind::Vector
