@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
-use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError, Verdict};
+use remaster_store::{Attempt, Journal, JournalError, Piece, Verdict};
 
+use crate::error::{UnitsError, of_frames};
 use crate::input::Watch;
 
 /// Starts a piece in the file that is named.
@@ -15,6 +16,9 @@ pub type NewPiece = Box<dyn FnMut(&Path) -> Result<Box<dyn FrameSink>, MediaErro
 
 /// Whether to stop behind the piece that was finished.
 pub(crate) type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// What is done with a piece, for messages.
+const KEEP: &str = "keep a finished piece";
 
 /// Writes frames into one piece after the other.
 pub(crate) struct Pieces {
@@ -50,9 +54,11 @@ impl Pieces {
     fn close(&mut self, open: Open) -> Result<(), MediaError> {
         let Open { number, frames, path, sink } = open;
         sink.finish()?;
-        let same = self.watch.check().map_err(|error| not_kept(error.to_string()));
-        let kept = same
-            .and_then(|()| self.keep(number, &frames, &path).map_err(|error| failed(&self.folder, error)));
+        let other = |error: UnitsError| std::io::Error::other(error.to_string());
+        let same = self.watch.check().map_err(|e| MediaError::Io { doing: KEEP.into(), source: other(e) });
+        let kept = same.and_then(|()| {
+            self.keep(number, &frames, &path).map_err(|error| of_frames(&error, KEEP, &self.folder))
+        });
         // Whether or not it is in the store now, this copy is not needed any more.
         let _ = remaster_disk::remove(&path);
         kept?;
@@ -79,18 +85,6 @@ impl Pieces {
         let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
         attempt.adopt(counts)
     }
-}
-
-/// What a store fails with, as somebody who writes frames knows it.
-fn failed(folder: &Path, error: JournalError) -> MediaError {
-    match error {
-        JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
-        error => not_kept(error.to_string()),
-    }
-}
-
-fn not_kept(reason: String) -> MediaError {
-    MediaError::Io { doing: "keep a finished piece".into(), source: std::io::Error::other(reason) }
 }
 
 fn not_planned(frames: &str) -> MediaError {

@@ -6,7 +6,8 @@ use remaster_media::{Encoding, Filters, ListedEncoding, ListedFilters, TimeBase}
 use remaster_picture::{Edges, Layout};
 use remaster_plan::Windows;
 use remaster_store::Hash;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::UnitsError;
 
@@ -154,7 +155,7 @@ pub struct Request {
     /// Of the restored picture.
     pub strength: Share,
     /// How colours are corrected.
-    #[serde(with = "mode")]
+    #[serde(serialize_with = "mode_name", deserialize_with = "named_mode")]
     pub color: Mode,
     /// Which frames share a correction.
     pub color_pool: Pooling,
@@ -163,7 +164,7 @@ pub struct Request {
     /// The size that is made.
     pub resolution: Option<Resolution>,
     /// What lies beyond the edges.
-    #[serde(with = "edges")]
+    #[serde(serialize_with = "edges_name", deserialize_with = "named_edges")]
     pub edges: Edges,
     /// Pixels keep their shape.
     pub keep_sar: bool,
@@ -262,31 +263,21 @@ impl Asked<ListedEncoding> {
 }
 
 /// A correction of colour by its name.
-mod mode {
-    use super::Mode;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+fn mode_name<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(mode.name())
+}
 
-    pub(super) fn serialize<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(mode.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
+fn named_mode<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 /// Edges by their name.
-mod edges {
-    use super::Edges;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+fn edges_name<S: Serializer>(edges: &Edges, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(edges.name())
+}
 
-    pub(super) fn serialize<S: Serializer>(edges: &Edges, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(edges.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Edges, D::Error> {
-        Edges::from_name(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("unknown edges"))
-    }
+fn named_edges<'de, D: Deserializer<'de>>(from: D) -> Result<Edges, D::Error> {
+    Edges::from_name(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("unknown edges"))
 }
 
 #[cfg(test)]
