@@ -127,12 +127,6 @@ pub(crate) fn loops(blocks: &[Block]) -> Vec<BTreeSet<usize>> {
         .iter()
         .map(|b| b.next.iter().filter_map(|l| place.get(l.as_str()).copied()).collect())
         .collect();
-    let mut before = vec![Vec::new(); blocks.len()];
-    for (from, all) in next.iter().enumerate() {
-        for to in all {
-            before.iter_mut().skip(*to).take(1).for_each(|b: &mut Vec<usize>| b.push(from));
-        }
-    }
     let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for (from, start) in back_edges(&next, first) {
         let body = found.entry(start).or_default();
@@ -140,7 +134,8 @@ pub(crate) fn loops(blocks: &[Block]) -> Vec<BTreeSet<usize>> {
         let mut open = vec![from];
         while let Some(block) = open.pop() {
             if body.insert(block) {
-                open.extend(before.get(block).into_iter().flatten());
+                let before = next.iter().enumerate().filter(|(_, followers)| followers.contains(&block));
+                open.extend(before.map(|(from, _)| from));
             }
         }
     }
