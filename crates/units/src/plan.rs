@@ -267,20 +267,20 @@ impl FilmPlan {
         let mut next = 0;
         for (i, planned) in self.units.iter().enumerate() {
             let range = planned.unit.frames();
+            let frames = range.len();
             if range.start != next || range.is_empty() {
                 return Err(wrong(format!("unit {i} does not start where the one before it ends")));
             }
             next = range.end;
             // A stretch of a shot says how long its shot is.
             let longest = planned.unit.shots.iter().map(|shot| shot.stretch.shot).max().unwrap_or(0);
-            if next > MOST_FRAMES || longest > MOST_FRAMES || range.len() > MOST_UNIT {
+            if next > MOST_FRAMES || longest > MOST_FRAMES || frames > MOST_UNIT {
                 return Err(wrong(format!(
-                    "unit {i} has {} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \
-                     {MOST_FRAMES}",
-                    range.len()
+                    "unit {i} has {frames} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \
+                     {MOST_FRAMES}"
                 )));
             }
-            let cuts = range.len().div_ceil(self.piece_frames);
+            let cuts = frames.div_ceil(self.piece_frames);
             if cuts > MOST_CUTS {
                 return Err(wrong(format!(
                     "unit {i} would have {cuts} pieces, but at most {MOST_CUTS}; use a larger --piece-frames"
