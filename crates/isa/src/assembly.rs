@@ -31,6 +31,11 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Beginnings of words that are neither matrix nor vector instructions.
+const AMD_OTHER: [&str; 5] = ["s_", "ds_", "buffer_", "global_", "scratch_"];
+const NVIDIA_OTHER: [&str; 12] =
+    ["bra", "ld", "st", "bar", "exit", "bsync", "bssy", "bclear", "bmov", "nop", "depbar", "warpsync"];
+
 impl Instruction {
     /// AMD names its units in front of a word. What NVIDIA has is all vector instructions but for jumps, memory and barriers.
     pub(crate) fn kind(&self) -> Kind {
@@ -39,14 +44,7 @@ impl Instruction {
             Kind::Matrix
         } else if starts(&["ds_load", "lds", "ldsm"]) {
             Kind::SharedLoad
-        } else if starts(&["v_"]) {
-            Kind::Vector
-        } else if starts(&["s_", "ds_", "buffer_", "global_", "scratch_"])
-            || starts(&[
-                "bra", "ld", "st", "bar", "exit", "bsync", "bssy", "bclear", "bmov", "nop", "depbar",
-                "warpsync",
-            ])
-        {
+        } else if starts(&AMD_OTHER) || starts(&NVIDIA_OTHER) {
             Kind::Other
         } else {
             Kind::Vector
@@ -129,12 +127,6 @@ pub(crate) fn loops(blocks: &[Block]) -> Vec<BTreeSet<usize>> {
         .iter()
         .map(|b| b.next.iter().filter_map(|l| place.get(l.as_str()).copied()).collect())
         .collect();
-    let mut before = vec![Vec::new(); blocks.len()];
-    for (from, all) in next.iter().enumerate() {
-        for to in all {
-            before.iter_mut().skip(*to).take(1).for_each(|b: &mut Vec<usize>| b.push(from));
-        }
-    }
     let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for (from, start) in back_edges(&next, first) {
         let body = found.entry(start).or_default();
@@ -142,7 +134,8 @@ pub(crate) fn loops(blocks: &[Block]) -> Vec<BTreeSet<usize>> {
         let mut open = vec![from];
         while let Some(block) = open.pop() {
             if body.insert(block) {
-                open.extend(before.get(block).into_iter().flatten());
+                let before = next.iter().enumerate().filter(|(_, followers)| followers.contains(&block));
+                open.extend(before.map(|(from, _)| from));
             }
         }
     }

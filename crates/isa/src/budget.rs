@@ -45,7 +45,6 @@ pub(crate) struct Budget {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    pub(crate) macs: u64,
     pub(crate) issue: f64,
     pub(crate) bandwidth: f64,
     pub(crate) both: f64,
@@ -64,19 +63,11 @@ fn name(task: &Task) -> String {
 
 /// The fastest kernel for a task; `None` for one that multiplies nothing.
 pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> {
-    let serves = |layers: &[String]| {
-        let wanted = name(task);
-        // Attention has several kernels, told apart by what stands behind the name.
-        let is = |layer: &String| match task {
-            Task::Product { .. } => *layer == wanted,
-            _ => {
-                *layer == wanted
-                    || layer.starts_with(&format!("{wanted}:"))
-                    || layer.starts_with(&format!("{wanted},"))
-            }
-        };
-        layers.iter().any(is)
-    };
+    let wanted = name(task);
+    // Attention has several kernels, told apart by what stands behind the name.
+    let several = !matches!(task, Task::Product { .. });
+    let is = |behind: &str| behind.is_empty() || (several && behind.starts_with([':', ',']));
+    let serves = |layer: &String| layer.strip_prefix(&wanted).is_some_and(is);
     let rate = |(kernel, counts): &Found<'_>| {
         let rate = match (task, &kernel.variant) {
             (Task::Product { spec, shortcut, .. }, Some(variant)) => {
@@ -91,7 +82,7 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
         let name = kernel.variant.map_or_else(|| kernel.key().to_owned(), |variant| variant.to_string());
         Some(Best { kernel: name, rate, planned: counts.inner.planned().unwrap_or(0.0) })
     };
-    let rates = all.iter().filter(|(kernel, _)| serves(&kernel.layers)).filter_map(rate);
+    let rates = all.iter().filter(|(kernel, _)| kernel.layers.iter().any(serves)).filter_map(rate);
     rates.max_by(Best::order)
 }
 
@@ -111,8 +102,7 @@ pub(crate) fn budget(card: &Card, all: &[Found<'_>], work: &Work) -> Result<Budg
             }
         };
         let issue = line.best.as_ref().map_or(0.0, |best| job.macs as f64 / best.rate) / work.megapixels;
-        let bandwidth = job.bytes as f64 / (card.rates.bandwidth * 1e9) / work.megapixels;
-        line.macs += job.macs;
+        let bandwidth = job.bytes as f64 / (card.bandwidth * 1e9) / work.megapixels;
         line.issue += issue;
         line.bandwidth += bandwidth;
         line.both += issue.max(bandwidth);

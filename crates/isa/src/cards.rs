@@ -5,30 +5,16 @@ use std::process::Command;
 
 use remaster_compute::gpu::MatrixUnits;
 
-/// A card that Mesa can pretend to have.
+/// A card that Mesa can pretend to have, and what its maker says of the one that ceilings are for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Card {
-    /// As people know it.
+    /// As people know it, or its kind.
     pub(crate) name: &'static str,
     pub(crate) maker: Maker,
     /// How the library that stands for its kernel driver is told which card it is.
     id: &'static str,
-    /// The card of its kind that ceilings are for.
-    pub(crate) rates: Rates,
-}
-
-/// Who makes it. That decides the driver and how instructions share the issue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Maker {
-    Amd,
-    Nvidia,
-}
-
-/// What a maker says of a card.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rates {
-    /// As people know it, and as drivers report it.
-    pub(crate) card: &'static str,
+    /// The card of its kind that ceilings are for, as people know it and as drivers report it.
+    pub(crate) product: &'static str,
     /// Compute units of AMD, multiprocessors of NVIDIA.
     pub(crate) units: u32,
     /// Boost clock in GHz.
@@ -41,115 +27,106 @@ pub(crate) struct Rates {
     pub(crate) source: &'static str,
 }
 
-const fn card(name: &'static str, maker: Maker, id: &'static str, rates: Rates) -> Card {
-    Card { name, maker, id, rates }
+/// Who makes it. That decides the driver and how instructions share the issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Amd,
+    Nvidia,
 }
 
 /// All of them.
 pub(crate) const CARDS: [Card; 6] = [
-    card(
-        "RX 7900 XTX",
-        Maker::Amd,
-        "navi31",
-        Rates {
-            card: "RX 7900 XTX",
-            units: 96,
-            clock: 2.5,
-            bandwidth: 960.0,
-            tflops: 122.9,
-            source: "amd.com, specifications; gpuopen.com/learn/wmma_on_rdna3: 32 cycles a WMMA",
-        },
-    ),
-    card(
-        "RX 9070 XT",
-        Maker::Amd,
-        "gfx1201",
-        Rates {
-            card: "RX 9070 XT",
-            units: 64,
-            clock: 2.97,
-            bandwidth: 640.0,
-            tflops: 195.0,
-            source: "amd.com, specifications: 195 TFLOPS of dense f16 matrices",
-        },
-    ),
-    card(
-        "Turing",
-        Maker::Nvidia,
-        "162",
-        Rates {
-            card: "RTX 2080 Ti",
-            units: 68,
-            clock: 1.545,
-            bandwidth: 616.0,
-            tflops: 53.8,
-            source: "NVIDIA, Turing architecture whitepaper, appendix",
-        },
-    ),
-    card(
-        "Ampere",
-        Maker::Nvidia,
-        "172",
-        Rates {
-            card: "RTX 3090",
-            units: 82,
-            clock: 1.695,
-            bandwidth: 936.0,
-            tflops: 71.0,
-            source: "NVIDIA, Ampere GA102 whitepaper, appendix",
-        },
-    ),
-    card(
-        "Ada",
-        Maker::Nvidia,
-        "192",
-        Rates {
-            card: "RTX 4090",
-            units: 128,
-            clock: 2.52,
-            bandwidth: 1008.0,
-            tflops: 165.2,
-            source: "NVIDIA, Ada architecture whitepaper, appendix",
-        },
-    ),
-    card(
-        "Blackwell",
-        Maker::Nvidia,
-        "1b2",
-        Rates {
-            card: "RTX 5090",
-            units: 170,
-            clock: 2.407,
-            bandwidth: 1792.0,
-            tflops: 209.5,
-            source: "NVIDIA, RTX Blackwell architecture whitepaper, appendix",
-        },
-    ),
+    Card {
+        name: "RX 7900 XTX",
+        maker: Maker::Amd,
+        id: "navi31",
+        product: "RX 7900 XTX",
+        units: 96,
+        clock: 2.5,
+        bandwidth: 960.0,
+        tflops: 122.9,
+        source: "amd.com, specifications; gpuopen.com/learn/wmma_on_rdna3: 32 cycles a WMMA",
+    },
+    Card {
+        name: "RX 9070 XT",
+        maker: Maker::Amd,
+        id: "gfx1201",
+        product: "RX 9070 XT",
+        units: 64,
+        clock: 2.97,
+        bandwidth: 640.0,
+        tflops: 195.0,
+        source: "amd.com, specifications: 195 TFLOPS of dense f16 matrices",
+    },
+    Card {
+        name: "Turing",
+        maker: Maker::Nvidia,
+        id: "162",
+        product: "RTX 2080 Ti",
+        units: 68,
+        clock: 1.545,
+        bandwidth: 616.0,
+        tflops: 53.8,
+        source: "NVIDIA, Turing architecture whitepaper, appendix",
+    },
+    Card {
+        name: "Ampere",
+        maker: Maker::Nvidia,
+        id: "172",
+        product: "RTX 3090",
+        units: 82,
+        clock: 1.695,
+        bandwidth: 936.0,
+        tflops: 71.0,
+        source: "NVIDIA, Ampere GA102 whitepaper, appendix",
+    },
+    Card {
+        name: "Ada",
+        maker: Maker::Nvidia,
+        id: "192",
+        product: "RTX 4090",
+        units: 128,
+        clock: 2.52,
+        bandwidth: 1008.0,
+        tflops: 165.2,
+        source: "NVIDIA, Ada architecture whitepaper, appendix",
+    },
+    Card {
+        name: "Blackwell",
+        maker: Maker::Nvidia,
+        id: "1b2",
+        product: "RTX 5090",
+        units: 170,
+        clock: 2.407,
+        bandwidth: 1792.0,
+        tflops: 209.5,
+        source: "NVIDIA, RTX Blackwell architecture whitepaper, appendix",
+    },
 ];
 
-impl Rates {
-    /// Parts of a unit that issue instructions on their own: two SIMDs of AMD, four partitions of NVIDIA.
-    pub(crate) fn issuers(maker: Maker) -> f64 {
-        match maker {
+impl Card {
+    /// Cycles in a second of all parts that issue instructions on their own: two SIMDs of a unit of AMD, four partitions of
+    /// NVIDIA's.
+    pub(crate) fn cycles(&self) -> f64 {
+        let issuers = match self.maker {
             Maker::Amd => 2.0,
             Maker::Nvidia => 4.0,
-        }
+        };
+        f64::from(self.units) * issuers * self.clock * 1e9
     }
 
-    /// Cycles of all those parts in a second.
-    pub(crate) fn cycles(&self, maker: Maker) -> f64 {
-        f64::from(self.units) * Self::issuers(maker) * self.clock * 1e9
+    /// Multiply-adds of matrices in a second.
+    pub(crate) fn peak(&self) -> f64 {
+        self.tflops * 1e12 / 2.0
     }
 
     /// Multiply-adds of matrices in a cycle of such a part.
-    pub(crate) fn macs_a_cycle(&self, maker: Maker) -> f64 {
-        self.tflops * 1e12 / 2.0 / self.cycles(maker)
+    pub(crate) fn macs_a_cycle(&self) -> f64 {
+        self.peak() / self.cycles()
     }
-}
 
-impl Card {
     /// Its matrix units. Subgroups have up to 64 threads on AMD; matrices have 16 rows on all cards.
-    pub(crate) fn units(&self) -> MatrixUnits {
+    pub(crate) fn matrix_units(&self) -> MatrixUnits {
         let subgroup = match self.maker {
             Maker::Amd => 64,
             Maker::Nvidia => 32,
@@ -193,7 +170,7 @@ mod tests {
     #[test]
     fn matrix_instructions_take_the_cycles_that_makers_say() {
         // A product of 16x16x16 on AMD, of 16x8x16 on NVIDIA.
-        let cycles = |card: &Card, macs: f64| macs / card.rates.macs_a_cycle(card.maker);
+        let cycles = |card: &Card, macs: f64| macs / card.macs_a_cycle();
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
         for card in &CARDS {
             let (macs, expected) = match card.name {

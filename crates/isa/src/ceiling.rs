@@ -19,7 +19,7 @@ pub(crate) struct Cycles {
 impl Cycles {
     /// Of a mix that so many subgroups run so often, of which so many multiply matrices.
     fn of(card: &Card, mix: &Mix, times: f64, all: f64, multiplying: f64) -> Self {
-        let matrix = f64::from(mix.matrix_macs) / card.rates.macs_a_cycle(card.maker);
+        let matrix = f64::from(mix.matrix_macs) / card.macs_a_cycle();
         Cycles {
             matrix: matrix * multiplying * times,
             vector: f64::from(mix.vector) * VECTOR_CYCLES * all * times,
@@ -82,7 +82,7 @@ pub(crate) fn product(card: &Card, counts: &Counts, variant: &Variant, sizes: Si
         .together(card.maker);
     let useful = cout as f64 / cout.div_ceil(bn).max(1) as f64;
     let macs = bm as f64 * useful * (cin * taps + shortcut) as f64;
-    (cycles > 0.0).then(|| macs / cycles * card.rates.cycles(card.maker))
+    (cycles > 0.0).then(|| macs / cycles * card.cycles())
 }
 
 /// The same of attention on matrix units, with blocks of `side` and heads of `width`. Scores are computed twice, once for the
@@ -102,7 +102,7 @@ pub(crate) fn attention(
     let scores = part(&counts.inner, 2 * width.div_ceil(side));
     let cycles = scores.and(part(&counts.outer, 1)).together(card.maker);
     let macs = (2 * side * side * width) as f64;
-    (cycles > 0.0).then(|| macs / cycles * card.rates.cycles(card.maker))
+    (cycles > 0.0).then(|| macs / cycles * card.cycles())
 }
 
 /// The same of a kernel whose loops are taken as one: multiply-adds of their instructions against cycles of all of them.
@@ -110,7 +110,7 @@ pub(crate) fn mixed(card: &Card, counts: &Counts) -> Option<f64> {
     let mix = &counts.inner;
     let macs = f64::from(mix.matrix_macs) + f64::from(mix.vector_macs) * f64::from(counts.subgroup);
     let cycles = Cycles::of(card, mix, 1.0, 1.0, 1.0).together(card.maker);
-    (cycles > 0.0 && macs > 0.0).then(|| macs / cycles * card.rates.cycles(card.maker))
+    (cycles > 0.0 && macs > 0.0).then(|| macs / cycles * card.cycles())
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
         let (spec, variant) = linear();
         let card = named(&["RX 7900 XTX"]).unwrap()[0];
         let rate = product(card, &counts(0), &variant, Sizes::of(&spec, 0).unwrap()).unwrap();
-        assert!((rate / (card.rates.tflops * 0.5e12) - 1.0).abs() < 1e-9, "{rate}");
+        assert!((rate / card.peak() - 1.0).abs() < 1e-9, "{rate}");
     }
 
     #[test]
@@ -148,9 +148,8 @@ mod tests {
         let [amd, nvidia] = ["RX 7900 XTX", "Ada"].map(|name| named(&[name]).unwrap()[0]);
         let sizes = Sizes::of(&spec, 0).unwrap();
         // 512 vector instructions take as many cycles as the 32 products on AMD.
-        let share = |card: &Card, vector| {
-            product(card, &counts(vector), &variant, sizes).unwrap() / (card.rates.tflops * 0.5e12)
-        };
+        let share =
+            |card: &Card, vector| product(card, &counts(vector), &variant, sizes).unwrap() / card.peak();
         assert!((share(amd, 512) - 0.5).abs() < 0.01, "{}", share(amd, 512));
         assert!((share(nvidia, 512) - 1.0).abs() < 1e-9, "{}", share(nvidia, 512));
     }
@@ -161,7 +160,7 @@ mod tests {
         let card = named(&["RX 7900 XTX"]).unwrap()[0];
         let sizes = Sizes { cin: 512, cout: 32, taps: 27, shortcut: 0 };
         let rate = product(card, &counts(0), &variant, sizes).unwrap();
-        assert!((rate / (card.rates.tflops * 0.5e12) - 0.25).abs() < 1e-9, "{rate}");
+        assert!((rate / card.peak() - 0.25).abs() < 1e-9, "{rate}");
     }
 
     #[test]
@@ -172,7 +171,7 @@ mod tests {
         let outer = Mix { matrix: 32, matrix_macs: 32 * 4096, ..Mix::default() };
         let counts = Counts { inner, outer, subgroup: 64, ..Counts::default() };
         let rate = attention(card, &counts, [64, 256], 128).unwrap();
-        assert!((rate / (card.rates.tflops * 0.5e12) - 2.0 / 3.0).abs() < 1e-9, "{rate}");
+        assert!((rate / card.peak() - 2.0 / 3.0).abs() < 1e-9, "{rate}");
     }
 
     #[test]
@@ -181,6 +180,6 @@ mod tests {
         let inner = Mix { vector: 10, vector_macs: 5, ..Mix::default() };
         let rate = mixed(card, &Counts { inner, subgroup: 32, ..Counts::default() }).unwrap();
         // Five times 32 multiply-adds in twenty cycles.
-        assert!((rate / (8.0 * card.rates.cycles(card.maker)) - 1.0).abs() < 1e-9);
+        assert!((rate / (8.0 * card.cycles()) - 1.0).abs() < 1e-9);
     }
 }

@@ -48,10 +48,10 @@ pub(crate) type Budgeted<'a> = (&'a Measured, [Budget; 2]);
 /// The text of the file.
 pub(crate) fn text(all: &[Budgeted<'_>]) -> Result<String, String> {
     let cards = all.iter().map(|(measured, [decode, transformer])| {
-        let rates = &measured.card.rates;
+        let card = measured.card;
         Ok(Ceiling {
-            name: rates.card,
-            devices: [rates.card],
+            name: card.product,
+            devices: [card.product],
             decode: seconds(decode),
             transformer_3b: seconds(transformer),
             kernels: kernels(measured)?,

@@ -51,8 +51,6 @@ fn compile(mesa: &Path, card: &Card, kernel: &Kernel, at: usize) -> Result<Compi
 /// Compiles one kernel in this process.
 pub(crate) fn compile_here(file: &Path, buffers: usize) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let words =
-        bytes.chunks_exact(4).map(|b| b.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)));
-    let words: Vec<u32> = words.collect();
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     serde_json::to_string(&driver::compile(&words, buffers)?).map_err(|e| e.to_string())
 }

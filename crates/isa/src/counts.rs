@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::assembly::{Block, Kind, blocks, loops};
 use crate::driver::Compiled;
 
 /// Instructions of some part of a kernel, as a subgroup runs them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Mix {
     /// Products of matrices.
     pub(crate) matrix: u32,
@@ -58,7 +56,7 @@ impl Mix {
 }
 
 /// Numbers of one kernel on one card.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     /// The innermost loop that multiplies matrices: a step along the channels. Without matrices, or where several loops
     /// multiply them, all loops; without loops, everything.
@@ -95,13 +93,13 @@ impl Counts {
             names.iter().filter_map(found).sum::<f64>()
         };
         let blocks = blocks(text);
-        let parts = Parts::of(&blocks);
-        let mix = |part: &BTreeSet<usize>| Mix::of(part.iter().filter_map(|i| blocks.get(*i)));
+        let mix = |part: BTreeSet<usize>| Mix::of(part.iter().filter_map(|i| blocks.get(*i)));
+        let [inner, outer, short, rest] = parts(&blocks).map(mix);
         Counts {
-            inner: mix(&parts.inner),
-            outer: mix(&parts.outer),
-            short: mix(&parts.short),
-            rest: mix(&parts.rest),
+            inner,
+            outer,
+            short,
+            rest,
             subgroup,
             registers: number(&["VGPRs", "Number of GPRs", "Num GPRs"]) as u32,
             occupancy: number(&["Subgroups per SIMD", "Max warps/SM"]) as u32,
@@ -117,45 +115,35 @@ impl Counts {
     }
 }
 
-/// Blocks of the parts of a kernel.
-#[derive(Default)]
-struct Parts {
-    inner: BTreeSet<usize>,
-    outer: BTreeSet<usize>,
-    short: BTreeSet<usize>,
-    rest: BTreeSet<usize>,
-}
-
-impl Parts {
-    fn of(blocks: &[Block]) -> Self {
-        let multiplies = |part: &BTreeSet<usize>| {
-            let mut all = part.iter().filter_map(|i| blocks.get(*i)).flat_map(|b| &b.instructions);
-            all.any(|instruction| instruction.kind() == Kind::Matrix)
-        };
-        let everything: BTreeSet<usize> = (0..blocks.len()).collect();
-        let loops = loops(blocks);
-        let matrix: Vec<&BTreeSet<usize>> = loops.iter().filter(|part| multiplies(part)).collect();
-        let inside = |a: &BTreeSet<usize>, b: &BTreeSet<usize>| a.len() < b.len() && a.is_subset(b);
-        let innermost = matrix.iter().filter(|part| !matrix.iter().any(|other| inside(other, part)));
-        let around = |part: &BTreeSet<usize>| {
-            loops.iter().filter(|other| inside(part, other)).min_by_key(|other| other.len())
-        };
-        let (nested, alone): (Vec<_>, Vec<_>) = innermost.copied().partition(|part| around(part).is_some());
-        let mut parts = match (nested.as_slice(), alone.as_slice()) {
-            ([inner], short) if short.len() < 2 => Parts {
-                inner: (*inner).clone(),
-                outer: around(inner).into_iter().flatten().copied().filter(|b| !inner.contains(b)).collect(),
-                short: short.iter().copied().flatten().copied().collect(),
-                ..Parts::default()
-            },
-            ([], [inner]) => Parts { inner: (*inner).clone(), ..Parts::default() },
-            _ if loops.is_empty() => Parts { inner: everything.clone(), ..Parts::default() },
-            _ => Parts { inner: loops.iter().flatten().copied().collect(), ..Parts::default() },
-        };
-        let taken = |b: &usize| parts.inner.contains(b) || parts.outer.contains(b) || parts.short.contains(b);
-        parts.rest = everything.into_iter().filter(|b| !taken(b)).collect();
-        parts
-    }
+/// Blocks of the parts of a kernel: inner, outer, short and rest, as in [`Counts`].
+fn parts(blocks: &[Block]) -> [BTreeSet<usize>; 4] {
+    let multiplies = |part: &BTreeSet<usize>| {
+        let mut all = part.iter().filter_map(|i| blocks.get(*i)).flat_map(|b| &b.instructions);
+        all.any(|instruction| instruction.kind() == Kind::Matrix)
+    };
+    let everything: BTreeSet<usize> = (0..blocks.len()).collect();
+    let loops = loops(blocks);
+    let matrix: Vec<&BTreeSet<usize>> = loops.iter().filter(|part| multiplies(part)).collect();
+    let inside = |a: &BTreeSet<usize>, b: &BTreeSet<usize>| a.len() < b.len() && a.is_subset(b);
+    let innermost = matrix.iter().filter(|part| !matrix.iter().any(|other| inside(other, part)));
+    let around = |part: &BTreeSet<usize>| {
+        loops.iter().filter(|other| inside(part, other)).min_by_key(|other| other.len())
+    };
+    let (nested, alone): (Vec<_>, Vec<_>) = innermost.copied().partition(|part| around(part).is_some());
+    let only = |inner: BTreeSet<usize>| [inner, BTreeSet::new(), BTreeSet::new()];
+    let [inner, outer, short] = match (nested.as_slice(), alone.as_slice()) {
+        ([inner], short) if short.len() < 2 => [
+            (*inner).clone(),
+            around(inner).into_iter().flatten().copied().filter(|b| !inner.contains(b)).collect(),
+            short.iter().copied().flatten().copied().collect(),
+        ],
+        ([], [inner]) => only((*inner).clone()),
+        _ if loops.is_empty() => only(everything.clone()),
+        _ => only(loops.iter().flatten().copied().collect()),
+    };
+    let taken = |b: &usize| inner.contains(b) || outer.contains(b) || short.contains(b);
+    let rest = everything.into_iter().filter(|b| !taken(b)).collect();
+    [inner, outer, short, rest]
 }
 
 #[cfg(test)]

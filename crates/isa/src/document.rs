@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::budget::{Budget, Line, best};
-use crate::cards::Maker;
+use crate::cards::{Card, Maker};
 use crate::ceilings::Budgeted;
 use crate::counts::Counts;
 use crate::measured::Measured;
@@ -85,19 +85,13 @@ fn ceilings(all: &[Budgeted<'_>]) -> String {
          | card | decoder: issue | bandwidth | both | transformer: issue | bandwidth | both | rates |\n|---|---:|---:|---:|---:|---:|---:|---|\n"
     );
     for (measured, [decode, transformer]) in all {
-        let rates = &measured.card.rates;
+        let Card { product, units, clock, bandwidth, tflops, source, .. } = measured.card;
         let numbers = |b: &Budget| format!("{:.3} | {:.3} | {:.3}", b.issue, b.bandwidth, b.both);
+        let (decode, transformer) = (numbers(decode), numbers(transformer));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} units, {} GHz, {} GB/s, {} TFLOP/s ({}) |",
-            rates.card,
-            numbers(decode),
-            numbers(transformer),
-            rates.units,
-            rates.clock,
-            rates.bandwidth,
-            rates.tflops,
-            rates.source
+            "| {product} | {decode} | {transformer} | {units} units, {clock} GHz, {bandwidth} GB/s, {tflops} TFLOP/s \
+             ({source}) |"
         );
     }
     text
@@ -112,7 +106,7 @@ const LARGEST: usize = 12;
 fn limits(all: &[Budgeted<'_>]) -> String {
     let mut text = String::new();
     for (measured, [decode, transformer]) in all {
-        let card = measured.card.rates.card;
+        let card = measured.card.product;
         let Some((_, target)) = TARGETS.iter().find(|(name, _)| *name == card) else { continue };
         let slower = decode.issue.max(decode.bandwidth);
         let (reached, by) = (
@@ -134,8 +128,8 @@ fn shares(network: &str, measured: &Measured, budget: &Budget) -> String {
     let mut text = format!(
         "| {network} | share | issue | bandwidth | best kernel | share of the matrix peak |\n|---|---:|---:|---:|---|---:|\n"
     );
-    for Line { name, issue, bandwidth, both, best, .. } in budget.lines.iter().take(LARGEST) {
-        let peak = measured.card.rates.tflops * 0.5e12;
+    for Line { name, issue, bandwidth, both, best } in budget.lines.iter().take(LARGEST) {
+        let peak = measured.card.peak();
         let (kernel, rate) = match best {
             Some(best) => (best.kernel.as_str(), format!("{:.0} %", best.rate / peak * 100.0)),
             None => ("-", "-".into()),

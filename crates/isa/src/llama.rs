@@ -96,38 +96,25 @@ fn counts(mesa: &Path, card: &Card, ask: Ask) -> Result<Counts, String> {
     best.ok_or_else(|| format!("none of its {} kernels multiplies matrices", kernels.len()))
 }
 
+/// Lines in front of the assembly of a kernel, of its numbers, and behind them: what AMD's and what NVIDIA's driver prints.
+const ASSEMBLY: [&str; 2] = ["disasm:", "NAK IR after calc_instr_deps:"];
+const NUMBERS: [&str; 2] = ["Compute Shader:", "Stage: compute"];
+const END: [&str; 2] = ["********************", "Encoded shader:"];
+
 /// Assembly and numbers of each kernel in what a driver prints.
 fn kernels(printed: &str) -> Vec<(String, Vec<(String, f64)>)> {
-    enum At {
-        Between,
-        Assembly,
-        Numbers,
-    }
-    let mut found: Vec<(String, Vec<(String, f64)>)> = Vec::new();
-    let mut at = At::Between;
-    for line in printed.lines() {
-        match (&at, line) {
-            (_, "disasm:" | "NAK IR after calc_instr_deps:") => {
-                found.push(Default::default());
-                at = At::Assembly;
-            }
-            (At::Assembly, "Compute Shader:" | "Stage: compute") => at = At::Numbers,
-            (At::Numbers, "Encoded shader:" | "********************") => at = At::Between,
-            (At::Assembly, line) => {
-                if let Some((text, _)) = found.last_mut() {
-                    *text += line;
-                    text.push('\n');
-                }
-            }
-            (At::Numbers, line) => {
-                let number =
-                    line.split_once(": ").and_then(|(n, v)| Some((n.to_owned(), v.trim().parse().ok()?)));
-                found.last_mut().into_iter().for_each(|(_, numbers)| numbers.extend(number.clone()));
-            }
-            (At::Between, _) => {}
-        }
-    }
-    found
+    let lines: Vec<&str> = printed.lines().collect();
+    let kernel = |lines: &[&str]| {
+        let mut lines = lines.iter();
+        let assembly = lines.by_ref().take_while(|line| !NUMBERS.contains(line));
+        let assembly = assembly.map(|line| format!("{line}\n")).collect();
+        let numbers = lines.take_while(|line| !END.contains(line)).filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
+        });
+        (assembly, numbers.collect())
+    };
+    lines.split(|line| ASSEMBLY.contains(line)).skip(1).map(kernel).collect()
 }
 
 #[cfg(test)]

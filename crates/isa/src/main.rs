@@ -23,7 +23,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use budget::{Budget, budget};
+use budget::budget;
 use ceilings::Budgeted;
 use compiler::compile_all;
 use measured::Measured;
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 fn show(mesa: &Path, card: &str, words: &str) -> Result<String, String> {
     let mut text = String::new();
     for card in cards::named(&[card])? {
-        let mut kernels = kernels::all(card.units())?;
+        let mut kernels = kernels::all(card.matrix_units())?;
         kernels.retain(|kernel| kernel.label().contains(words) || kernel.key().contains(words));
         for (kernel, result) in kernels.iter().zip(compile_all(mesa, card, &kernels)) {
             let found = result?;
@@ -82,18 +82,15 @@ fn measure(mesa: &Path, wanted: &[&str]) -> Result<Vec<Measured>, String> {
 
 /// The ceilings of the decoder and of the 3B transformer on each card.
 fn budgeted(all: &[Measured]) -> Result<Vec<Budgeted<'_>>, String> {
-    let works =
-        [network::vae(Direction::Decode, DType::F16), network::transformer(&DitConfig::dit_3b(), DType::F16)];
-    let [decode, transformer] = works.map(|work| work.map_err(|e| e.to_string()));
-    let (decode, transformer) = (decode?, transformer?);
-    let of = |measured| -> Result<Budgeted<'_>, String> {
-        let measured: &Measured = measured;
-        let found = measured.found();
-        let budgets: [Budget; 2] =
-            [budget(measured.card, &found, &decode)?, budget(measured.card, &found, &transformer)?];
-        Ok((measured, budgets))
-    };
-    all.iter().map(of).collect()
+    let decode = network::vae(Direction::Decode, DType::F16).map_err(|e| e.to_string())?;
+    let transformer = network::transformer(&DitConfig::dit_3b(), DType::F16).map_err(|e| e.to_string())?;
+    all.iter()
+        .map(|measured| {
+            let found = measured.found();
+            let of = |work| budget(measured.card, &found, work);
+            Ok((measured, [of(&decode)?, of(&transformer)?]))
+        })
+        .collect()
 }
 
 /// The document for some cards.

@@ -22,7 +22,7 @@ pub(crate) struct Measured {
 impl Measured {
     /// Compiles everything for a card.
     pub(crate) fn of(mesa: &Path, card: &'static Card) -> Result<Self, String> {
-        let kernels = kernels::all(card.units())?;
+        let kernels = kernels::all(card.matrix_units())?;
         let results = compile_all(mesa, card, &kernels);
         let device = results.iter().flatten().map(|found| found.device.clone()).next().unwrap_or_default();
         let counts = results.into_iter().map(|result| result.map(|found| Counts::of(&found)));

@@ -67,19 +67,13 @@ impl Params for Zeros {
 
 /// A slice of the VAE that goes on where another one ended.
 pub(crate) fn vae(direction: Direction, dtype: DType) -> Result<Work, ComputeError> {
-    let network = direction.network(&VaeConfig::full(), &mut Zeros, Build::from(dtype));
+    let (config, cell) = (VaeConfig::full(), VaeConfig::SPACE_FACTOR);
+    let network = direction.network(&config, &mut Zeros, Build::from(dtype));
     let [rows, columns] = FILM;
     let frames = VaeConfig::TIME_FACTOR * SLICE;
     let shapes = match direction {
         Direction::Encode => [1, frames].map(|t| Shape::new(t, rows, columns, 3)),
-        Direction::Decode => [1, SLICE].map(|t| {
-            Shape::new(
-                t,
-                rows / VaeConfig::SPACE_FACTOR,
-                columns / VaeConfig::SPACE_FACTOR,
-                VaeConfig::full().latent,
-            )
-        }),
+        Direction::Decode => [1, SLICE].map(|t| Shape::new(t, rows / cell, columns / cell, config.latent)),
     };
     let jobs = run(&*network, &shapes, dtype)?;
     Ok(Work { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })

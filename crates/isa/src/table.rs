@@ -31,12 +31,10 @@ fn line(counts: &Counts) -> String {
     let (tap, rest) = (counts.outer.vector + counts.short.vector, counts.rest.vector);
     let Counts { inner, subgroup, registers, occupancy, spills, estimate, .. } = counts;
     let threads = if *subgroup == 0 { "-".to_owned() } else { subgroup.to_string() };
+    let (matrix, vector, loads) = (inner.matrix, inner.vector, loads.join(", "));
+    let (ratio, cycles) = (or_dash(inner.ratio(), 2), or_dash(inner.planned(), 1));
     format!(
-        "{} | {} | {} | {} | {tap} | {rest} | {} | {threads} | {registers} | {occupancy} | {spills} | {estimate:.0}",
-        inner.matrix,
-        inner.vector,
-        or_dash(inner.ratio(), 2),
-        or_dash(inner.planned(), 1),
-        loads.join(", "),
+        "{matrix} | {vector} | {ratio} | {cycles} | {tap} | {rest} | {loads} | {threads} | {registers} | {occupancy} | \
+         {spills} | {estimate:.0}"
     )
 }

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::error::MetricsError;
-use crate::picture::{Picture, check_pair};
+use crate::picture::Picture;
 
 /// Colour differences of a frame. 1 is about the least that is seen side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -16,27 +15,21 @@ pub struct DeltaE {
     pub max: f64,
 }
 
-/// CIEDE2000 between two frames. Values are taken as sRGB, clamped to 0 to 1; the white is D65.
-pub fn delta_e(a: Picture<'_>, b: Picture<'_>) -> Result<DeltaE, MetricsError> {
-    check_pair(a, b)?;
-    Ok(LabTable::new().delta_e(a, b, &mut Vec::new()))
-}
-
 /// CIEDE2000 between two CIELAB colours, after Sharma, Wu and Dalal (2005), with all weights 1.
 ///
 /// Written with the hues as directions instead of angles: the mean hue is the sum of two unit vectors and
 /// its multiples are polynomials, so that an angle is only needed near blue. That takes 190 ns instead of the
 /// 310 of the paper's words, which are in the tests.
-pub fn ciede2000(one: [f64; 3], two: [f64; 3]) -> f64 {
+fn ciede2000(one: [f64; 3], two: [f64; 3]) -> f64 {
     let [l1, a1, b1] = one;
     let [l2, a2, b2] = two;
     let fade = |c: f64| {
         let c7 = c * c * c * c * c * c * c;
         (c7 / (c7 + 6_103_515_625.0)).sqrt() // 25^7
     };
-    let stretch = 1.0 + 0.5 * (1.0 - fade((a1.hypot2(b1) + a2.hypot2(b2)) / 2.0));
+    let stretch = 1.0 + 0.5 * (1.0 - fade((length(a1, b1) + length(a2, b2)) / 2.0));
     let (a1, a2) = (a1 * stretch, a2 * stretch);
-    let (c1, c2) = (a1.hypot2(b1), a2.hypot2(b2));
+    let (c1, c2) = (length(a1, b1), length(a2, b2));
     let (dl, dc) = (l2 - l1, c2 - c1);
     // 2 sqrt(c1 c2) sin(dh / 2), whose square is 2 (c1 c2 - a1 a2 - b1 b2).
     let dh = (2.0 * (c1 * c2 - a1 * a2 - b1 * b2)).max(0.0).sqrt().copysign(a1 * b2 - a2 * b1);
@@ -72,14 +65,8 @@ const COS_275: f64 = 0.087_155_742_747_658_18;
 const SIN_275: f64 = -0.996_194_698_091_745_5;
 
 /// `hypot` guards against overflow, which no colour needs, and takes 3 times as long.
-trait Hypot2 {
-    fn hypot2(self, other: f64) -> f64;
-}
-
-impl Hypot2 for f64 {
-    fn hypot2(self, other: f64) -> f64 {
-        (self * self + other * other).sqrt()
-    }
+fn length(a: f64, b: f64) -> f64 {
+    (a * a + b * b).sqrt()
 }
 
 /// Cosine and sine of the mean hue. A grey has no hue, then the other colour's is taken; opposite hues have
@@ -92,9 +79,9 @@ fn mean_hue(a1: f64, b1: f64, c1: f64, a2: f64, b2: f64, c2: f64) -> (f64, f64) 
         // The sum of the unit vectors, c1 c2 times as long.
         (false, false) => (a1 * c2 + a2 * c1, b1 * c2 + b2 * c1),
     };
-    let (length, both) = (x.hypot2(y), if c1 == 0.0 || c2 == 0.0 { 0.0 } else { c1 * c2 });
-    if length > 1e-9 * both {
-        let scale = 1.0 / length;
+    let (sum, both) = (length(x, y), if c1 == 0.0 || c2 == 0.0 { 0.0 } else { c1 * c2 });
+    if sum > 1e-9 * both {
+        let scale = 1.0 / sum;
         return (x * scale, y * scale);
     }
     let angle = |a: f64, b: f64| b.atan2(a).to_degrees().rem_euclid(360.0);
@@ -108,10 +95,12 @@ const STEPS: usize = 4096;
 /// sRGB to CIELAB.
 pub(crate) struct LabTable {
     linear: Vec<f64>,
+    /// Kept between frames: a difference per pixel, to find the percentile among.
+    deltas: Vec<f32>,
 }
 
 /// Linear light of an sRGB value.
-pub(crate) fn srgb_to_linear(v: f64) -> f64 {
+fn srgb_to_linear(v: f64) -> f64 {
     if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
 }
 
@@ -128,7 +117,8 @@ fn cube_root(x: f64) -> f64 {
 
 impl LabTable {
     pub(crate) fn new() -> Self {
-        LabTable { linear: (0..=STEPS + 1).map(|i| srgb_to_linear(i as f64 / STEPS as f64)).collect() }
+        let linear = (0..=STEPS + 1).map(|i| srgb_to_linear(i as f64 / STEPS as f64)).collect();
+        LabTable { linear, deltas: Vec::new() }
     }
 
     fn linear(&self, v: f32) -> f64 {
@@ -151,21 +141,21 @@ impl LabTable {
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
-    /// `scratch` is kept between frames: a difference per pixel, to find the percentile among.
-    pub(crate) fn delta_e(&self, a: Picture<'_>, b: Picture<'_>, scratch: &mut Vec<f32>) -> DeltaE {
-        scratch.clear();
+    /// CIEDE2000 between two frames that were checked. Values are taken as sRGB, clamped to 0 to 1; the white is D65.
+    pub(crate) fn delta_e(&mut self, a: Picture<'_>, b: Picture<'_>) -> DeltaE {
+        self.deltas.clear();
         let (mut sum, mut max) = (0.0, 0.0f64);
         for (a, b) in a.data.chunks_exact(3).zip(b.data.chunks_exact(3)) {
             let delta = if a == b { 0.0 } else { ciede2000(self.lab(a), self.lab(b)) };
             sum += delta;
             max = max.max(delta);
-            scratch.push(delta as f32);
+            self.deltas.push(delta as f32);
         }
-        let count = scratch.len();
+        let count = self.deltas.len();
         let rank = (count * 95).div_ceil(100).saturating_sub(1);
-        let p95 = match scratch.is_empty() {
+        let p95 = match self.deltas.is_empty() {
             true => 0.0,
-            false => f64::from(*scratch.select_nth_unstable_by(rank, f32::total_cmp).1),
+            false => f64::from(*self.deltas.select_nth_unstable_by(rank, f32::total_cmp).1),
         };
         DeltaE { mean: sum / count.max(1) as f64, p95, max }
     }

@@ -8,7 +8,7 @@ use crate::picture::{Picture, check_frame, check_sides};
 use crate::psnr::{decibel, mse};
 use crate::report::{FrameScores, Metric, Pick, Pooled, Report, Stat};
 use crate::sample::Keeper;
-use crate::seams::{Borders, SeamSums};
+use crate::seams::{Borders, SeamSums, median};
 use crate::ssim;
 use crate::ssimulacra2::Scorer;
 
@@ -52,7 +52,6 @@ pub struct Comparison {
     options: Options,
     scorer: Option<Scorer>,
     lab: LabTable,
-    deltas: Vec<f32>,
     history: (History, History),
     drift: DriftSums,
     seams: SeamSums,
@@ -78,7 +77,6 @@ impl Comparison {
             size: (width, height),
             scorer: if options.ssimulacra2 { Scorer::new(width, height)? } else { None },
             lab: LabTable::new(),
-            deltas: Vec::new(),
             history: Default::default(),
             drift: DriftSums::new(width, height, options.block),
             seams: SeamSums::new(width, height),
@@ -102,7 +100,7 @@ impl Comparison {
         self.errors.0 += rgb;
         self.errors.1 += luma;
         let ssim = self.options.ssim.then(|| ssim::of_luma(&luma_a, &luma_b, a.width, a.height)).flatten();
-        let delta_e = self.options.delta_e.then(|| self.lab.delta_e(a, b, &mut self.deltas));
+        let delta_e = self.options.delta_e.then(|| self.lab.delta_e(a, b));
         let (past_a, past_b) = &mut self.history;
         let flicker = past_a.against(&luma_a, past_b, &luma_b);
         let (flicker_a, flicker_b) = (past_a.reversal(&luma_a), past_b.reversal(&luma_b));
@@ -116,12 +114,11 @@ impl Comparison {
         if let Some(keeper) = &mut self.keeper {
             keeper.push(a, b, frame, badness);
         }
-        let finite = |mse: f64| (mse > 0.0).then(|| decibel(mse));
         let scores = FrameScores {
             frame,
             identical: a.data == b.data,
-            psnr: finite(rgb),
-            psnr_luma: finite(luma),
+            psnr: decibel(rgb),
+            psnr_luma: decibel(luma),
             ssim,
             ssimulacra2,
             delta_e,
@@ -142,12 +139,9 @@ impl Comparison {
     /// What was found. Without a frame most of it is empty.
     pub fn finish(mut self) -> Report {
         let frames = self.frames.len();
-        let pooled = |sum: f64| (sum > 0.0).then(|| decibel(sum / frames as f64));
+        let pooled = |sum: f64| decibel(sum / frames as f64);
         let summary = |metric| Some((metric, Stat::of(metric, &self.frames)?));
-        let median = match frames {
-            0 => 0.0,
-            n => *self.badness.select_nth_unstable_by(n / 2, f64::total_cmp).1,
-        };
+        let median = median(&mut self.badness).unwrap_or(0.0);
         let picks = self.keeper.map_or(Vec::new(), |k| k.finish(median));
         Report {
             width: self.size.0,

@@ -34,15 +34,12 @@ mod seams;
 mod ssim;
 mod ssimulacra2;
 
-pub use ciede2000::{DeltaE, ciede2000, delta_e};
+pub use ciede2000::DeltaE;
 pub use comparison::{Comparison, Options};
-pub use draw::{BeforeAfter, Image, drift_map, heat_map, plot, preview, sheet};
+pub use draw::{BeforeAfter, Image, drift_map, plot, preview, sheet};
 pub use drift::{Drift, Largest};
 pub use error::{MetricsError, Side};
 pub use picture::Picture;
-pub use psnr::{Psnr, psnr};
 pub use report::{FrameScores, Metric, Pick, Pooled, Report, Stat};
 pub use sample::Sample;
 pub use seams::{Axis, Borders, Line, Seams};
-pub use ssim::ssim;
-pub use ssimulacra2::ssimulacra2;

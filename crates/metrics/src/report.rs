@@ -54,21 +54,26 @@ impl Metric {
         Metric::Drift,
     ];
 
+    /// A title for people, with the unit; and the value of a frame, if it has one.
+    fn about(self) -> (&'static str, fn(&FrameScores) -> Option<f64>) {
+        match self {
+            Metric::Psnr => ("PSNR (dB)", |s| s.psnr),
+            Metric::PsnrLuma => ("PSNR of luma (dB)", |s| s.psnr_luma),
+            Metric::Ssim => ("SSIM", |s| s.ssim),
+            Metric::Ssimulacra2 => ("SSIMULACRA2", |s| s.ssimulacra2),
+            Metric::DeltaE => ("delta E 2000, mean", |s| s.delta_e.map(|d| d.mean)),
+            Metric::DeltaEP95 => ("delta E 2000, 95th percentile", |s| s.delta_e.map(|d| d.p95)),
+            Metric::DeltaEMax => ("delta E 2000, largest", |s| s.delta_e.map(|d| d.max)),
+            Metric::Flicker => ("flicker (levels)", |s| s.flicker),
+            Metric::FlickerA => ("flicker of A alone (levels)", |s| s.flicker_a),
+            Metric::FlickerB => ("flicker of B alone (levels)", |s| s.flicker_b),
+            Metric::Drift => ("drift of the worst block (levels)", |s| Some(s.drift)),
+        }
+    }
+
     /// A title for people, with the unit.
     pub fn title(self) -> &'static str {
-        match self {
-            Metric::Psnr => "PSNR (dB)",
-            Metric::PsnrLuma => "PSNR of luma (dB)",
-            Metric::Ssim => "SSIM",
-            Metric::Ssimulacra2 => "SSIMULACRA2",
-            Metric::DeltaE => "delta E 2000, mean",
-            Metric::DeltaEP95 => "delta E 2000, 95th percentile",
-            Metric::DeltaEMax => "delta E 2000, largest",
-            Metric::Flicker => "flicker (levels)",
-            Metric::FlickerA => "flicker of A alone (levels)",
-            Metric::FlickerB => "flicker of B alone (levels)",
-            Metric::Drift => "drift of the worst block (levels)",
-        }
+        self.about().0
     }
 
     /// More is better.
@@ -78,20 +83,7 @@ impl Metric {
 
     /// The value of a frame, if it has one.
     pub fn of(self, scores: &FrameScores) -> Option<f64> {
-        let delta_e = |part: fn(&DeltaE) -> f64| scores.delta_e.as_ref().map(part);
-        match self {
-            Metric::Psnr => scores.psnr,
-            Metric::PsnrLuma => scores.psnr_luma,
-            Metric::Ssim => scores.ssim,
-            Metric::Ssimulacra2 => scores.ssimulacra2,
-            Metric::DeltaE => delta_e(|d| d.mean),
-            Metric::DeltaEP95 => delta_e(|d| d.p95),
-            Metric::DeltaEMax => delta_e(|d| d.max),
-            Metric::Flicker => scores.flicker,
-            Metric::FlickerA => scores.flicker_a,
-            Metric::FlickerB => scores.flicker_b,
-            Metric::Drift => Some(scores.drift),
-        }
+        self.about().1(scores)
     }
 }
 

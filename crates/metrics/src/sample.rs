@@ -99,7 +99,7 @@ impl Sample {
 }
 
 /// The difference of the channel that differs most, in 8-bit levels.
-pub(crate) fn most(a: &[f32], b: &[f32]) -> f32 {
+fn most(a: &[f32], b: &[f32]) -> f32 {
     let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
     differences.fold(0.0, f32::max) * LEVELS as f32
 }

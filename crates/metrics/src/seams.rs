@@ -80,7 +80,7 @@ pub(crate) struct SeamSums {
     size: (usize, usize),
     /// `[band][column]`.
     columns: Vec<[f64; 3]>,
-    /// `[row][band]`.
+    /// `[band][row]`.
     rows: Vec<[f64; 3]>,
     frames: usize,
 }
@@ -94,37 +94,31 @@ impl SeamSums {
 
     pub(crate) fn push(&mut self, a: Picture<'_>, b: Picture<'_>) {
         let (width, height) = self.size;
-        let bands = width.div_ceil(BAND);
         for y in 0..height {
             let columns = &mut self.columns[y / BAND * width..][..width];
-            let rows = &mut self.rows[y * bands..][..bands];
             let pixels = a.row(y).chunks_exact(3).zip(b.row(y).chunks_exact(3));
             for ((x, (a, b)), column) in pixels.enumerate().zip(columns) {
+                let row = &mut self.rows[x / BAND * height + y];
                 for c in 0..3 {
                     let difference = f64::from(b[c] - a[c]);
                     column[c] += difference;
-                    rows[x / BAND][c] += difference;
+                    row[c] += difference;
                 }
             }
         }
         self.frames += 1;
     }
 
-    /// The jump of every line from `REACH` on, in levels. `length` lines are looked across, `sum(band, i)` is
-    /// the sum of strip i in a band, which has `thick(band)` pixels.
-    fn jumps(
-        &self,
-        length: usize,
-        bands: usize,
-        thick: impl Fn(usize) -> usize,
-        sum: impl Fn(usize, usize) -> [f64; 3],
-    ) -> Vec<f64> {
+    /// The jump of every line from `REACH` on, in levels. A band has `length` strips in `sums`, all bands together are
+    /// `thick` pixels.
+    fn jumps(&self, sums: &[[f64; 3]], length: usize, thick: usize) -> Vec<f64> {
         let mut jumps = vec![0.0; (length + 1).saturating_sub(2 * REACH)];
-        for band in 0..bands {
-            let scale = LEVELS / (thick(band) * REACH * self.frames.max(1)) as f64;
+        let bands = thick.div_ceil(BAND);
+        for (band, strips) in sums.chunks_exact(length).enumerate() {
+            let scale = LEVELS / (BAND.min(thick - band * BAND) * REACH * self.frames.max(1)) as f64;
             for (i, jump) in jumps.iter_mut().enumerate() {
                 for c in 0..3 {
-                    let side = |from: usize| (from..from + REACH).map(|at| sum(band, at)[c]).sum::<f64>();
+                    let side = |from: usize| strips[from..from + REACH].iter().map(|s| s[c]).sum::<f64>();
                     *jump += (side(i + REACH) - side(i)).abs() * scale;
                 }
             }
@@ -134,12 +128,8 @@ impl SeamSums {
 
     pub(crate) fn finish(&self, borders: Option<&Borders>) -> Seams {
         let (width, height) = self.size;
-        let (across, down) = (width.div_ceil(BAND), height.div_ceil(BAND));
-        let part = |band: usize, size: usize| BAND.min(size - band * BAND);
-        let columns =
-            self.jumps(width, down, |band| part(band, height), |band, x| self.columns[band * width + x]);
-        let rows =
-            self.jumps(height, across, |band| part(band, width), |band, y| self.rows[y * across + band]);
+        let columns = self.jumps(&self.columns, width, height);
+        let rows = self.jumps(&self.rows, height, width);
         let (mut at, mut elsewhere) = (Vec::new(), Vec::new());
         let none = Borders::default();
         let asked = borders.unwrap_or(&none);
@@ -174,7 +164,7 @@ impl SeamSums {
 }
 
 /// Middle value; of an even number the upper one.
-fn median(values: &mut [f64]) -> Option<f64> {
+pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }

@@ -4,19 +4,10 @@
 //! that lie inside the picture count ("valid" borders), as in scikit-image, so both agree to the last
 //! digits; programs that reflect or shrink windows at the border differ in the third one.
 
-use crate::error::MetricsError;
-use crate::picture::{Picture, check_pair};
-
 /// Taps of the window; a picture must be that large both ways.
 const TAPS: usize = 11;
 const C1: f64 = 0.01 * 0.01;
 const C2: f64 = 0.03 * 0.03;
-
-/// Mean SSIM of BT.709 luma: 1 for equal pictures. `None` for a picture of fewer than 11 pixels either way.
-pub fn ssim(a: Picture<'_>, b: Picture<'_>) -> Result<Option<f64>, MetricsError> {
-    check_pair(a, b)?;
-    Ok(of_luma(&a.luma(), &b.luma(), a.width, a.height))
-}
 
 fn window() -> [f64; TAPS] {
     let mut taps = [0.0; TAPS];
@@ -36,6 +27,8 @@ fn similarity(mean_a: f64, mean_b: f64, squares: f64, product: f64) -> f64 {
     (2.0 * cross + C1) * (2.0 * (product - cross) + C2) / ((both + C1) * (variances + C2))
 }
 
+/// Mean SSIM of two planes of luma: 1 for equal ones. `None` for a picture of fewer than 11 pixels either way.
+///
 /// Separable: down the columns into rows of sums, then along them. It holds eight rows, whatever the height.
 /// In f64, since variances are differences of nearly equal sums: f32 is off by up to 1e-3 in flat regions.
 pub(crate) fn of_luma(a: &[f32], b: &[f32], width: usize, height: usize) -> Option<f64> {

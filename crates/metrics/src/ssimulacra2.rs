@@ -3,18 +3,10 @@
 use fast_ssim2::{MAX_IMAGE_PIXELS, PixelBuffer, PixelDescriptor, TransferFunction, compute_ssimulacra2};
 
 use crate::error::MetricsError;
-use crate::picture::{Picture, check_pair};
+use crate::picture::Picture;
 
 /// Least side. The crate pads smaller pictures, and the score is then that of the padding.
 const MIN_SIDE: usize = 8;
-
-/// SSIMULACRA2 of a frame: 100 for equal pictures, 90 is hard to see, 70 high quality, 50 medium, 30 low;
-/// it can be negative. Values are taken as sRGB, clamped to 0 to 1. `None` for a picture of fewer than 8
-/// pixels either way, or of more than 2^28 pixels.
-pub fn ssimulacra2(a: Picture<'_>, b: Picture<'_>) -> Result<Option<f64>, MetricsError> {
-    check_pair(a, b)?;
-    Scorer::new(a.width, a.height)?.map(|mut scorer| scorer.score(a, b, 0)).transpose()
-}
 
 /// The two pictures as the crate wants them: bytes, aligned for f32.
 pub(crate) struct Scorer {
@@ -23,7 +15,7 @@ pub(crate) struct Scorer {
 }
 
 impl Scorer {
-    /// `None` if pictures of this size have no score.
+    /// `None` for pictures of fewer than 8 pixels either way, or of more than 2^28 pixels: they have no score.
     pub(crate) fn new(width: usize, height: usize) -> Result<Option<Self>, MetricsError> {
         let (Ok(across), Ok(down)) = (u32::try_from(width), u32::try_from(height)) else { return Ok(None) };
         if width.min(height) < MIN_SIDE || width.saturating_mul(height) > MAX_IMAGE_PIXELS {
@@ -36,6 +28,8 @@ impl Scorer {
         Ok(Some(Scorer { a: buffer()?, b: buffer()? }))
     }
 
+    /// The score of a frame: 100 for equal pictures, 90 is hard to see, 70 high quality, 50 medium, 30 low; it can
+    /// be negative. Values are taken as sRGB, clamped to 0 to 1.
     pub(crate) fn score(
         &mut self,
         a: Picture<'_>,
@@ -83,7 +77,8 @@ mod tests {
         let floats = |bytes: &[u8]| bytes.iter().map(|v| f32::from(*v) / 255.0).collect::<Vec<_>>();
         let (a, b) = (floats(&a), floats(&b));
         let picture = |data| Picture::new(width as usize, height as usize, data).unwrap();
-        let got = ssimulacra2(picture(&a), picture(&b)).unwrap().unwrap();
+        let mut scorer = Scorer::new(width as usize, height as usize).unwrap().unwrap();
+        let got = scorer.score(picture(&a), picture(&b), 0).unwrap();
         assert!((got - expected).abs() < 0.01 && expected < 95.0, "{got} {expected}");
     }
 }

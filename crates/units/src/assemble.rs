@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use remaster_media::MediaError;
 use remaster_plan::Windows;
 use remaster_restore::Pool;
-use remaster_store::{Commit, Commits, Damage, File, Journal, JournalError, StoreError};
+use remaster_store::{Commit, Commits, Damage, File, Journal, JournalError};
 
-use crate::error::UnitsError;
+use crate::error::{UnitsError, of_frames};
 use crate::plan::FilmPlan;
 
 /// Copies of finished pieces in order, one at a time: the one before is removed when the next is asked for.
@@ -44,13 +44,7 @@ impl Iterator for Segments<'_> {
                 Some(Ok(path))
             }
             Err(error) => {
-                let source = std::io::Error::other(error.to_string());
-                let media = match &error {
-                    JournalError::Store(StoreError::Full { .. }) => {
-                        MediaError::NoSpace { folder: self.folder.to_owned() }
-                    }
-                    _ => MediaError::Io { doing: format!("read unit {}", commit.unit), source },
-                };
+                let media = of_frames(&error, &format!("read unit {}", commit.unit), self.folder);
                 self.error = Some((commit, file, error));
                 Some(Err(media))
             }

@@ -1,6 +1,6 @@
 //! What can go wrong with units.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use remaster_media::MediaError;
 use remaster_restore::RestoreError;
@@ -155,6 +155,14 @@ fn repeat(option: &str, what: &str, other: bool) -> String {
 #[derive(Debug, Error)]
 #[error("stopped, as asked for")]
 pub(crate) struct Stopped;
+
+/// What a store failed with, as somebody who reads or writes frames beside `folder` knows it.
+pub(crate) fn of_frames(error: &JournalError, doing: &str, folder: &Path) -> MediaError {
+    match error {
+        JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
+        error => MediaError::Io { doing: doing.into(), source: std::io::Error::other(error.to_string()) },
+    }
+}
 
 impl From<StoreError> for UnitsError {
     fn from(error: StoreError) -> Self {

@@ -34,7 +34,7 @@ impl Input {
     pub fn of(path: &Path) -> Result<Self, UnitsError> {
         let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
         // Before its content, so that a change meanwhile is seen.
-        let identity = identity(path).map_err(failed)?.map(Hash::from);
+        let identity = identity_of(path)?;
         let Sample { bytes, sha256 } = Sample::of(path).map_err(failed)?;
         let whole = std::path::absolute(path).map_err(failed)?;
         let path = whole.to_string_lossy().into_owned();
@@ -61,8 +61,7 @@ impl Input {
 
     /// Refuses another film than this one, for sure: unless the file was not touched on this machine, all of it is read.
     pub fn check_whole(&self, path: &Path, reading: Reading<'_>) -> Result<(), UnitsError> {
-        let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
-        if self.identity.is_some() && identity(path).map_err(failed)?.map(Hash::from) == self.identity {
+        if self.identity.is_some() && identity_of(path)? == self.identity {
             return Ok(());
         }
         self.check(path)?;
@@ -72,6 +71,12 @@ impl Input {
             false => Err(UnitsError::Input { path: path.to_owned(), reason: "its content differs".into() }),
         }
     }
+}
+
+/// Hash of what changes when a file is touched; `None` where files have no times.
+pub(crate) fn identity_of(path: &Path) -> Result<Option<Hash>, UnitsError> {
+    let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
+    Ok(identity(path).map_err(failed)?.map(Hash::from))
 }
 
 /// The hash of all of a film. An end that was asked for is an error of its own.
@@ -119,17 +124,13 @@ impl Watch {
 
     /// Refuses another film. Its content is looked at only if the file was touched since the last look.
     pub fn check(&self) -> Result<(), UnitsError> {
-        let now = |path: &Path| match identity(path) {
-            Ok(identity) => Ok(identity.map(Hash::from)),
-            Err(source) => Err(UnitsError::File { doing: "read", path: path.to_owned(), source }),
-        };
         for (path, before) in self.others.iter() {
-            if now(path)?.as_ref() != Some(before) {
+            if identity_of(path)? != Some(*before) {
                 return Err(UnitsError::Touched { path: path.clone() });
             }
         }
         // Taken before the look: a change meanwhile is seen next time.
-        let found = now(&self.path)?;
+        let found = identity_of(&self.path)?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if found.is_some() && *seen == found {
             return Ok(());

@@ -10,31 +10,19 @@ use crate::error::Stopped;
 use crate::input::Watch;
 use crate::pieces::Stop;
 
-/// The latents of one unit.
+/// The latents of one unit. What was made of another film than the one that is watched is not kept.
 pub struct Kept {
-    journal: Journal,
-    unit: u32,
-    every: Duration,
-    last: Instant,
-    stop: Stop,
-    watch: Watch,
+    pub(crate) journal: Journal,
+    pub(crate) unit: u32,
+    /// How often they are kept.
+    pub(crate) every: Duration,
+    /// When they were kept last.
+    pub(crate) last: Instant,
+    /// Whether to end the work.
+    pub(crate) stop: Stop,
+    pub(crate) watch: Watch,
     /// Bytes of an object at most.
-    most: u64,
-}
-
-impl Kept {
-    /// Keeps latents of a unit `every` so often, in objects of at most `most` bytes, and ends the work when it is time to
-    /// `stop`. What was made of another film than the one that is watched is not kept.
-    pub(crate) fn new(
-        journal: Journal,
-        unit: u32,
-        every: Duration,
-        most: u64,
-        stop: Stop,
-        watch: Watch,
-    ) -> Self {
-        Kept { journal, unit, every, last: Instant::now(), stop, watch, most }
-    }
+    pub(crate) most: u64,
 }
 
 impl Checkpoint for Kept {

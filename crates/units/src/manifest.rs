@@ -1,28 +1,21 @@
 //! What a finished film was made of, in a file beside it.
 
-use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use remaster_media::fingerprint;
 use remaster_store::{Commit, Hash};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::UnitsError;
-use crate::plan::{FilmPlan, Settings};
+use crate::input::{identity_of, read_all};
+use crate::plan::{FilmPlan, Settings, of_version};
 
 /// The version of manifests that this program writes and reads.
 const VERSION: u32 = 2;
 
 /// Bytes of a manifest at most: a million units.
 const MOST: u64 = 256 << 20;
-
-/// What every version has.
-#[derive(Deserialize)]
-struct Head {
-    version: u32,
-}
 
 /// A unit of a film.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,11 +129,7 @@ impl Manifest {
             _ => wrong(error.to_string()),
         })?;
         file.take(MOST).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-        let Head { version } = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        match version {
-            VERSION => serde_json::from_str(&text).map_err(|error| wrong(error.to_string())),
-            version => Err(wrong(format!("it has version {version}, this program knows {VERSION}"))),
-        }
+        of_version(VERSION, &text).map_err(wrong)
     }
 
     /// Whether nobody touched a film on this machine since it was written.
@@ -157,23 +146,12 @@ impl Manifest {
     }
 }
 
-fn identity_of(path: &Path) -> Result<Option<Hash>, UnitsError> {
-    let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
-    Ok(fingerprint::identity(path).map_err(failed)?.map(Hash::from))
-}
-
 /// Size and hash of a file.
 fn hash_of(path: &Path) -> Result<(u64, Hash), UnitsError> {
-    let failed = |source| UnitsError::File { doing: "read", path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut piece).map_err(failed)? {
-            0 => return Ok((bytes, hash.into())),
-            n => {
-                hash.update(piece.get(..n).unwrap_or_default());
-                bytes += n as u64;
-            }
-        }
-    }
+    let mut bytes = 0;
+    let hash = read_all(path, &mut |read| {
+        bytes = read;
+        ControlFlow::Continue(())
+    })?;
+    Ok((bytes, hash))
 }

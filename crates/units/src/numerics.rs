@@ -32,26 +32,21 @@ pub struct Numerics {
 impl Numerics {
     /// Refuses a machine that cannot provide this class. With `mix` only what would not fit together is refused.
     pub fn check(&self, here: &Numerics, mix: bool) -> Result<(), UnitsError> {
-        let pairs = [
-            ("this program", &self.program, &here.program, false),
-            ("the encoder", &self.encoder, &here.encoder, false),
-            ("the device", &self.backend, &here.backend, true),
-            ("the number format", &self.dtype, &here.dtype, true),
-            ("ffmpeg", &self.ffmpeg, &here.ffmpeg, true),
+        type Part = fn(&Numerics) -> String;
+        let parts: [(&'static str, bool, Part); 7] = [
+            ("this program", false, |of| of.program.clone()),
+            ("the encoder", false, |of| of.encoder.clone()),
+            ("the device", true, |of| of.backend.clone()),
+            ("the number format", true, |of| of.dtype.clone()),
+            ("ffmpeg", true, |of| of.ffmpeg.clone()),
+            ("the tiling", true, |of| of.tiling.clone().unwrap_or_else(|| "exact".into())),
+            ("an encoder with the sample", true, |of| {
+                of.sample.map_or("none".into(), |hash| hash.to_string())
+            }),
         ];
-        for (what, wanted, found, mixes) in pairs {
+        for (what, mixes, part) in parts {
+            let (wanted, found) = (part(self), part(here));
             if wanted != found && !(mix && mixes) {
-                return Err(UnitsError::Numerics { what, wanted: wanted.clone(), found: found.clone() });
-            }
-        }
-        let tiling = |of: &Numerics| of.tiling.clone().unwrap_or_else(|| "exact".into());
-        let sample = |of: &Numerics| of.sample.map_or_else(|| "none".into(), |hash| hash.to_string());
-        let pairs = [
-            ("the tiling", tiling(self), tiling(here)),
-            ("an encoder with the sample", sample(self), sample(here)),
-        ];
-        for (what, wanted, found) in pairs {
-            if wanted != found && !mix {
                 return Err(UnitsError::Numerics { what, wanted, found });
             }
         }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
-use remaster_store::{Attempt, Journal, JournalError, Piece, StoreError, Verdict};
+use remaster_store::{Attempt, Journal, JournalError, Piece, Verdict};
 
+use crate::error::{UnitsError, of_frames};
 use crate::input::Watch;
 
 /// Starts a piece in the file that is named.
@@ -16,75 +17,48 @@ pub type NewPiece = Box<dyn FnMut(&Path) -> Result<Box<dyn FrameSink>, MediaErro
 /// Whether to stop behind the piece that was finished.
 pub(crate) type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// What is done with a piece, for messages.
+const KEEP: &str = "keep a finished piece";
+
 /// Writes frames into one piece after the other.
 pub(crate) struct Pieces {
-    journal: Journal,
-    attempt: Arc<Mutex<Attempt>>,
-    unit: u32,
+    pub(crate) journal: Journal,
+    pub(crate) attempt: Arc<Mutex<Attempt>>,
+    pub(crate) unit: u32,
     /// Those that are left, with their numbers; the next one first.
-    left: std::vec::IntoIter<(u32, Range<usize>)>,
+    pub(crate) left: std::vec::IntoIter<(u32, Range<usize>)>,
     /// The one at work.
-    open: Option<Open>,
-    new: NewPiece,
-    folder: PathBuf,
-    stop: Stop,
-    watch: Watch,
+    pub(crate) open: Option<Open>,
+    pub(crate) new: NewPiece,
+    pub(crate) folder: PathBuf,
+    pub(crate) stop: Stop,
+    pub(crate) watch: Watch,
     /// Times that frames must have: number and time.
-    expected: Vec<(usize, i64)>,
+    pub(crate) expected: Vec<(usize, i64)>,
     /// Frames are those of the input.
-    frames_left: bool,
+    pub(crate) frames_left: bool,
     /// Number of the next frame.
-    next: usize,
+    pub(crate) next: usize,
 }
 
-struct Open {
+/// A piece that is not whole yet.
+pub(crate) struct Open {
     number: u32,
     frames: Range<usize>,
     path: PathBuf,
     sink: Box<dyn FrameSink>,
 }
 
-/// What a unit is written with.
-pub(crate) struct Writing {
-    pub(crate) attempt: Arc<Mutex<Attempt>>,
-    pub(crate) pieces: Vec<(u32, Range<usize>)>,
-    pub(crate) new: NewPiece,
-    pub(crate) folder: PathBuf,
-    pub(crate) stop: Stop,
-    pub(crate) watch: Watch,
-    pub(crate) expected: Vec<(usize, i64)>,
-    /// Frames are those of the input.
-    pub(crate) frames_left: bool,
-}
-
 impl Pieces {
-    pub(crate) fn new(journal: Journal, unit: u32, writing: Writing) -> Self {
-        let Writing { attempt, pieces, new, folder, stop, watch, expected, frames_left } = writing;
-        let next = pieces.first().map_or(0, |(_, frames)| frames.start);
-        let left = pieces.into_iter();
-        Pieces {
-            journal,
-            attempt,
-            unit,
-            left,
-            open: None,
-            new,
-            folder,
-            stop,
-            watch,
-            expected,
-            frames_left,
-            next,
-        }
-    }
-
     /// The piece is whole: it goes into the store and counts from then on.
     fn close(&mut self, open: Open) -> Result<(), MediaError> {
         let Open { number, frames, path, sink } = open;
         sink.finish()?;
-        let same = self.watch.check().map_err(|error| not_kept(error.to_string()));
-        let kept = same
-            .and_then(|()| self.keep(number, &frames, &path).map_err(|error| failed(&self.folder, error)));
+        let other = |error: UnitsError| std::io::Error::other(error.to_string());
+        let same = self.watch.check().map_err(|e| MediaError::Io { doing: KEEP.into(), source: other(e) });
+        let kept = same.and_then(|()| {
+            self.keep(number, &frames, &path).map_err(|error| of_frames(&error, KEEP, &self.folder))
+        });
         // Whether or not it is in the store now, this copy is not needed any more.
         let _ = remaster_disk::remove(&path);
         kept?;
@@ -113,16 +87,8 @@ impl Pieces {
     }
 }
 
-/// What a store fails with, as somebody who writes frames knows it.
-fn failed(folder: &Path, error: JournalError) -> MediaError {
-    match error {
-        JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
-        error => not_kept(error.to_string()),
-    }
-}
-
-fn not_kept(reason: String) -> MediaError {
-    MediaError::Io { doing: "keep a finished piece".into(), source: std::io::Error::other(reason) }
+fn not_planned(frames: &str) -> MediaError {
+    MediaError::Broken { what: "the unit", reason: format!("it has {frames} frames than planned") }
 }
 
 impl FrameSink for Pieces {
@@ -134,12 +100,7 @@ impl FrameSink for Pieces {
             return Err(MediaError::Broken { what: "the clock", reason });
         }
         if self.open.is_none() {
-            let Some((number, frames)) = self.left.next() else {
-                return Err(MediaError::Broken {
-                    what: "the unit",
-                    reason: "it has more frames than planned".into(),
-                });
-            };
+            let Some((number, frames)) = self.left.next() else { return Err(not_planned("more")) };
             let path = self.folder.join(format!("piece-{number:06}.nut"));
             let sink = (self.new)(&path)?;
             self.open = Some(Open { number, frames, path, sink });
@@ -157,10 +118,7 @@ impl FrameSink for Pieces {
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         match (&self.open, self.left.len()) {
             (None, 0) => Ok(()),
-            _ => Err(MediaError::Broken {
-                what: "the unit",
-                reason: "it has fewer frames than planned".into(),
-            }),
+            _ => Err(not_planned("fewer")),
         }
     }
 }

@@ -7,6 +7,7 @@ use remaster_media::{SegmentKind, TimeBase};
 use remaster_plan::{LookBack, Windows};
 use remaster_restore::{Pool, Unit};
 use remaster_store::Hash;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::UnitsError;
@@ -140,6 +141,19 @@ fn wrong(reason: impl Into<String>) -> UnitsError {
     UnitsError::Plan { reason: reason.into() }
 }
 
+/// Reads JSON of the version that this program knows.
+pub(crate) fn of_version<T: DeserializeOwned>(known: u32, text: &str) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        version: u32,
+    }
+    let Head { version } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match version == known {
+        true => serde_json::from_str(text).map_err(|error| error.to_string()),
+        false => Err(format!("it has version {version}, this program knows {known}")),
+    }
+}
+
 impl FilmPlan {
     /// Cuts a film that was surveyed. `windows` is how the transformer takes long shots, `back` how far the VAE sees back.
     pub fn new(
@@ -152,19 +166,16 @@ impl FilmPlan {
     ) -> Result<Self, UnitsError> {
         let units = remaster_restore::units_of(&survey.shots, settings.unit_frames, windows, pool);
         // Times that are asked for, in order: of what a unit reads first, of its first and of its last frame.
-        let mut wanted = Vec::with_capacity(3 * units.len());
-        for unit in &units {
+        let wanted = |unit: &Unit| {
             let Range { start, end } = unit.frames();
-            wanted.push([unit.read(windows, back).start, start, end.saturating_sub(1)]);
-        }
+            [unit.read(windows, back).start, start, end.saturating_sub(1)]
+        };
+        let times = survey.times.at(&units.iter().map(wanted).collect::<Vec<_>>());
         let frames = units.last().map_or(0, |unit| unit.frames().end);
-        let times = survey.times.as_ref().map(|times| times.at(&wanted));
         let settings_hash = settings.hash()?;
         let mut plans = Vec::with_capacity(units.len());
-        for (i, unit) in units.into_iter().enumerate() {
-            let [anchor, start, last] = times.as_ref().and_then(|t| t.get(i).copied()).unwrap_or_default();
-            let known = times.is_some();
-            let (anchor, shown) = (known.then_some(anchor), known.then_some([start, last]));
+        for (unit, [anchor, start, last]) in units.into_iter().zip(times) {
+            let (anchor, shown) = (Some(anchor), Some([start, last]));
             let action = Action {
                 settings: settings_hash,
                 input: settings.input.sha256,
@@ -189,11 +200,10 @@ impl FilmPlan {
         for (i, planned) in plan.units.iter().enumerate() {
             let pieces = planned.unit.pieces(piece_frames, windows, pool).len();
             if pieces > MOST_PIECES {
-                let reason = format!(
+                return Err(wrong(format!(
                     "unit {i} has {pieces} pieces, but at most {MOST_PIECES}; use a larger --piece-frames or a smaller \
                      --unit-frames"
-                );
-                return Err(wrong(reason));
+                )));
             }
         }
         Ok(plan)
@@ -201,15 +211,7 @@ impl FilmPlan {
 
     /// Reads one and checks it.
     pub fn from_json(text: &str) -> Result<Self, UnitsError> {
-        #[derive(Deserialize)]
-        struct Head {
-            version: u32,
-        }
-        let head: Head = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if head.version != VERSION {
-            return Err(wrong(format!("it has version {}, this program knows {VERSION}", head.version)));
-        }
-        let plan: FilmPlan = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let plan: FilmPlan = of_version(VERSION, text).map_err(wrong)?;
         plan.check()?;
         Ok(plan)
     }
@@ -249,7 +251,7 @@ impl FilmPlan {
         if !ENCODER_THREADS.contains(&numerics.threads) {
             return Err(wrong(format!("its encoder has {} threads instead of 1 to 64", numerics.threads)));
         }
-        if self.settings.input.sha256.is_none() {
+        if input.sha256.is_none() {
             return Err(wrong("it does not say what its input holds"));
         }
         if self.time_base.num == 0 || self.time_base.den == 0 {
@@ -259,28 +261,26 @@ impl FilmPlan {
             return Err(wrong("its units or pieces have no frames"));
         }
         if self.frames > MOST_FRAMES {
-            return Err(wrong(format!(
-                "it has {} frames, but a film has at most {MOST_FRAMES}",
-                self.frames
-            )));
+            let frames = self.frames;
+            return Err(wrong(format!("it has {frames} frames, but a film has at most {MOST_FRAMES}")));
         }
         let mut next = 0;
         for (i, planned) in self.units.iter().enumerate() {
             let range = planned.unit.frames();
+            let frames = range.len();
             if range.start != next || range.is_empty() {
                 return Err(wrong(format!("unit {i} does not start where the one before it ends")));
             }
             next = range.end;
             // A stretch of a shot says how long its shot is.
             let longest = planned.unit.shots.iter().map(|shot| shot.stretch.shot).max().unwrap_or(0);
-            if next > MOST_FRAMES || longest > MOST_FRAMES || range.len() > MOST_UNIT {
+            if next > MOST_FRAMES || longest > MOST_FRAMES || frames > MOST_UNIT {
                 return Err(wrong(format!(
-                    "unit {i} has {} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \
-                     {MOST_FRAMES}",
-                    range.len()
+                    "unit {i} has {frames} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \
+                     {MOST_FRAMES}"
                 )));
             }
-            let cuts = range.len().div_ceil(self.piece_frames);
+            let cuts = frames.div_ceil(self.piece_frames);
             if cuts > MOST_CUTS {
                 return Err(wrong(format!(
                     "unit {i} would have {cuts} pieces, but at most {MOST_CUTS}; use a larger --piece-frames"

@@ -156,12 +156,9 @@ impl Request {
     /// Refuses values out of their ranges.
     pub(crate) fn check(&self) -> Result<(), UnitsError> {
         let wrong = |reason: String| Err(UnitsError::Plan { reason });
-        if Windows::new(self.window).is_err() {
-            return wrong(format!(
-                "its window of {} frames is not from 1 to {}",
-                self.window,
-                Windows::MOST_FRAMES
-            ));
+        let (window, most) = (self.window, Windows::MOST_FRAMES);
+        if Windows::new(window).is_err() {
+            return wrong(format!("its window of {window} frames is not from 1 to {most}"));
         }
         let side = |n: u32| (16..=LARGEST).contains(&n);
         let fits = match self.resolution {
@@ -174,7 +171,7 @@ impl Request {
             return wrong(format!("its resolution is not from 16 to {LARGEST} pixels"));
         }
         if let Some(Tiles::Blend([tile, overlap])) = self.tiles
-            && (!(16..=LARGEST).contains(&tile) || overlap >= tile)
+            && (!side(tile) || overlap >= tile)
         {
             return wrong(format!("its tiles of {tile} pixels with an overlap of {overlap} are none"));
         }
@@ -242,11 +239,11 @@ impl Asked<ListedEncoding> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    pub(crate) fn plain() -> Request {
+    fn plain() -> Request {
         let share = |value: f32| Share::try_from(value).unwrap();
         Request {
             seed: 42,

@@ -1,6 +1,6 @@
 //! One pass over a film: where its shots are, when its frames are shown, and which alpha they have.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use remaster_colour::alpha::{AlphaCount, AlphaKind, plane};
@@ -17,8 +17,8 @@ pub struct Survey {
     pub time_base: TimeBase,
     /// Frames of each shot in order, and the kind of its alpha.
     pub shots: Vec<(usize, Option<AlphaKind>)>,
-    /// When frames are shown; `None` if nobody looked.
-    pub times: Option<Times>,
+    /// When frames are shown.
+    pub times: Times,
 }
 
 /// When the frames of a film are shown: differences in one to ten bytes each, so that a film of three hours takes 300 kB.
@@ -66,23 +66,13 @@ impl Times {
         })
     }
 
-    /// When frames of these numbers are shown.
+    /// When frames of these numbers are shown; 0 for one that is not there.
     pub(crate) fn at(&self, wanted: &[[usize; 3]]) -> Vec<[i64; 3]> {
-        let mut found = vec![[0; 3]; wanted.len()];
-        let mut asked: Vec<(usize, usize, usize)> = Vec::with_capacity(3 * wanted.len());
-        for (i, frames) in wanted.iter().enumerate() {
-            asked.extend(frames.iter().enumerate().map(|(j, frame)| (*frame, i, j)));
-        }
-        asked.sort_unstable();
-        let mut asked = asked.into_iter().peekable();
-        for (frame, pts) in self.iter().enumerate() {
-            while let Some((_, i, j)) = asked.next_if(|(wanted, ..)| *wanted == frame) {
-                if let Some(place) = found.get_mut(i).and_then(|places| places.get_mut(j)) {
-                    *place = pts;
-                }
-            }
-        }
-        found
+        let asked: HashSet<usize> = wanted.iter().flatten().copied().collect();
+        let times = self.iter().enumerate().filter(|(frame, _)| asked.contains(frame));
+        let times: HashMap<usize, i64> = times.collect();
+        let time = |frame: usize| times.get(&frame).copied().unwrap_or(0);
+        wanted.iter().map(|frames| frames.map(time)).collect()
     }
 }
 
@@ -104,7 +94,7 @@ pub fn survey(
             return Err(MediaError::Cancelled.into());
         }
     }
-    Ok(Survey { time_base, shots: finder.finish(), times: Some(times) })
+    Ok(Survey { time_base, shots: finder.finish(), times })
 }
 
 /// Where shots begin, and their alpha.

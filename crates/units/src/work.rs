@@ -14,7 +14,7 @@ use remaster_store::{Damage, Journal, Notes, Piece, Verdict};
 use crate::error::UnitsError;
 use crate::input::Watch;
 use crate::kept::Kept;
-use crate::pieces::{NewPiece, Pieces, Stop, Writing};
+use crate::pieces::{NewPiece, Pieces, Stop};
 use crate::plan::FilmPlan;
 
 /// What a worker has.
@@ -112,19 +112,30 @@ pub fn work(
         let expected = planned.shown.map_or(Vec::new(), |[first, last]| {
             vec![(range.start, first), (range.end.saturating_sub(1), last)]
         });
-        let writing = Writing {
+        let (stop, watch) = (Arc::clone(&setup.stop), setup.watch.clone());
+        let mut kept = Kept {
+            journal: (*journal).clone(),
+            unit: index,
+            every: setup.every,
+            last: Instant::now(),
+            stop: Arc::clone(&stop),
+            watch: watch.clone(),
+            most: setup.most_kept,
+        };
+        let sink = Box::new(Pieces {
+            journal: (*journal).clone(),
             attempt: Arc::clone(&attempt),
-            pieces: todo,
+            unit: index,
+            left: todo.into_iter(),
+            open: None,
             new,
             folder: setup.folder.to_owned(),
-            stop: Arc::clone(&setup.stop),
-            watch: setup.watch.clone(),
+            stop,
+            watch,
             expected,
             frames_left: setup.left,
-        };
-        let sink = Box::new(Pieces::new((*journal).clone(), index, writing));
-        let (stop, watch) = (Arc::clone(&setup.stop), setup.watch.clone());
-        let mut kept = Kept::new((*journal).clone(), index, setup.every, setup.most_kept, stop, watch);
+            next: from,
+        });
         let restored = restore(Restoring { unit, from, sink, kept: &mut kept });
         // A film that was replaced is the reason for whatever else went wrong.
         setup.watch.check()?;
@@ -156,15 +167,13 @@ fn usable(
         journal.drop_damaged(damage)?;
     }
     damaged.extend(found.damaged);
-    let mut usable = found.whole;
-    let fits = |number: u32, piece: &Piece| {
-        planned.get(number as usize).is_some_and(|frames| frames.len() as u64 == piece.frames)
-    };
-    let others: Vec<u32> =
-        usable.iter().filter(|(number, piece)| !fits(**number, piece)).map(|(number, _)| *number).collect();
-    for number in others {
+    let mut usable = BTreeMap::new();
+    for (number, piece) in found.whole {
+        if planned.get(number as usize).is_some_and(|frames| frames.len() as u64 == piece.frames) {
+            usable.insert(number, piece);
+            continue;
+        }
         journal.drop_piece(index, number)?;
-        usable.remove(&number);
         let reason = "it has other frames than planned".into();
         damaged.push(Damage { unit: index, key: format!("piece {number} of unit {index}"), reason });
     }

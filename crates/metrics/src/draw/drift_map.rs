@@ -2,8 +2,8 @@
 
 use super::colour::signed;
 use super::image::{Anchor, Image};
-use super::{FAINT, GROUND, INK, LEGEND, LINE, MARK, brief, legend, round_up};
-use crate::drift::Drift;
+use super::{FAINT, GROUND, INK, LEGEND, LINE, MARK, brief, joined, legend, round_up};
+use crate::drift::{Drift, Largest};
 use crate::report::Report;
 use crate::seams::Axis;
 
@@ -69,19 +69,16 @@ pub fn drift_map(report: &Report) -> Image {
 }
 
 /// What the map shows, in words.
-fn notes(report: &Report) -> Vec<String> {
+fn notes(report: &Report) -> [String; 2] {
     let drift = &report.drift;
     let largest = match drift.largest {
         None => "nothing was compared".to_owned(),
-        Some(l) => format!(
-            "largest: {} {:+.2} at column {}, row {}   spread {:.2}   blocks of {} pixels",
-            CHANNELS[l.channel.min(2)],
-            l.levels,
-            l.x,
-            l.y,
-            drift.spread,
-            drift.block,
-        ),
+        Some(Largest { x, y, channel, levels }) => {
+            let (name, Drift { spread, block, .. }) = (CHANNELS[channel.min(2)], drift);
+            format!(
+                "largest: {name} {levels:+.2} at column {x}, row {y}   spread {spread:.2}   blocks of {block} pixels"
+            )
+        }
     };
     let score = report.seams.score.map(|s| format!("seam score {s:.1}"));
     let line = report.seams.strongest.first().map(|l| {
@@ -91,7 +88,7 @@ fn notes(report: &Report) -> Vec<String> {
         };
         format!("strongest line: {axis} {}, {:.2} levels, {:.1} times the usual", l.at, l.jump, l.ratio)
     });
-    vec![largest, [score, line].into_iter().flatten().collect::<Vec<_>>().join("   ")]
+    [largest, joined([score, line])]
 }
 
 /// The strongest value among the blocks of a cell.

@@ -3,19 +3,18 @@
 mod colour;
 mod drift_map;
 mod font;
-mod heat_map;
 mod image;
 mod plot;
 mod preview;
 mod sheet;
 
 pub use drift_map::drift_map;
-pub use heat_map::heat_map;
 pub use image::Image;
 pub use plot::plot;
 pub use preview::{BeforeAfter, preview};
 pub use sheet::sheet;
 
+use crate::report::Report;
 use image::{Rgb, text_width};
 
 /// Dark ground: pictures are judged beside it, and "no difference" is dark in both colour maps.
@@ -44,6 +43,17 @@ fn shortened(words: &str, width: usize) -> String {
         })
         .collect();
     std::iter::once('…').chain(end.into_iter().rev()).collect()
+}
+
+/// How many frames of which size were compared.
+fn frames_of(report: &Report) -> String {
+    let frames = if report.frames == 1 { "frame" } else { "frames" };
+    format!("{} {frames} of {} x {}", report.frames, report.width, report.height)
+}
+
+/// The parts that are there, in one line.
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join("   ")
 }
 
 /// The least of round numbers that is not below `value`.

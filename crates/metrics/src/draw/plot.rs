@@ -28,27 +28,19 @@ struct Panel {
     title: &'static str,
     /// The first is the one whose worst frame is marked.
     series: &'static [(Metric, &'static str)],
-    /// The axis starts at zero.
-    from_zero: bool,
     digits: usize,
 }
 
 const PANELS: [Panel; 5] = [
-    Panel {
-        title: "PSNR, dB",
-        series: &[(Metric::Psnr, "RGB"), (Metric::PsnrLuma, "luma")],
-        from_zero: false,
-        digits: 2,
-    },
-    Panel { title: "SSIM", series: &[(Metric::Ssim, "")], from_zero: false, digits: 4 },
-    Panel { title: "SSIMULACRA2", series: &[(Metric::Ssimulacra2, "")], from_zero: false, digits: 1 },
+    Panel { title: "PSNR, dB", series: &[(Metric::Psnr, "RGB"), (Metric::PsnrLuma, "luma")], digits: 2 },
+    Panel { title: "SSIM", series: &[(Metric::Ssim, "")], digits: 4 },
+    Panel { title: "SSIMULACRA2", series: &[(Metric::Ssimulacra2, "")], digits: 1 },
     Panel {
         title: "delta E 2000",
         series: &[(Metric::DeltaE, "mean"), (Metric::DeltaEP95, "95th percentile")],
-        from_zero: true,
         digits: 2,
     },
-    Panel { title: "flicker, 8-bit levels", series: &[(Metric::Flicker, "")], from_zero: true, digits: 2 },
+    Panel { title: "flicker, 8-bit levels", series: &[(Metric::Flicker, "")], digits: 2 },
 ];
 
 /// PSNR, SSIM, SSIMULACRA2, delta E and flicker of every frame. Measures that were not taken have no panel;
@@ -88,13 +80,7 @@ pub fn plot(report: &Report, title: &str) -> String {
 }
 
 fn subtitle(report: &Report) -> String {
-    let frames = format!(
-        "{} frame{} of {} x {}",
-        report.frames,
-        if report.frames == 1 { "" } else { "s" },
-        report.width,
-        report.height
-    );
+    let frames = super::frames_of(report);
     match report.pooled.psnr {
         Some(psnr) => format!("{frames}, PSNR of the whole clip {psnr:.2} dB"),
         None if report.identical => format!("{frames}, identical"),
@@ -116,7 +102,8 @@ fn draw(svg: &mut String, panel: &Panel, report: &Report, top: f64, at_x: &dyn F
         text(svg, (LEFT + WIDTH - RIGHT) / 2.0, top + PANEL / 2.0, "middle", "", words);
         return;
     };
-    let (low, high, every) = axis(low, high, panel.from_zero);
+    // Differences start at zero.
+    let (low, high, every) = axis(low, high, !main.more_is_better());
     let at_y = |value: f64| top + PANEL - (value.min(high) - low) / (high - low) * PANEL;
     let places = (-every.log10().floor()).clamp(0.0, 9.0) as usize;
     for i in 0..=((high - low) / every).round() as usize {
@@ -177,12 +164,8 @@ fn line(
         if size > 1 {
             let (up, mut down) = (points(2), points(1));
             down.reverse();
-            let _ = writeln!(
-                svg,
-                "<polygon points=\"{} {}\" fill=\"{colour}\" fill-opacity=\"0.25\"/>",
-                up.join(" "),
-                down.join(" ")
-            );
+            let around = [up, down].concat().join(" ");
+            let _ = writeln!(svg, "<polygon points=\"{around}\" fill=\"{colour}\" fill-opacity=\"0.25\"/>");
         }
         let _ = match run.as_slice() {
             [(x, [y, ..])] => {
@@ -200,20 +183,18 @@ fn line(
 
 /// The worst frame: a dot, a line, and its value in the head of the panel.
 fn mark(svg: &mut String, metric: Metric, stat: &Stat, panel: &Panel, (x, y): (f64, f64), top: f64) {
+    let (right, head, bottom) = (WIDTH - RIGHT, top - 8.0, top + PANEL);
     let _ = writeln!(
         svg,
-        "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"{WORST}\" stroke-dasharray=\"3 3\" \
-         stroke-opacity=\"0.8\"/>\n<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{WORST}\"/>",
-        top + PANEL
+        "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{WORST}\" stroke-dasharray=\"3 3\" \
+         stroke-opacity=\"0.8\"/>\n<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{WORST}\"/>"
     );
     let digits = panel.digits;
     let mean = format!("mean {:.digits$}", stat.mean);
     let worst = format!("worst {:.digits$} at frame {}", stat.worst(metric), stat.worst_frame);
     let _ = writeln!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{mean}, <tspan fill=\"{WORST}\">{worst}</tspan></text>",
-        WIDTH - RIGHT,
-        top - 8.0
+        "<text x=\"{right:.1}\" y=\"{head:.1}\" text-anchor=\"end\">{mean}, <tspan fill=\"{WORST}\">{worst}</tspan></text>"
     );
 }
 
@@ -221,22 +202,18 @@ fn mark(svg: &mut String, metric: Metric, stat: &Stat, panel: &Panel, (x, y): (f
 fn names(svg: &mut String, panel: &Panel, top: f64) {
     let mut x = LEFT + 120.0;
     for (i, (_, name)) in panel.series.iter().enumerate().filter(|(_, (_, name))| !name.is_empty()) {
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"14\" height=\"3\" fill=\"{}\"/>",
-            top - 13.5,
-            LINES[i % LINES.len()]
-        );
+        let (y, colour) = (top - 13.5, LINES[i % LINES.len()]);
+        let _ =
+            writeln!(svg, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"14\" height=\"3\" fill=\"{colour}\"/>");
         text(svg, x + 20.0, top - 8.0, "start", "", name);
         x += 40.0 + 7.0 * name.len() as f64;
     }
 }
 
-fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64), opacity: &str) {
+fn rule(svg: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), opacity: &str) {
     let _ = writeln!(
         svg,
-        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{TEXT}\" stroke-opacity=\"{opacity}\"/>",
-        from.0, from.1, to.0, to.1
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{TEXT}\" stroke-opacity=\"{opacity}\"/>"
     );
 }
 

@@ -87,15 +87,9 @@ fn mark(image: &mut Image, frame: &BeforeAfter, detail: &Sample, lefts: [usize; 
     let (whole, [width, height]) = (&frame.whole, frame.full);
     let across = |pixels: usize| pixels * whole.width / width.max(1);
     let down = |pixels: usize| pixels * whole.height / height.max(1);
+    let (wide, high) = (across(detail.width).saturating_sub(2), down(detail.height).saturating_sub(2));
     for left in lefts {
-        image.outline(
-            left + across(x) + 1,
-            top + down(y) + 1,
-            across(detail.width).saturating_sub(2),
-            down(detail.height).saturating_sub(2),
-            1,
-            MARK,
-        );
+        image.outline(left + across(x) + 1, top + down(y) + 1, wide, high, 1, MARK);
     }
 }
 

@@ -1,9 +1,8 @@
 //! The sheet: chosen frames of both clips side by side, with their difference.
 
 use super::colour::heat;
-use super::heat_map::{pixels, usual_scale};
-use super::image::{Anchor, Image, text_width};
-use super::{FAINT, GROUND, INK, LEGEND, LINE, brief, legend, shortened};
+use super::image::{Anchor, Image, Rgb, text_width};
+use super::{FAINT, GROUND, INK, LEGEND, LINE, brief, frames_of, joined, legend, round_up, shortened};
 use crate::report::{FrameScores, Metric, Pick, Report};
 
 const MARGIN: usize = 24;
@@ -25,7 +24,7 @@ pub fn sheet(report: &Report, a: &str, b: &str) -> Image {
     let column = |i: usize| MARGIN + i * (cell + GAP);
 
     let mut y = MARGIN;
-    image.text(MARGIN, y, Anchor::Left, INK, &title(report));
+    image.text(MARGIN, y, Anchor::Left, INK, &frames_of(report));
     y += LINE;
     image.text(MARGIN, y, Anchor::Left, FAINT, &overall(report));
     y += LINE + 20;
@@ -52,11 +51,6 @@ pub fn sheet(report: &Report, a: &str, b: &str) -> Image {
     image
 }
 
-fn title(report: &Report) -> String {
-    let frames = if report.frames == 1 { "frame" } else { "frames" };
-    format!("{} {frames} of {} x {}", report.frames, report.width, report.height)
-}
-
 /// The clip in one line.
 fn overall(report: &Report) -> String {
     if report.frames == 0 {
@@ -77,7 +71,7 @@ fn overall(report: &Report) -> String {
         drift,
         seam,
     ];
-    format!("whole clip: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("   "))
+    format!("whole clip: {}", joined(parts))
 }
 
 fn caption(pick: &Pick, scores: Option<&FrameScores>) -> String {
@@ -98,10 +92,25 @@ fn caption(pick: &Pick, scores: Option<&FrameScores>) -> String {
             part(Metric::Flicker, "flicker", 2),
         ],
     };
-    format!(
-        "{}, frame {}: {}",
-        pick.label,
-        pick.frame,
-        parts.into_iter().flatten().collect::<Vec<_>>().join("   ")
-    )
+    format!("{}, frame {}: {}", pick.label, pick.frame, joined(parts))
+}
+
+/// The colours of differences, RGB8. From a table: a colour takes 13 trials to find.
+fn pixels(levels: &[f32], scale: f32) -> Vec<u8> {
+    const STEPS: usize = 1024;
+    let table: Vec<Rgb> = (0..=STEPS).map(|i| heat(i as f32 / STEPS as f32)).collect();
+    let colour = |level: &f32| table[((level / scale).clamp(0.0, 1.0) * STEPS as f32).round() as usize];
+    levels.iter().flat_map(colour).collect()
+}
+
+/// A round number of levels that 99 of 100 values stay below.
+fn usual_scale<'a>(levels: impl IntoIterator<Item = &'a [f32]>) -> f32 {
+    let mut all: Vec<f32> = levels.into_iter().flatten().copied().collect();
+    if all.is_empty() {
+        return round_up(0.0);
+    }
+    let rank = all.len() * 99 / 100;
+    let high = *all.select_nth_unstable_by(rank, f32::total_cmp).1;
+    // Below two levels rounding to 8 bits is all there is to see.
+    round_up(high).max(2.0)
 }

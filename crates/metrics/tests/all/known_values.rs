@@ -1,10 +1,8 @@
 //! The measures against values that others computed or that a formula gives.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use crate::common::{offset, picture, quiet};
-use remaster_metrics::{
-    Axis, Borders, Comparison, Metric, Options, Picture, delta_e, psnr, ssim, ssimulacra2,
-};
+use crate::common::{offset, picture, quiet, run, scores};
+use remaster_metrics::{Axis, Borders, Metric, Options, Report};
 
 /// Size; SSIM, PSNR of RGB and luma, CIEDE2000 mean, 95th percentile, max. Computed once with scikit-image
 /// 0.26.0: `structural_similarity(gaussian_weights=True, sigma=1.5, use_sample_covariance=False)` of luma in
@@ -20,17 +18,16 @@ const SKIMAGE: [Row; 3] = [
 fn scikit_image_says_the_same() {
     for (width, height, structure, rgb, luma, [mean, p95, max]) in SKIMAGE {
         let (a, b) = (picture(width, height, 1, 0.0), picture(width, height, 7, 0.2));
-        let (a, b) = (Picture::new(width, height, &a).unwrap(), Picture::new(width, height, &b).unwrap());
+        let measured = scores(width, height, &a, &b);
         let near = |what: &str, got: f64, expected: f64, tolerance: f64| {
             assert!((got - expected).abs() < tolerance, "{width} x {height} {what}: {got}, not {expected}");
         };
         // Luma is f32 here, and the pictures' sines are rounded by another library.
-        near("ssim", ssim(a, b).unwrap().unwrap(), structure, 2e-6);
-        let measured = psnr(a, b).unwrap();
-        near("psnr", measured.rgb, rgb, 1e-4);
-        near("psnr of luma", measured.luma, luma, 1e-4);
+        near("ssim", measured.ssim.unwrap(), structure, 2e-6);
+        near("psnr", measured.psnr.unwrap(), rgb, 1e-4);
+        near("psnr of luma", measured.psnr_luma.unwrap(), luma, 1e-4);
         // Their white point and matrix have six digits and differ in the sixth.
-        let delta = delta_e(a, b).unwrap();
+        let delta = measured.delta_e.unwrap();
         near("mean", delta.mean, mean, 2e-3);
         near("p95", delta.p95, p95, 5e-3);
         near("max", delta.max, max, 5e-3);
@@ -42,41 +39,30 @@ fn psnr_is_its_formula() {
     let a = vec![0.5f32; 4 * 4 * 3];
     // Two levels everywhere: 20 log10(255 / 2).
     let b = vec![0.5f32 + 2.0 / 255.0; 4 * 4 * 3];
-    let (a, b) = (Picture::new(4, 4, &a).unwrap(), Picture::new(4, 4, &b).unwrap());
     let expected = 20.0 * (255.0f64 / 2.0).log10();
-    let measured = psnr(a, b).unwrap();
-    assert!((measured.rgb - expected).abs() < 1e-4 && (measured.luma - expected).abs() < 1e-4);
-    assert_eq!(psnr(a, a).unwrap().rgb, f64::INFINITY);
+    let measured = scores(4, 4, &a, &b);
+    for value in [measured.psnr, measured.psnr_luma] {
+        assert!((value.unwrap() - expected).abs() < 1e-4, "{value:?}");
+    }
+    // Infinite.
+    assert_eq!(scores(4, 4, &a, &a).psnr, None);
 }
 
 #[test]
 fn ssimulacra2_falls_with_noise() {
     let a = picture(64, 48, 1, 0.0);
-    let score = |noise: f32| {
-        let b = picture(64, 48, 7, noise);
-        let pictures = (Picture::new(64, 48, &a).unwrap(), Picture::new(64, 48, &b).unwrap());
-        ssimulacra2(pictures.0, pictures.1).unwrap().unwrap()
-    };
+    let score = |noise: f32| scores(64, 48, &a, &picture(64, 48, 7, noise)).ssimulacra2.unwrap();
     assert_eq!(score(0.0), 100.0);
-    assert!(
-        score(0.02) > score(0.1) && score(0.1) > score(0.4),
-        "{} {} {}",
-        score(0.02),
-        score(0.1),
-        score(0.4)
-    );
+    let [little, more, most] = [0.02, 0.1, 0.4].map(score);
+    assert!(little > more && more > most, "{little} {more} {most}");
 }
 
 #[test]
 fn pooled_psnr_is_of_all_errors_together() {
     let a = vec![0.5f32; 12 * 12 * 3];
-    let mut comparison = Comparison::new(12, 12, quiet()).unwrap();
     // One frame is off by 3 levels, three are equal: the mean square is 9 / 4.
-    for levels in [0.0f32, 3.0, 0.0, 0.0] {
-        let b = vec![0.5f32 + levels / 255.0; 12 * 12 * 3];
-        comparison.push(Picture::new(12, 12, &a).unwrap(), Picture::new(12, 12, &b).unwrap()).unwrap();
-    }
-    let report = comparison.finish();
+    let pair = |levels: f32| (a.clone(), vec![0.5f32 + levels / 255.0; 12 * 12 * 3]);
+    let report = run(12, 12, &[0.0, 3.0, 0.0, 0.0].map(pair), quiet());
     let expected = 10.0 * (255.0f64 * 255.0 / 2.25).log10();
     assert!((report.pooled.psnr.unwrap() - expected).abs() < 1e-3, "{:?} {expected}", report.pooled);
     let stat = report.summary[&Metric::Psnr];
@@ -89,20 +75,19 @@ fn pooled_psnr_is_of_all_errors_together() {
     assert_eq!(report.per_frame[2].flicker_a, Some(0.0));
 }
 
-#[test]
-fn a_tile_that_is_two_levels_off_is_found_below_noise() {
+/// Six frames in tiles of 64 pixels, one of them so many levels off. Noise of 5 levels either way hides it from the eye.
+fn tiled(levels: f32) -> Report {
     let (width, height) = (256, 192);
     let options = Options { borders: Some(Borders::every(64, 64, width, height)), ..quiet() };
-    let mut comparison = Comparison::new(width, height, options).unwrap();
-    for frame in 0..6 {
-        let a = picture(width, height, 1, 0.0);
-        // Noise of 5 levels either way hides the tile from the eye.
-        let b = offset(&picture(width, height, 10 + frame, 10.0 / 255.0), width, 128..192, 64..128, 2.0);
-        comparison
-            .push(Picture::new(width, height, &a).unwrap(), Picture::new(width, height, &b).unwrap())
-            .unwrap();
-    }
-    let report = comparison.finish();
+    let noisy = |frame: u32| picture(width, height, 10 + frame, 10.0 / 255.0);
+    let pair =
+        |frame| (picture(width, height, 1, 0.0), offset(&noisy(frame), width, 128..192, 64..128, levels));
+    run(width, height, &[0, 1, 2, 3, 4, 5].map(pair), options)
+}
+
+#[test]
+fn a_tile_that_is_two_levels_off_is_found_below_noise() {
+    let report = tiled(2.0);
     for (i, block) in report.drift.map.iter().enumerate() {
         let (x, y) = (i % report.drift.columns * 32, i / report.drift.columns * 32);
         let inside = (128..192).contains(&x) && (64..128).contains(&y);
@@ -123,15 +108,6 @@ fn a_tile_that_is_two_levels_off_is_found_below_noise() {
 
 #[test]
 fn noise_alone_has_no_seams() {
-    let (width, height) = (256, 192);
-    let options = Options { borders: Some(Borders::every(64, 64, width, height)), ..quiet() };
-    let mut comparison = Comparison::new(width, height, options).unwrap();
-    for frame in 0..6 {
-        let (a, b) = (picture(width, height, 1, 0.0), picture(width, height, 10 + frame, 10.0 / 255.0));
-        comparison
-            .push(Picture::new(width, height, &a).unwrap(), Picture::new(width, height, &b).unwrap())
-            .unwrap();
-    }
-    let score = comparison.finish().seams.score.unwrap();
+    let score = tiled(0.0).seams.score.unwrap();
     assert!((0.7..1.4).contains(&score), "{score}");
 }

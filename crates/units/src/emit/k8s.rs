@@ -67,8 +67,9 @@ spec:
 /// The template of a pod.
 fn pod(job: &Job, command: &[String], resources: &str) -> String {
     let image = yaml(job.image.as_deref().unwrap_or_default());
-    let command: String =
-        command.iter().map(|word| format!("            - {}\n", yaml(&escaped(word)))).collect();
+    // Kubernetes replaces `$(NAME)` in words, and `$$` by one dollar.
+    let line = |word: &String| format!("            - {}\n", yaml(&word.replace('$', "$$")));
+    let command: String = command.iter().map(line).collect();
     let mut pod = format!(
         "  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: 120\n      \
          containers:\n        - name: remaster\n          image: {image}\n          command:\n{command}"
@@ -129,11 +130,6 @@ fn unit_command(job: &Job) -> Vec<String> {
     let mut words: Vec<String> = ["/bin/sh", "-c", &script, "remaster"].map(str::to_owned).into();
     words.extend(job.unit_options());
     words
-}
-
-/// Kubernetes replaces `$(NAME)` in words, and `$$` by one dollar.
-fn escaped(word: &str) -> String {
-    word.replace('$', "$$")
 }
 
 /// Folders that the pods must see under the same names: of the plan, the source and the film.

@@ -118,11 +118,8 @@ impl Job {
 
     /// `--ram` and the extra arguments of `unit run`.
     fn own_unit_words(&self) -> Vec<String> {
-        self.ram()
-            .map(|ram| format!("--ram={ram}M"))
-            .into_iter()
-            .chain(self.unit_words.iter().cloned())
-            .collect()
+        let ram = self.ram().map(|ram| format!("--ram={ram}M"));
+        ram.into_iter().chain(self.unit_words.iter().cloned()).collect()
     }
 
     /// `remaster assemble`. A job that is run again writes the same film again, so it may replace it.

@@ -12,21 +12,15 @@ const NOTICE_SECONDS: u32 = 120;
 /// are forbidden. The value of a parameter is taken as it is.
 #[derive(Default)]
 struct Words {
-    parameters: Vec<Parameter>,
-}
-
-/// A parameter of the job.
-struct Parameter {
-    name: String,
-    value: String,
-    /// Its type, and what a path is for: the paths of workers differ, and a scheduler maps those it knows to be paths.
-    kind: &'static str,
+    /// A line of the template for each.
+    parameters: Vec<String>,
 }
 
 impl Words {
-    /// A word with the value of a new parameter.
-    fn parameter(&mut self, name: &str, value: &str, kind: &'static str) -> String {
-        self.parameters.push(Parameter { name: name.to_owned(), value: value.to_owned(), kind });
+    /// A word with the value of a new parameter. `kind` is its type, and what a path is for: the paths of workers differ, and
+    /// a scheduler maps those it knows to be paths.
+    fn parameter(&mut self, name: &str, value: &str, kind: &str) -> String {
+        self.parameters.push(format!("  - {{name: {name}, type: {kind}, default: {}}}\n", yaml(value)));
         format!("{{{{Param.{name}}}}}")
     }
 
@@ -65,13 +59,7 @@ pub(super) fn job(job: &Job) -> String {
     assemble.push("-y".to_owned());
     assemble.extend(words.words(&job.assemble_words));
 
-    let parameters: String = words
-        .parameters
-        .iter()
-        .map(|Parameter { name, value, kind }| {
-            format!("  - {{name: {name}, type: {kind}, default: {}}}\n", yaml(value))
-        })
-        .collect();
+    let parameters = words.parameters.concat();
     let (name, last, chunk) = (yaml(&shown(&job.name)), job.last(), job.tasks(u32::MAX).chunk);
     let (unit, assemble, needs) = (action(&unit), action(&assemble), needs(job));
     format!(
@@ -117,16 +105,12 @@ fn action(arguments: &[String]) -> String {
 /// What a worker must have.
 fn needs(job: &Job) -> String {
     let amount = |name: &str, least: u64| format!("        - {{name: amount.worker.{name}, min: {least}}}\n");
-    let mut amounts = String::new();
-    if job.gpu {
-        amounts += &amount("gpu", 1);
-    }
-    if let Some(mebibytes) = job.mebibytes() {
-        amounts += &amount("memory", mebibytes);
-    }
-    if let Some(cores) = job.cores {
-        amounts += &amount("vcpu", cores.max(1).into());
-    }
+    let amounts = [
+        job.gpu.then(|| amount("gpu", 1)),
+        job.mebibytes().map(|mebibytes| amount("memory", mebibytes)),
+        job.cores.map(|cores| amount("vcpu", cores.max(1).into())),
+    ];
+    let amounts: String = amounts.into_iter().flatten().collect();
     if amounts.is_empty() { amounts } else { format!("    hostRequirements:\n      amounts:\n{amounts}") }
 }
 

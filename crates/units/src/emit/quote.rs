@@ -1,10 +1,24 @@
 //! Words that survive a shell, YAML or a scheduler's own names.
 
-use std::fmt::Write;
-
 /// Whether every shell takes the word as it is.
 fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_./:=@%+,-".contains(c))
+}
+
+/// A text on one line, for between quotes of this kind. `code` is how other characters are written that cannot stand for
+/// themselves.
+fn escaped(text: &str, quote: char, code: impl Fn(char) -> Option<String>) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' => escaped += "\\n",
+            '\r' => escaped += "\\r",
+            '\t' => escaped += "\\t",
+            _ if c == quote || c == '\\' => escaped.extend(['\\', c]),
+            _ => escaped += &code(c).unwrap_or_else(|| c.into()),
+        }
+    }
+    escaped
 }
 
 /// One word of bash, on one line.
@@ -12,23 +26,8 @@ pub(super) fn bash(word: &str) -> String {
     if !word.contains(char::is_control) {
         return posix(word);
     }
-    let mut quoted = String::from("$'");
-    for c in word.chars() {
-        match c {
-            '\'' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted += "\\n",
-            '\r' => quoted += "\\r",
-            '\t' => quoted += "\\t",
-            _ if c.is_control() => {
-                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    // Writing to a string cannot fail.
-                    let _ = write!(quoted, "\\x{byte:02x}");
-                }
-            }
-            _ => quoted.push(c),
-        }
-    }
-    quoted + "'"
+    let bytes = |c: char| c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+    format!("$'{}'", escaped(word, '\'', |c| c.is_control().then(|| bytes(c))))
 }
 
 /// One word of any shell like sh, possibly of several lines.
@@ -48,23 +47,12 @@ pub(super) fn posix_line(words: &[String]) -> String {
 
 /// A string of YAML, on one line. Readers of YAML 1.1 and 1.2 agree on it.
 pub(super) fn yaml(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted += "\\n",
-            '\r' => quoted += "\\r",
-            '\t' => quoted += "\\t",
-            // Not printable in YAML, or an end of line for some readers.
-            _ if c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') =>
-            {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            _ => quoted.push(c),
-        }
-    }
-    quoted + "\""
+    // Not printable in YAML, or an end of line for some readers.
+    let odd = |c: char| {
+        c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    let code = |c: char| odd(c).then(|| format!("\\u{:04x}", u32::from(c)));
+    format!("\"{}\"", escaped(text, '"', code))
 }
 
 /// A name of letters, digits, `.`, `_` and single dashes, for schedulers that take little else.

@@ -11,16 +11,12 @@ pub(super) fn job(job: &Job) -> String {
     let (units, chunk, last_task) = (job.units.max(1), tasks.chunk, tasks.count - 1);
     let name = label(&job.name);
     let limit = job.workers.map(|workers| format!("%{}", workers.max(1))).unwrap_or_default();
-    let mut needs = String::new();
-    if job.gpu {
-        needs += " --gres=gpu:1";
-    }
-    if let Some(cores) = job.cores {
-        needs += &format!(" --cpus-per-task={}", cores.max(1));
-    }
-    if let Some(mebibytes) = job.mebibytes() {
-        needs += &format!(" --mem={mebibytes}M");
-    }
+    let needs = [
+        job.gpu.then(|| " --gres=gpu:1".to_owned()),
+        job.cores.map(|cores| format!(" --cpus-per-task={}", cores.max(1))),
+        job.mebibytes().map(|mebibytes| format!(" --mem={mebibytes}M")),
+    ];
+    let needs: String = needs.into_iter().flatten().collect();
     let unit = bash_line(&job.unit_command());
     let assemble = bash_line(&job.assemble_command());
     let final_codes = FINAL.map(|code| code.to_string()).join(" | ");

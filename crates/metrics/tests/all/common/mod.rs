@@ -1,9 +1,9 @@
 //! Pictures by formula, so that another program can make the same ones.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::ops::Range;
 
-use remaster_metrics::Options;
+use remaster_metrics::{Comparison, FrameScores, Options, Picture, Report};
 
 /// Waves of three colours with noise of a linear congruential generator, `noise` from peak to peak.
 pub(crate) fn picture(width: usize, height: usize, seed: u32, noise: f32) -> Vec<f32> {
@@ -36,4 +36,19 @@ pub(crate) fn offset(data: &[f32], width: usize, x: Range<usize>, y: Range<usize
 /// Without the measures that take long.
 pub(crate) fn quiet() -> Options {
     Options { ssimulacra2: false, delta_e: false, ..Options::default() }
+}
+
+/// The report on pairs of frames.
+pub(crate) fn run(width: usize, height: usize, pairs: &[(Vec<f32>, Vec<f32>)], options: Options) -> Report {
+    let mut comparison = Comparison::new(width, height, options).unwrap();
+    for (a, b) in pairs {
+        let (a, b) = (Picture::new(width, height, a).unwrap(), Picture::new(width, height, b).unwrap());
+        comparison.push(a, b).unwrap();
+    }
+    comparison.finish()
+}
+
+/// All measures of one pair of frames.
+pub(crate) fn scores(width: usize, height: usize, a: &[f32], b: &[f32]) -> FrameScores {
+    run(width, height, &[(a.to_vec(), b.to_vec())], Options::default()).per_frame.remove(0)
 }
