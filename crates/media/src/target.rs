@@ -12,6 +12,7 @@ use crate::kind::{Container, OutputKind, container};
 use crate::nut::fourcc;
 use crate::probe::{Probe, Stream};
 use crate::quality;
+use crate::words::Words;
 
 /// What a person asked for.
 #[derive(Clone, Debug, Default)]
@@ -59,10 +60,7 @@ pub(crate) struct Target {
 }
 
 /// Codecs that lose nothing: what comes in like that goes out like that.
-const LOSSLESS: [&str; 12] = [
-    "ffv1", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "rawvideo", "v210", "v410", "r210", "png", "qtrle",
-    "tiff",
-];
+const LOSSLESS: Words = Words("ffv1 huffyuv ffvhuff utvideo magicyuv rawvideo v210 v410 r210 png qtrle tiff");
 
 pub(crate) fn decide(
     tools: &Tools,
@@ -214,7 +212,7 @@ fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) 
         }
         Container::Mov if alpha => words(&["prores_ks", "-profile:v", "4444", "-alpha_bits", "16"]),
         Container::Mov if codec == "prores" => words(&["prores_ks", "-profile:v", prores_profile(from)]),
-        Container::Mkv if alpha || rgb || LOSSLESS.contains(&codec) => words(&["ffv1"]),
+        Container::Mkv if alpha || rgb || LOSSLESS.has(codec) => words(&["ffv1"]),
         _ if format.layout.depth > 8 || format.hdr.is_some() => {
             words(&["libx265", "-crf", "14", "-preset", "medium"])
         }
