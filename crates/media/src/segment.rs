@@ -67,13 +67,10 @@ pub(crate) fn film(tools: &Tools, film: &Film<'_>) -> Result<Target, MediaError>
 
 /// Refuses a file whose kind has no place for the tag of [`WriteOptions::tag`].
 pub fn check_tag(path: &Path) -> Result<(), MediaError> {
+    let hint = "write an .mkv file, or leave the manifest beside the film";
     match container(path) {
         Some(Container::Mkv | Container::Webm) => Ok(()),
-        _ => Err(MediaError::Container {
-            path: path.to_owned(),
-            what: "the settings of a restoration".into(),
-            hint: "write an .mkv file, or leave the manifest beside the film".into(),
-        }),
+        _ => Err(MediaError::cannot_hold(path, "the settings of a restoration", hint)),
     }
 }
 
@@ -87,11 +84,10 @@ pub(crate) fn decide(tools: &Tools, whole: &Film<'_>) -> Result<Target, MediaErr
             Ok(target)
         }
         // Its alpha is a stream of its own that only Matroska can hold.
-        SegmentKind::Final if target.layout.alpha && is_vpx(&target) => Err(MediaError::Container {
-            path: whole.path.to_owned(),
-            what: "alpha of VP8 or VP9 in segments that are copied".into(),
-            hint: "use lossless segments".into(),
-        }),
+        SegmentKind::Final if target.layout.alpha && is_vpx(&target) => {
+            let what = "alpha of VP8 or VP9 in segments that are copied";
+            Err(MediaError::cannot_hold(whole.path, what, "use lossless segments"))
+        }
         SegmentKind::Final => Ok(target),
     }
 }

@@ -83,17 +83,10 @@ pub(crate) fn settle(
     from: Option<&Probe>,
     options: &WriteOptions,
 ) -> Result<Target, MediaError> {
-    let container = container(path).ok_or_else(|| MediaError::Container {
-        path: path.to_owned(),
-        what: "video".into(),
-        hint: format!("use a name that ends in {}", OutputKind::endings()),
-    })?;
+    let other = || format!("use a name that ends in {}", OutputKind::endings());
+    let container = container(path).ok_or_else(|| MediaError::cannot_hold(path, "video", other()))?;
     if options.lossless && !matches!(container, Container::Mkv | Container::Nut) {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: "lossless FFV1".into(),
-            hint: "write .mkv".into(),
-        });
+        return Err(MediaError::cannot_hold(path, "lossless FFV1", "write .mkv"));
     }
     let mut encoder: Vec<String> = match (&options.video, options.lossless) {
         (Some(asked), _) => asked.words(),
@@ -113,11 +106,8 @@ pub(crate) fn settle(
         None => nearest(&format.layout, &supported, size, name == "ffv1"),
     };
     if format.layout.alpha && !layout.alpha {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: format!("alpha with {name}"),
-            hint: "write .mkv (FFV1), .mov (ProRes 4444) or .webm (VP9)".into(),
-        });
+        let hint = "write .mkv (FFV1), .mov (ProRes 4444) or .webm (VP9)";
+        return Err(MediaError::cannot_hold(path, format!("alpha with {name}"), hint));
     }
     let mut notes = Vec::new();
     if let (Kind::Yuv { .. }, true) = (layout.kind, layout.kind != format.layout.kind) {
@@ -161,11 +151,8 @@ pub(crate) fn lossless(
 ) -> Result<Target, MediaError> {
     let supported = pixel_formats(tools, "ffv1")?;
     let Some(pixel_format) = same_samples(&target, &supported) else {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: format!("{} without loss, since FFV1 does not know it", target.pixel_format),
-            hint: "choose another --pixel-format".into(),
-        });
+        let what = format!("{} without loss, since FFV1 does not know it", target.pixel_format);
+        return Err(MediaError::cannot_hold(path, what, "choose another --pixel-format"));
     };
     let mut encoder = words(&["ffv1"]);
     encoder.extend(ffv1_options(format));
@@ -349,6 +336,11 @@ fn deep(wanted: &Layout) -> Layout {
     Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha }
 }
 
+const WEBM_AUDIO: Words = Words("opus vorbis");
+/// Others are written as data that no program recognises.
+const TS_AUDIO: Words = Words("aac mp1 mp2 mp3 ac3 eac3 dts opus truehd");
+const NOT_IN_MP4: Words = Words("vorbis pcm_s16le pcm_s24le pcm_s16be wmav2");
+
 /// Which other streams go along, and how.
 fn copied(
     path: &Path,
@@ -359,33 +351,26 @@ fn copied(
 ) -> Result<Vec<String>, MediaError> {
     let mut args: Vec<String> = Vec::new();
     let (mut videos, mut subtitles) = (1, 0);
-    let refuse = |s: &Stream, hint: &str| MediaError::Container {
-        path: path.to_owned(),
-        what: format!("stream {} of the input ({} {})", s.index, s.kind, s.codec),
-        hint: hint.into(),
+    let refuse = |s: &Stream, hint: &str| {
+        let what = format!("stream {} of the input ({} {})", s.index, s.kind, s.codec);
+        MediaError::cannot_hold(path, what, hint)
     };
     for s in &probe.others {
         let map = ["-map".to_owned(), format!("1:{}", s.index)];
         match s.kind.as_str() {
             "audio" if options.no_audio => {}
-            "audio" => match (container, s.codec.as_str()) {
-                (Container::Webm, codec) if !matches!(codec, "opus" | "vorbis") => {
-                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
+            "audio" => {
+                let (is_held, instead) = match container {
+                    Container::Webm => (WEBM_AUDIO.has(&s.codec), ".mkv, which takes any audio"),
+                    Container::Ts => (TS_AUDIO.has(&s.codec), ".mkv, which takes any audio"),
+                    Container::Mp4 => (!NOT_IN_MP4.has(&s.codec), ".mkv or .mov"),
+                    _ => (true, ""),
+                };
+                if !is_held {
+                    return Err(refuse(s, &format!("write {instead}, or drop it with --audio none")));
                 }
-                (Container::Mp4, "vorbis" | "pcm_s16le" | "pcm_s24le" | "pcm_s16be" | "wmav2") => {
-                    return Err(refuse(s, "write .mkv or .mov, or drop it with --audio none"));
-                }
-                // Others are written as data that no program recognises.
-                (Container::Ts, codec)
-                    if !matches!(
-                        codec,
-                        "aac" | "mp1" | "mp2" | "mp3" | "ac3" | "eac3" | "dts" | "opus" | "truehd"
-                    ) =>
-                {
-                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
-                }
-                _ => args.extend(map),
-            },
+                args.extend(map);
+            }
             "subtitle" => {
                 let text =
                     matches!(s.codec.as_str(), "subrip" | "ass" | "ssa" | "webvtt" | "mov_text" | "text");
@@ -451,19 +436,9 @@ mod tests {
 
     #[test]
     fn samples_keep_alpha_depth_and_chroma_in_this_order() {
-        let x265 = [
-            "yuv420p",
-            "yuv422p",
-            "yuv444p",
-            "gbrp",
-            "yuv420p10le",
-            "yuv422p10le",
-            "yuv444p10le",
-            "gbrp10le",
-            "yuv420p12le",
-            "yuv444p12le",
-            "gray",
-        ];
+        let x265 = "yuv420p yuv422p yuv444p gbrp yuv420p10le yuv422p10le yuv444p10le gbrp10le yuv420p12le \
+            yuv444p12le gray";
+        let x265: Vec<&str> = x265.split_whitespace().collect();
         assert_eq!(pick("yuv420p", &x265), "yuv420p");
         assert_eq!(pick("yuv420p10le", &x265), "yuv420p10le");
         assert_eq!(pick("yuv411p", &x265), "yuv420p");

@@ -261,11 +261,9 @@ impl Y4mWriter {
         };
         let shown = path.as_ref().map_or_else(|| PathBuf::from("-"), |(p, _)| p.clone());
         let colour = format.colour.for_layout(&near, [format.width, format.height]);
-        let chroma = word(&near, &colour.siting.value).ok_or_else(|| MediaError::Container {
-            path: shown.clone(),
-            what: format!("{} samples", near.name()),
-            hint: "write .mkv or .mov".into(),
-        })?;
+        let refused =
+            || MediaError::cannot_hold(&shown, format!("{} samples", near.name()), "write .mkv or .mov");
+        let chroma = word(&near, &colour.siting.value).ok_or_else(refused)?;
         let coding = colour.coding().map_err(|what| MediaError::Samples { path: shown, what })?;
         let rate = format.rate.unwrap_or(TimeBase { num: format.time_base.den, den: format.time_base.num });
         let [a, b] = format.sample_aspect;

@@ -93,22 +93,12 @@ impl<R: Read> NutReader<R> {
         if id != ID {
             return Err(broken());
         }
-        let stream = VideoStream {
-            width: 0,
-            height: 0,
-            fourcc: [0; 4],
-            time_base: TimeBase { num: 1, den: 1 },
-            aspect: [0; 2],
-            delay: 0,
-            specific: Vec::new(),
-            rate: None,
-        };
         let mut reader = NutReader {
             input,
             codes: Vec::new(),
             headers: vec![Vec::new()],
             bases: Vec::new(),
-            stream,
+            stream: VideoStream::raw([0; 2], [0; 4], TimeBase { num: 1, den: 1 }),
             base: 0,
             shift: 0,
             version: 3,
@@ -212,24 +202,16 @@ impl<R: Read> NutReader<R> {
         let (mut delta, mut mul, mut stream, mut header) = (0, 1, 0, 0);
         while self.codes.len() < 256 {
             let (flags, fields) = (p.v()?, p.v()?);
-            if fields > 0 {
-                delta = p.s()?;
-            }
-            if fields > 1 {
-                mul = p.v()?;
-            }
-            if fields > 2 {
-                stream = p.v()?;
-            }
+            delta = if fields > 0 { p.s()? } else { delta };
+            mul = if fields > 1 { p.v()? } else { mul };
+            stream = if fields > 2 { p.v()? } else { stream };
             let size = if fields > 3 { p.v()? } else { 0 };
             let reserved = if fields > 4 { p.v()? } else { 0 };
             let count = if fields > 5 { p.v()? } else { mul.saturating_sub(size) };
             if fields > 6 {
                 p.s()?;
             }
-            if fields > 7 {
-                header = p.v()?;
-            }
+            header = if fields > 7 { p.v()? } else { header };
             for _ in 8..fields.min(64) {
                 p.v()?;
             }
@@ -239,15 +221,8 @@ impl<R: Read> NutReader<R> {
                     self.codes.push(Code { flags: flag::INVALID, ..Code::default() });
                     continue;
                 }
-                self.codes.push(Code {
-                    flags,
-                    stream,
-                    mul,
-                    lsb: size.saturating_add(j),
-                    delta,
-                    reserved,
-                    header,
-                });
+                let lsb = size.saturating_add(j);
+                self.codes.push(Code { flags, stream, mul, lsb, delta, reserved, header });
                 j += 1;
             }
             if count == 0 && fields <= 5 {
@@ -325,10 +300,7 @@ impl<R: Read> NutReader<R> {
         if flags & flag::INVALID != 0 {
             return Err(broken());
         }
-        let mut stream = code.stream;
-        if flags & flag::STREAM_ID != 0 {
-            stream = self.v(&mut copy)?;
-        }
+        let stream = if flags & flag::STREAM_ID != 0 { self.v(&mut copy)? } else { code.stream };
         let pts = match flags & flag::CODED_PTS != 0 {
             true => {
                 let coded = self.v(&mut copy)?;

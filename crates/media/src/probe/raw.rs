@@ -7,13 +7,11 @@ use serde::Deserialize;
 
 use crate::error::MediaError;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct RawProbe {
-    #[serde(default)]
     pub(super) streams: Vec<RawStream>,
-    #[serde(default)]
     pub(super) format: RawFormat,
-    #[serde(default)]
     pub(super) chapters: Vec<serde::de::IgnoredAny>,
 }
 
@@ -36,11 +34,10 @@ impl RawStream {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct RawFormat {
-    #[serde(default)]
     pub(super) format_name: String,
     pub(super) duration: Option<String>,
-    #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,
 }
 
@@ -104,15 +101,13 @@ pub(crate) struct RawFrames {
     pub(super) frames: Vec<RawFrame>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct RawFrame {
     pub(super) width: Option<u64>,
     pub(super) height: Option<u64>,
     pub(super) best_effort_timestamp: Option<i64>,
-    #[serde(default)]
     pub(super) interlaced_frame: u32,
-    #[serde(default)]
     pub(super) top_field_first: u32,
-    #[serde(default)]
     pub(super) side_data_list: Vec<SideData>,
 }
