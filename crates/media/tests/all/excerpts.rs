@@ -4,29 +4,12 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Read, deinterlaced, dies_of, filtered, make, media, span, tools};
+use crate::common::{Read, all, deinterlaced, dies_of, filtered, make, media, span, tools};
 use remaster_media::{
     Decoder, Deinterlace, Excerpt, Excerpted, Format, FrameSink, FrameSource, MediaError, Pictures, Probe,
     ReadOptions, Span, Stop, TimeBase, Tools, Y4mReader, Y4mWriter, probe,
 };
 use remaster_picture::Frame;
-
-/// Everything that a source gives.
-fn all(source: &mut dyn FrameSource) -> Result<Read, MediaError> {
-    let mut read = Read {
-        format: source.format().clone(),
-        notes: Vec::new(),
-        late: Vec::new(),
-        times: Vec::new(),
-        frames: Vec::new(),
-    };
-    let mut frame = Frame::new(0, 0, 3);
-    while let Some(pts) = source.next(&mut frame)? {
-        read.times.push(pts);
-        read.frames.push(frame.clone());
-    }
-    Ok(read)
-}
 
 /// Compares excerpts, given as parts of the film, with the film.
 fn compare(whole: &Read, open: &dyn Fn(Excerpt) -> Result<Box<dyn FrameSource>, MediaError>, about: &str) {

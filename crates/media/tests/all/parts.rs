@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Read, dies_of, distance, make, media, read, read_part, span, tools};
+use crate::common::{Read, ask, dies_of, distance, make, media, read, read_part, span, tools};
 use remaster_media::{
     Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop,
     TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe,
@@ -243,11 +243,6 @@ fn tone(file: &Path) -> (f64, f64) {
         out.stdout.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let start = samples.iter().position(|s| s.abs() > 0.1).unwrap();
     (start as f64 / 48_000.0, samples.len() as f64 / 48_000.0)
-}
-
-fn ask(file: &Path, args: &[&str]) -> String {
-    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
-    String::from_utf8(out.unwrap().stdout).unwrap()
 }
 
 #[test]

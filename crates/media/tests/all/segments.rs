@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{media, tools};
+use crate::common::{all, ask, media, tools};
 use remaster_media::{
     Colour, Decoder, Encoder, Film, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said,
     SegmentKind, TimeBase, Tools, WriteOptions, join, probe,
@@ -79,11 +79,6 @@ fn joined(
     paths: &[PathBuf],
 ) -> Result<Vec<String>, MediaError> {
     join(tools, film, frames, &mut paths.iter().cloned().map(Ok))
-}
-
-fn ask(file: &Path, args: &[&str]) -> String {
-    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
-    String::from_utf8(out.unwrap().stdout).unwrap()
 }
 
 /// Times of packets in the order of the file, to be shown and to be decoded, in `clock`; -1 where there is none.
@@ -251,27 +246,12 @@ fn described(file: &Path) -> (Vec<String>, Vec<f64>) {
     let out =
         command.args(["-v", "error", "-show_streams", "-show_format", "-show_chapters"]).arg(file).output();
     let text = String::from_utf8(out.unwrap().stdout).unwrap();
-    let times = ["start_time=", "end_time=", "duration="];
-    let differ = [
-        "bit_rate=",
-        "size=",
-        "filename=",
-        "TAG:encoder=",
-        "TAG:ENCODER=",
-        "TAG:DURATION",
-        "extradata_size=",
-        "id=",
-        "start=",
-        "end=",
-        "start_pts=",
-        "duration_ts=",
-        "time_base=",
-        "avg_frame_rate=",
-        "r_frame_rate=",
-    ];
-    let starts = |line: &str, list: &[&str]| list.iter().any(|d| line.starts_with(d));
-    let words = text.lines().filter(|l| !starts(l, &differ) && !starts(l, &times)).map(str::to_owned);
-    let seconds = text.lines().filter(|l| starts(l, &times));
+    let times = "start_time= end_time= duration=";
+    let differ = "bit_rate= size= filename= TAG:encoder= TAG:ENCODER= TAG:DURATION extradata_size= id= start= end= \
+        start_pts= duration_ts= time_base= avg_frame_rate= r_frame_rate=";
+    let starts = |line: &str, list: &str| list.split(' ').any(|d| line.starts_with(d));
+    let words = text.lines().filter(|l| !starts(l, differ) && !starts(l, times)).map(str::to_owned);
+    let seconds = text.lines().filter(|l| starts(l, times));
     (words.collect(), seconds.filter_map(|l| l.split_once('=')?.1.parse().ok()).collect())
 }
 
@@ -316,10 +296,8 @@ fn goes_along(name: &str, video: &str, part: Option<[f64; 2]>) {
     }
     let mut decoder = Decoder::open(&tools, &from, ReadOptions::default()).unwrap();
     let format = decoder.format().clone();
-    let (mut frame, mut frames) = (Frame::new(0, 0, 3), Vec::new());
-    while let Some(pts) = decoder.next(&mut frame).unwrap() {
-        frames.push((frame.clone(), pts));
-    }
+    let read = all(&mut decoder).unwrap();
+    let frames: Vec<(Frame, i64)> = read.frames.into_iter().zip(read.times).collect();
     let (once, path, options) =
         (folder.path().join(format!("once.{name}")), folder.path().join(name), options(video));
     let mut encoder = Box::new(Encoder::create(&tools, &once, &format, Some(&from), &options).unwrap());

@@ -79,20 +79,26 @@ pub(crate) fn read_part(
     span: Span,
 ) -> Result<Read, MediaError> {
     let mut decoder = Decoder::open(tools, &probe(tools, file)?.within(span)?, options)?;
-    let mut read = Read {
-        format: decoder.format().clone(),
-        notes: decoder.notes().to_vec(),
-        late: Vec::new(),
-        times: Vec::new(),
-        frames: Vec::new(),
-    };
+    let notes = decoder.notes().to_vec();
+    let read = all(&mut decoder)?;
+    Ok(Read { notes, late: decoder.late().take(), ..read })
+}
+
+/// All frames of a source.
+pub(crate) fn all(source: &mut dyn FrameSource) -> Result<Read, MediaError> {
+    let (mut times, mut frames) = (Vec::new(), Vec::new());
     let mut frame = Frame::new(0, 0, 3);
-    while let Some(pts) = decoder.next(&mut frame)? {
-        read.times.push(pts);
-        read.frames.push(frame.clone());
+    while let Some(pts) = source.next(&mut frame)? {
+        times.push(pts);
+        frames.push(frame.clone());
     }
-    read.late = decoder.late().take();
-    Ok(read)
+    Ok(Read { format: source.format().clone(), notes: Vec::new(), late: Vec::new(), times, frames })
+}
+
+/// What ffprobe says of a file, with commas between.
+pub(crate) fn ask(file: &Path, args: &[&str]) -> String {
+    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
+    String::from_utf8(out.unwrap().stdout).unwrap()
 }
 
 /// From one time to another, in seconds.
