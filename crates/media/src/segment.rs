@@ -77,6 +77,7 @@ pub fn check_tag(path: &Path) -> Result<(), MediaError> {
 /// What a segment will be.
 pub(crate) fn decide(tools: &Tools, whole: &Film<'_>) -> Result<Target, MediaError> {
     let target = film(tools, whole)?;
+    let is_vpx = target.encoder.first().is_some_and(|name| name.starts_with("libvpx"));
     match whole.kind {
         SegmentKind::Lossless => {
             let mut target = target::lossless(tools, whole.path, whole.format, target)?;
@@ -84,14 +85,10 @@ pub(crate) fn decide(tools: &Tools, whole: &Film<'_>) -> Result<Target, MediaErr
             Ok(target)
         }
         // Its alpha is a stream of its own that only Matroska can hold.
-        SegmentKind::Final if target.layout.alpha && is_vpx(&target) => {
+        SegmentKind::Final if target.layout.alpha && is_vpx => {
             let what = "alpha of VP8 or VP9 in segments that are copied";
             Err(MediaError::cannot_hold(whole.path, what, "use lossless segments"))
         }
         SegmentKind::Final => Ok(target),
     }
-}
-
-fn is_vpx(target: &Target) -> bool {
-    target.encoder.first().is_some_and(|name| name.starts_with("libvpx"))
 }

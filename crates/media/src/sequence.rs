@@ -173,17 +173,8 @@ impl Pictures {
         if colour.is_hdr() && !options.keep_hdr {
             return Err(MediaError::Hdr { path: first.clone(), transfer: colour.transfer.value });
         }
-        let format = Format {
-            width: frame.width,
-            height: frame.height,
-            layout,
-            colour,
-            hdr: None,
-            sample_aspect: [1, 1],
-            time_base: TimeBase { num: rate.den, den: rate.num },
-            rate: Some(rate),
-            frames: Some(paths.len()),
-        };
+        let format = Format::even([frame.width, frame.height], layout, colour, rate);
+        let format = Format { frames: Some(paths.len()), ..format };
         Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, shift: 0, most, stop })
     }
 

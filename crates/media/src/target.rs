@@ -114,10 +114,8 @@ pub(crate) fn settle(
         notes.push(format!("converting {} to {}", format.layout, layout));
     }
     if layout.depth < format.layout.depth {
-        notes.push(format!(
-            "reducing {} bits to {}, the most that {name} supports",
-            format.layout.depth, layout.depth
-        ));
+        let [from, to] = [format.layout.depth, layout.depth];
+        notes.push(format!("reducing {from} bits to {to}, the most that {name} supports"));
     }
     let mut colour = format.colour.for_layout(&layout, [format.width, format.height]);
     // Broadcasters and players take limited range for granted where a codec cannot say otherwise.
@@ -326,14 +324,11 @@ fn nearest(
         let more = l.depth.abs_diff(wanted.depth) + 20 * chroma(wanted).saturating_sub(chroma(l));
         lost_alpha + u32::from(uneven) * 50_000 + lost_bits + lost_chroma + other_kind + more_alpha + more
     };
-    let fallback = if fourcc(wanted).is_some() { *wanted } else { deep(wanted) };
+    // 16 bits, for samples that the pipe has no name for.
+    let deep = Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha };
+    let fallback = if fourcc(wanted).is_some() { *wanted } else { deep };
     let best = supported.iter().min_by_key(|(l, _)| cost(l)).cloned();
     best.unwrap_or_else(|| (fallback, fallback.name()))
-}
-
-/// 16 bits, for samples that the pipe has no name for.
-fn deep(wanted: &Layout) -> Layout {
-    Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha }
 }
 
 const WEBM_AUDIO: Words = Words("opus vorbis");

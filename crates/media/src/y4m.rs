@@ -144,17 +144,8 @@ impl<R: BufRead + Send> Y4mReader<R> {
             });
         }
         let rate = rate.unwrap_or(TimeBase { num: 25, den: 1 });
-        let format = Format {
-            width: size[0],
-            height: size[1],
-            layout,
-            colour,
-            hdr: None,
-            sample_aspect: aspect.unwrap_or([1, 1]),
-            time_base: TimeBase { num: rate.den, den: rate.num },
-            rate: Some(rate),
-            frames: None,
-        };
+        let sample_aspect = aspect.unwrap_or([1, 1]);
+        let format = Format { sample_aspect, ..Format::even(size, layout, colour, rate) };
         let span = Span::default();
         Ok(Y4mReader { input, format, coding, bytes: Vec::new(), path, frames: 0, span, stop })
     }

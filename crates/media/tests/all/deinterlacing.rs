@@ -1,10 +1,4 @@
 //! Interlaced video is found, and frames are made of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
 use std::path::{Path, PathBuf};
 
@@ -118,13 +112,11 @@ fn progressive_video_is_not_touched() {
 #[test]
 fn film_comes_out_of_its_pulldown_as_it_went_in() {
     let folder = tempfile::tempdir().unwrap();
-    let truth = clip(folder.path(), "film.mkv", &moving("24000/1001", 4, 480), &["-c:v", "ffv1"]);
+    let film = moving("24000/1001", 4, 480);
+    let truth = clip(folder.path(), "film.mkv", &film, &["-c:v", "ffv1"]);
     let truth = open(&truth, Deinterlace::Off);
     for (marked, first) in [("prog", "top"), ("tff", "top"), ("prog", "bottom")] {
-        let source = format!(
-            "{},telecine=first_field={first}:pattern=23,setfield={marked}",
-            moving("24000/1001", 4, 480)
-        );
+        let source = format!("{film},telecine=first_field={first}:pattern=23,setfield={marked}");
         let file = clip(folder.path(), "tele.mkv", &source, &["-r", "30000/1001", "-c:v", "ffv1"]);
         let auto = open(&file, Deinterlace::Auto);
         assert!(auto.notes[0].contains("3:2 pulldown"), "{marked} {first}: {:?}", auto.notes);

@@ -1,10 +1,4 @@
 //! What ffmpeg may open, how long it may take, and what is left of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,15 +1,13 @@
 //! Excerpts of films: the same frames at the same times as in the whole film.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Read, all, deinterlaced, dies_of, filtered, make, media, span, tools};
+use crate::common::{RATE, Read, all, deinterlaced, dies_of, filtered, greys, make, media, span, tools};
 use remaster_media::{
-    Decoder, Deinterlace, Excerpt, Excerpted, Format, FrameSink, FrameSource, MediaError, Pictures, Probe,
-    ReadOptions, Span, Stop, TimeBase, Tools, Y4mReader, Y4mWriter, probe,
+    Decoder, Deinterlace, Excerpt, Excerpted, FrameSource, MediaError, Pictures, Probe, ReadOptions, Span,
+    Stop, TimeBase, Tools, Y4mReader, probe,
 };
-use remaster_picture::Frame;
 
 /// Compares excerpts, given as parts of the film, with the film.
 fn compare(whole: &Read, open: &dyn Fn(Excerpt) -> Result<Box<dyn FrameSource>, MediaError>, about: &str) {
@@ -150,25 +148,13 @@ fn excerpts_of_real_clips_are_those_of_the_whole() {
 #[test]
 fn excerpts_of_raw_video_and_pictures_keep_their_times() {
     let folder = tempfile::tempdir().unwrap();
-    let rate = TimeBase { num: 25, den: 1 };
-    let (file, pictures) = (folder.path().join("a.y4m"), folder.path().join("pictures"));
-    std::fs::create_dir(&pictures).unwrap();
-    let grey = |i: usize| Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
-    for i in 0..30 {
-        let info = remaster_picture::PictureInfo::Still(remaster_picture::StillInfo::srgb(8));
-        let path = pictures.join(format!("{i:03}.png"));
-        remaster_picture::still::write(&path, &grey(i), remaster_picture::StillFormat::Png, &info).unwrap();
-    }
+    let (file, pictures) = greys(folder.path(), 30);
     let folder_of = |span: Span| {
-        Pictures::open(&pictures, rate, ReadOptions::default(), 1 << 30, Stop::never())
+        Pictures::open(&pictures, RATE, ReadOptions::default(), 1 << 30, Stop::never())
             .unwrap()
             .within(span)
             .unwrap()
     };
-    let format: Format = folder_of(Span::default()).format().clone();
-    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format).unwrap());
-    (0..30).for_each(|i| writer.write(&grey(i), i as i64).unwrap());
-    writer.finish().unwrap();
     let bytes = std::fs::read(&file).unwrap();
     let raw = |span: Span| {
         let reader = Y4mReader::new(Cursor::new(bytes.clone()), file.clone(), 1 << 30, Stop::never());

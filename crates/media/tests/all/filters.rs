@@ -1,5 +1,4 @@
 //! Filters in front: what they make of frames is what comes, with the right times.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 

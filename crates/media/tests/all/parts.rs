@@ -1,15 +1,16 @@
 //! Parts of clips: the frames in them are those of the whole clip, and sound stays with the picture.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Read, ask, dies_of, distance, make, media, read, read_part, span, tools};
+use crate::common::{
+    RATE, Read, all, ask, dies_of, distance, greys, make, media, read, read_part, span, tools,
+};
 use remaster_media::{
-    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop,
-    TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe,
+    Decoder, Encoder, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop, Tools,
+    WriteOptions, Y4mReader, probe,
 };
 use remaster_picture::Frame;
 
@@ -113,26 +114,7 @@ fn an_empty_part_is_an_error_with_the_length_of_the_clip() {
 #[test]
 fn raw_video_and_folders_are_cut_by_frame_times() {
     let folder = tempfile::tempdir().unwrap();
-    let format = |frame: &Frame| Format {
-        width: frame.width,
-        height: frame.height,
-        rate: Some(TimeBase { num: 25, den: 1 }),
-        ..Pictures::open(&media_picture(folder.path()), RATE, ReadOptions::default(), MOST, Stop::never())
-            .unwrap()
-            .format()
-            .clone()
-    };
-    let (file, pictures) = (folder.path().join("a.y4m"), folder.path().join("pictures"));
-    std::fs::create_dir(&pictures).unwrap();
-    let grey = |i: usize| Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
-    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format(&grey(0))).unwrap());
-    for i in 0..50 {
-        writer.write(&grey(i), i as i64).unwrap();
-        let info = remaster_picture::StillInfo::srgb(8);
-        let bytes = remaster_picture::png::encode(&grey(i), &info).unwrap();
-        std::fs::write(pictures.join(format!("{i}.png")), bytes).unwrap();
-    }
-    writer.finish().unwrap();
+    let (file, pictures) = greys(folder.path(), 50);
     let y4m = |part| {
         let input = Cursor::new(std::fs::read(&file).unwrap());
         Y4mReader::new(input, file.clone(), MOST, Stop::never())?.within(part).map(boxed)
@@ -141,13 +123,10 @@ fn raw_video_and_folders_are_cut_by_frame_times() {
         Pictures::open(&pictures, RATE, ReadOptions::default(), MOST, Stop::never())?.within(part).map(boxed)
     };
     let all = |source: Result<Box<dyn FrameSource>, MediaError>| -> Result<Vec<(i64, usize)>, MediaError> {
-        let (mut source, mut got) = (source?, Vec::new());
-        let mut frame = Frame::new(0, 0, 3);
-        while let Some(pts) = source.next(&mut frame)? {
-            got.push((pts, (frame.data[0] * 100.0).round() as usize));
-        }
-        assert!(source.format().frames.is_none_or(|n| n == got.len()));
-        Ok(got)
+        let read = all(&mut *source?)?;
+        assert!(read.format.frames.is_none_or(|n| n == read.frames.len()));
+        let numbers = read.frames.iter().map(|frame| (frame.data[0] * 100.0).round() as usize);
+        Ok(read.times.iter().copied().zip(numbers).collect())
     };
     for (part, first, end) in [
         (span(0.0, 1.0), 0, 25),
@@ -173,19 +152,10 @@ fn raw_video_and_folders_are_cut_by_frame_times() {
     }
 }
 
-const RATE: TimeBase = TimeBase { num: 25, den: 1 };
 const MOST: u64 = 1 << 30;
 
 fn boxed<S: FrameSource + 'static>(source: S) -> Box<dyn FrameSource> {
     Box::new(source)
-}
-
-/// A picture for the format of its frames.
-fn media_picture(folder: &Path) -> PathBuf {
-    let path = folder.join("one.png");
-    let info = remaster_picture::StillInfo::srgb(8);
-    std::fs::write(&path, remaster_picture::png::encode(&Frame::new(8, 8, 3), &info).unwrap()).unwrap();
-    path
 }
 
 /// Black, with a white frame and the start of a tone at the same time.
@@ -198,10 +168,8 @@ fn flash(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
     let text = [chapter(0, 9000), chapter(9000, 13000), chapter(13000, 20000)].concat();
     std::fs::write(&chapters, format!(";FFMETADATA1\n{text}")).unwrap();
     let file = folder.join(name);
-    let video = format!(
-        "color=black:s=64x48:r=25:d=20,drawbox=color=white:t=fill:enable='eq(n,{})'",
-        (FLASH * 25.0).round()
-    );
+    let number = (FLASH * 25.0).round();
+    let video = format!("color=black:s=64x48:r=25:d=20,drawbox=color=white:t=fill:enable='eq(n,{number})'");
     let sound = format!("aevalsrc='if(gte(t,{FLASH}),0.5*sin(2*PI*1000*t),0)':d=20:s=48000");
     let (subtitles, chapters) = (subtitles.to_str().unwrap(), chapters.to_str().unwrap());
     let mut args = vec!["-f", "lavfi", "-i", &video, "-f", "lavfi", "-i", &sound];

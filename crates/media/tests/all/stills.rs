@@ -1,12 +1,5 @@
 //! Stills as clips: every format to every other, and folders in natural order.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions; figures that are asked for"
-)]
-
 use std::path::Path;
 
 use remaster_media::{

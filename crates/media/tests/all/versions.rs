@@ -1,7 +1,6 @@
 //! The same clips decoded by every version of ffmpeg: the same frames at the same times.
 //!
 //! `REMASTER_FFMPEGS` names folders with an ffmpeg in each, as `.ci/ffmpegs` prints them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! PNG and EXR files: what is written comes back, and no file can do harm.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use proptest::prelude::*;
 use remaster_picture::exr::ExrInfo;
 use remaster_picture::still;

@@ -1,7 +1,5 @@
 //! No picture file can do harm: mutations of good ones, and small files that stand for huge pictures.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use remaster_picture::exr::ExrInfo;
 use remaster_picture::still::{decode, encode};
 use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};

@@ -1,7 +1,5 @@
 //! Every layout against a slow twin, and the same bytes after a round trip.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use proptest::prelude::*;
 use remaster_picture::{Coding, Frame, Kind, Layout, Matrix, PictureError, Range, Siting};
 

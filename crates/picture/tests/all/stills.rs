@@ -1,8 +1,6 @@
 //! Stills of every kind: what is written comes back, descriptions go along, odd files are read right or refused in
 //! words.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,14 +1,13 @@
 //! Clips made on the spot, and what a decoder gives for them.
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use remaster_media::{
-    Decoder, Deinterlace, Format, FrameSource, MediaError, ReadOptions, Span, Stop, Tools, probe,
+    Colour, Decoder, Deinterlace, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said, Span, Stop,
+    TimeBase, Tools, Y4mWriter, probe,
 };
-use remaster_picture::Frame;
+use remaster_picture::{Frame, Layout, StillInfo, png};
 
 /// The ffmpeg under test: `REMASTER_FFMPEG`, or the one of the system.
 pub(crate) fn tools() -> Tools {
@@ -99,6 +98,27 @@ pub(crate) fn all(source: &mut dyn FrameSource) -> Result<Read, MediaError> {
 pub(crate) fn ask(file: &Path, args: &[&str]) -> String {
     let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
     String::from_utf8(out.unwrap().stdout).unwrap()
+}
+
+/// 25 frames per second.
+pub(crate) const RATE: TimeBase = TimeBase { num: 25, den: 1 };
+
+/// Frames that are each a hundredth brighter than the one before, as a y4m file and as a folder of pictures.
+pub(crate) fn greys(folder: &Path, count: usize) -> (PathBuf, PathBuf) {
+    let (file, pictures) = (folder.join("a.y4m"), folder.join("pictures"));
+    std::fs::create_dir(&pictures).unwrap();
+    let layout = Layout::from_name("rgb24").unwrap();
+    let colour = Colour::new(Said { range: Some("pc"), ..Said::default() }, &layout, [8, 8]);
+    let format = Format::even([8, 8], layout, colour, RATE);
+    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format).unwrap());
+    for i in 0..count {
+        let grey = Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
+        writer.write(&grey, i as i64).unwrap();
+        let bytes = png::encode(&grey, &StillInfo::srgb(8)).unwrap();
+        std::fs::write(pictures.join(format!("{i}.png")), bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    (file, pictures)
 }
 
 /// From one time to another, in seconds.
