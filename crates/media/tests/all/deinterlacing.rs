@@ -1,19 +1,13 @@
 //! Interlaced video is found, and frames are made of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{Read, deinterlaced, dies_of, distance, make, media, read, tools};
+use crate::common::{Read, clip, deinterlaced, dies_of, distance, media, read, tools};
 use remaster_media::{Deinterlace, TimeBase};
 
 /// 50 or 59.94 pictures a second of something that moves everywhere.
 fn moving(rate: &str, seconds: u32, height: u32) -> String {
     format!("testsrc2=s=64x{height}:r={rate}:d={seconds},scroll=h=0.01,format=yuv422p")
-}
-
-fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
-    let path = folder.join(name);
-    make(&[&["-f", "lavfi", "-i", source][..], coder].concat(), &path);
-    path
 }
 
 fn open(file: &Path, how: Deinterlace) -> Read {

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use crate::common::{RATE, Read, all, deinterlaced, dies_of, filtered, greys, make, media, span, tools};
+use crate::common::{RATE, Read, all, clip, deinterlaced, dies_of, filtered, greys, media, span, tools};
 use remaster_media::{
     Decoder, Deinterlace, Excerpt, Excerpted, FrameSource, MediaError, Pictures, Probe, ReadOptions, Span,
     Stop, TimeBase, Tools, Y4mReader, probe,
@@ -53,9 +53,7 @@ fn check(tools: &Tools, probe: &Probe, options: &ReadOptions, about: &str) {
 
 /// 20 s with a counter of frames and key frames every 4 s.
 fn film(folder: &Path, name: &str, source: &str, codec: &[&str]) -> PathBuf {
-    let file = folder.join(name);
-    make(&[&["-f", "lavfi", "-i", source], codec, &["-pix_fmt", "yuv420p", "-g", "40"]].concat(), &file);
-    file
+    clip(folder, name, source, &[codec, &["-pix_fmt", "yuv420p", "-g", "40"]].concat())
 }
 
 const EVEN: &str = "testsrc2=s=64x48:r=10:d=20";
@@ -102,9 +100,8 @@ fn excerpts_of_a_part_count_from_the_start_of_the_part() {
 #[test]
 fn excerpts_of_interlaced_films_are_deinterlaced_like_the_whole() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = folder.path().join("fields.mkv");
-    let source = "testsrc2=s=64x48:r=20:d=16,interlace=scan=tff";
-    make(&["-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"], &file);
+    let coder = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"];
+    let file = clip(folder.path(), "fields.mkv", "testsrc2=s=64x48:r=20:d=16,interlace=scan=tff", &coder);
     for how in [Deinterlace::Auto, Deinterlace::Double] {
         check(&tools, &probe(&tools, &file).unwrap(), &deinterlaced(how), &format!("{how:?}"));
     }
@@ -121,8 +118,8 @@ fn filters_that_count_frames_start_with_the_film() {
         check(&tools, &found, &filtered(filters), filters);
     }
     let film = "testsrc2=s=64x480:r=24000/1001:d=12,scroll=h=0.01,telecine=first_field=top:pattern=23";
-    let file = folder.path().join("film.mkv");
-    make(&["-f", "lavfi", "-i", film, "-r", "30000/1001", "-c:v", "ffv1", "-pix_fmt", "yuv420p"], &file);
+    let coder = ["-r", "30000/1001", "-c:v", "ffv1", "-pix_fmt", "yuv420p"];
+    let file = clip(folder.path(), "film.mkv", film, &coder);
     let found = probe(&tools, &file).unwrap();
     let looked_at = found.clone().looked_at(&tools, Deinterlace::Auto).unwrap();
     check(&tools, &looked_at, &deinterlaced(Deinterlace::Auto), "3:2 pulldown");

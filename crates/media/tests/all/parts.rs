@@ -6,21 +6,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{
-    RATE, Read, all, ask, dies_of, distance, greys, make, media, read, read_part, span, tools,
+    RATE, Read, all, ask, clip, deinterlaced, dies_of, distance, greys, make, media, read, read_part, span,
+    tools,
 };
 use remaster_media::{
-    Decoder, Encoder, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop, Tools,
-    WriteOptions, Y4mReader, probe,
+    Decoder, Deinterlace, Encoder, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop,
+    Tools, WriteOptions, Y4mReader, probe,
 };
 use remaster_picture::Frame;
 
 /// 24 s of 25 frames per second with a counter of frames, key frames every 4 s and sound.
 fn film(folder: &Path, name: &str, codec: &[&str]) -> PathBuf {
-    let file = folder.join(name);
-    let inputs =
-        ["-f", "lavfi", "-i", "testsrc2=s=96x64:r=25:d=24", "-f", "lavfi", "-i", "sine=d=24:r=48000"];
-    make(&[&inputs, codec, &["-pix_fmt", "yuv420p", "-g", "100"]].concat(), &file);
-    file
+    let sound = ["-f", "lavfi", "-i", "sine=d=24:r=48000"];
+    let coder = [&sound, codec, &["-pix_fmt", "yuv420p", "-g", "100"]].concat();
+    clip(folder, name, "testsrc2=s=96x64:r=25:d=24", &coder)
 }
 
 /// The slow twin: reads all and takes what lies in the part.
@@ -287,12 +286,11 @@ fn sound_stays_with_the_picture() {
 #[test]
 fn a_part_is_deinterlaced_and_turned_like_the_whole() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = folder.path().join("fields.mkv");
-    let source = "testsrc2=s=96x64:r=50:d=12,interlace=scan=tff";
-    make(&["-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"], &file);
-    for how in [remaster_media::Deinterlace::On, remaster_media::Deinterlace::Double] {
-        let whole = read(&tools, &file, crate::common::deinterlaced(how)).unwrap();
-        let got = read_part(&tools, &file, crate::common::deinterlaced(how), span(7.0, 8.0)).unwrap();
+    let coder = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"];
+    let file = clip(folder.path(), "fields.mkv", "testsrc2=s=96x64:r=50:d=12,interlace=scan=tff", &coder);
+    for how in [Deinterlace::On, Deinterlace::Double] {
+        let whole = read(&tools, &file, deinterlaced(how)).unwrap();
+        let got = read_part(&tools, &file, deinterlaced(how), span(7.0, 8.0)).unwrap();
         let (_, frames) = expected(&whole, [7.0, 8.0]);
         assert_eq!(got.frames.len(), frames.len(), "{how:?}");
         assert!(got.frames.iter().zip(frames).all(|(a, b)| distance(a, b) == 0.0), "{how:?}");

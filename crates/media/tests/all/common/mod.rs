@@ -26,6 +26,13 @@ pub(crate) fn make(args: &[&str], file: &Path) {
     assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// A clip of what a source of ffmpeg gives.
+pub(crate) fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
+    let path = folder.join(name);
+    make(&[&["-f", "lavfi", "-i", source], coder].concat(), &path);
+    path
+}
+
 /// Whether the ffmpeg under test dies of any MPEG-TS, as static builds do whose C library cannot load its tables of
 /// characters.
 #[cfg(unix)]
