@@ -107,10 +107,7 @@ fn without(words: Vec<String>, name: &str) -> (Vec<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
+    use crate::words::words;
 
     #[test]
     fn what_decides_bytes_is_said_and_wins() {

@@ -12,7 +12,7 @@ use crate::kind::{Container, OutputKind, container};
 use crate::nut::fourcc;
 use crate::probe::{Probe, Stream};
 use crate::quality;
-use crate::words::Words;
+use crate::words::{Words, words};
 
 /// What a person asked for.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,7 @@ pub(crate) fn settle(
     }
     let mut encoder: Vec<String> = match (&options.video, options.lossless) {
         (Some(asked), _) => asked.words(),
-        (None, true) => words(&["ffv1"]),
+        (None, true) => words("ffv1"),
         (None, false) => default_encoder(container, format, from),
     };
     let Some(name) = encoder.first().cloned() else {
@@ -128,7 +128,7 @@ pub(crate) fn settle(
     }
     // Players of Apple take no other name.
     let is_hevc = name == "libx265" && matches!(container, Container::Mp4 | Container::Mov);
-    let file = if is_hevc { words(&["-tag:v:0", "hvc1"]) } else { Vec::new() };
+    let file = if is_hevc { words("-tag:v:0 hvc1") } else { Vec::new() };
     let (mut streams, mut stream_notes) = (Vec::new(), Vec::new());
     if let Some(probe) = from {
         streams = copied(path, container, probe, options, &mut stream_notes)?;
@@ -152,7 +152,7 @@ pub(crate) fn lossless(
         let what = format!("{} without loss, since FFV1 does not know it", target.pixel_format);
         return Err(MediaError::cannot_hold(path, what, "choose another --pixel-format"));
     };
-    let mut encoder = words(&["ffv1"]);
+    let mut encoder = words("ffv1");
     encoder.extend(ffv1_options(format));
     Ok(Target { encoder, pixel_format, ..target })
 }
@@ -174,14 +174,10 @@ fn same_samples(target: &Target, supported: &[(Layout, String)]) -> Option<Strin
 pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options: &WriteOptions) -> String {
     let words = match (&options.video, options.lossless) {
         (Some(asked), _) => asked.words(),
-        (None, true) => words(&["ffv1"]),
+        (None, true) => words("ffv1"),
         (None, false) => container(path).map_or_else(Vec::new, |c| default_encoder(c, format, from)),
     };
     words.into_iter().next().unwrap_or_default()
-}
-
-fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|s| (*s).to_owned()).collect()
 }
 
 /// The encoders that are used where nobody names one.
@@ -192,16 +188,14 @@ fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) 
     let rgb = matches!(format.layout.kind, Kind::Gbr | Kind::Packed);
     let alpha = format.layout.alpha;
     match container {
-        Container::Webm => {
-            words(&["libvpx-vp9", "-crf", "18", "-b:v", "0", "-row-mt", "1", "-cpu-used", "2"])
+        Container::Webm => words("libvpx-vp9 -crf 18 -b:v 0 -row-mt 1 -cpu-used 2"),
+        Container::Mov if alpha => words("prores_ks -profile:v 4444 -alpha_bits 16"),
+        Container::Mov if codec == "prores" => {
+            words(&format!("prores_ks -profile:v {}", prores_profile(from)))
         }
-        Container::Mov if alpha => words(&["prores_ks", "-profile:v", "4444", "-alpha_bits", "16"]),
-        Container::Mov if codec == "prores" => words(&["prores_ks", "-profile:v", prores_profile(from)]),
-        Container::Mkv if alpha || rgb || LOSSLESS.has(codec) => words(&["ffv1"]),
-        _ if format.layout.depth > 8 || format.hdr.is_some() => {
-            words(&["libx265", "-crf", "14", "-preset", "medium"])
-        }
-        _ => words(&["libx264", "-crf", "12", "-preset", "medium"]),
+        Container::Mkv if alpha || rgb || LOSSLESS.has(codec) => words("ffv1"),
+        _ if format.layout.depth > 8 || format.hdr.is_some() => words("libx265 -crf 14 -preset medium"),
+        _ => words("libx264 -crf 12 -preset medium"),
     }
 }
 
@@ -232,7 +226,7 @@ fn extra_options(encoder: &mut Vec<String>, format: &Format, options: &WriteOpti
             *said = format!("{}:{said}", params.join(":")).trim_end_matches(':').into();
         }
         "ffv1" if options.video.is_none() => encoder.extend(ffv1_options(format)),
-        "libvpx-vp9" if format.layout.alpha => encoder.extend(words(&["-auto-alt-ref", "0"])),
+        "libvpx-vp9" if format.layout.alpha => encoder.extend(words("-auto-alt-ref 0")),
         _ => {}
     }
 }
@@ -257,8 +251,8 @@ pub(crate) fn is_option(word: &str, name: &str) -> bool {
 /// How FFV1 is used where nobody says otherwise: version 3 has checksums per slice; 16 slices decode on several cores.
 /// Small frames cannot have so many.
 fn ffv1_options(format: &Format) -> Vec<String> {
-    let slices = if format.width.min(format.height) < 256 { "4" } else { "16" };
-    words(&["-level", "3", "-g", "1", "-slices", slices, "-slicecrc", "1"])
+    let slices = if format.width.min(format.height) < 256 { 4 } else { 16 };
+    words(&format!("-level 3 -g 1 -slices {slices} -slicecrc 1"))
 }
 
 /// The samples that a person wants, if they exist and the encoder takes them: ffmpeg would choose others.
@@ -402,7 +396,7 @@ fn copied(
     if container == Container::Ts && probe.chapters > 0 {
         notes.push(".ts cannot store chapters: dropped".into());
     }
-    args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
+    args.extend(words("-map_metadata 1 -map_chapters 1"));
     // Naming a stream here would switch off the copying of all other streams' tags.
     for key in ["language", "title"] {
         if let Some(value) = probe.video.tags.get(key).filter(|v| !v.is_empty()) {

@@ -1,4 +1,4 @@
-//! Closed lists of words.
+//! Words: closed lists of them, and those of a command line.
 
 /// A list of words, written as one text with spaces between them.
 #[derive(Clone, Copy, Debug)]
@@ -14,4 +14,9 @@ impl Words {
     pub(crate) fn has(self, word: &str) -> bool {
         self.all().any(|known| known == word)
     }
+}
+
+/// The words of a text, as arguments for a program.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }

@@ -107,23 +107,18 @@ impl<R: Read> NutReader<R> {
             limit,
         };
         // Main header first, then the stream's; anything else is skipped.
-        let mut seen = (false, false);
-        while seen != (true, true) {
+        loop {
             let startcode = u64::from_be_bytes(reader.bytes()?);
             let payload = reader.packet(startcode)?;
             match startcode {
-                MAIN if !seen.0 => {
-                    reader.main_header(&payload)?;
-                    seen.0 = true;
-                }
-                STREAM if seen.0 => {
+                MAIN if reader.codes.is_empty() => reader.main_header(&payload)?,
+                STREAM if !reader.codes.is_empty() => {
                     reader.stream_header(&payload)?;
-                    seen.1 = true;
+                    return Ok(reader);
                 }
                 _ => {}
             }
         }
-        Ok(reader)
     }
 
     /// What the stream is.
@@ -267,25 +262,24 @@ impl<R: Read> NutReader<R> {
             if self.input.by_ref().take(1).read_to_end(&mut first).map_err(pipe)? == 0 {
                 return Ok(Next::End);
             }
-            if first[0] == b'N' {
-                let rest: [u8; 7] = self.bytes()?;
-                let startcode = rest.iter().fold(u64::from(b'N'), |n, b| n << 8 | u64::from(*b));
-                if startcode == INDEX {
-                    self.skip_index()?;
-                    continue;
-                }
-                let payload = self.packet(startcode)?;
-                if startcode == SYNCPOINT {
-                    let value = Payload(&payload).v()?;
-                    let bases = self.bases.len() as u64;
-                    // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
-                    let (pts, id) =
-                        if bases == 1 { (value as i64, 0) } else { ((value / bases) as i64, value % bases) };
-                    self.last = rescale(pts, self.bases[id as usize], self.bases[self.base]);
-                }
+            if first[0] != b'N' {
+                return self.frame_behind(first, data);
+            }
+            let rest: [u8; 7] = self.bytes()?;
+            let startcode = rest.iter().fold(u64::from(b'N'), |n, b| n << 8 | u64::from(*b));
+            if startcode == INDEX {
+                self.skip_index()?;
                 continue;
             }
-            return self.frame_behind(first, data);
+            let payload = self.packet(startcode)?;
+            if startcode == SYNCPOINT {
+                let value = Payload(&payload).v()?;
+                // The stream has a time base, so there is one.
+                let bases = self.bases.len() as u64;
+                // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
+                let (pts, id) = ((value / bases) as i64, value % bases);
+                self.last = rescale(pts, self.bases[id as usize], self.bases[self.base]);
+            }
         }
     }
 
