@@ -274,7 +274,7 @@ impl<R: Read> NutReader<R> {
             let payload = self.packet(startcode)?;
             if startcode == SYNCPOINT {
                 let value = Payload(&payload).v()?;
-                // The stream has a time base, so there is one.
+                // At least one: the header of the stream names it.
                 let bases = self.bases.len() as u64;
                 // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
                 let (pts, id) = ((value / bases) as i64, value % bases);

@@ -34,10 +34,11 @@ impl RawStream {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(crate) struct RawFormat {
+    #[serde(default)]
     pub(super) format_name: String,
     pub(super) duration: Option<String>,
+    #[serde(default)]
     pub(super) tags: BTreeMap<String, String>,
 }
 
@@ -101,13 +102,15 @@ pub(crate) struct RawFrames {
     pub(super) frames: Vec<RawFrame>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 pub(crate) struct RawFrame {
     pub(super) width: Option<u64>,
     pub(super) height: Option<u64>,
     pub(super) best_effort_timestamp: Option<i64>,
+    #[serde(default)]
     pub(super) interlaced_frame: u32,
+    #[serde(default)]
     pub(super) top_field_first: u32,
+    #[serde(default)]
     pub(super) side_data_list: Vec<SideData>,
 }
