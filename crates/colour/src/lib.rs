@@ -55,21 +55,14 @@ pub fn correct(mode: Mode, frames: &mut [Frame], references: &[Frame]) -> Result
     for frame in &mut *frames {
         batch::tame(&mut frame.data);
     }
+    let pairs = frames.iter_mut().zip(references);
     match mode {
         Mode::None => {}
-        Mode::Wavelet => {
-            for (frame, reference) in frames.iter_mut().zip(references) {
-                wavelet::correct(frame, reference);
-            }
-        }
+        Mode::Wavelet => pairs.for_each(|(frame, reference)| wavelet::correct(frame, reference)),
         Mode::Lab => lab::correct(frames, references, batch),
         Mode::Hsv => hsv::correct(frames, references, batch),
         Mode::WaveletAdaptive => adaptive::correct(frames, references, batch),
-        Mode::Adain => {
-            for (frame, reference) in frames.iter_mut().zip(references) {
-                adain::correct(frame, reference);
-            }
-        }
+        Mode::Adain => pairs.for_each(|(frame, reference)| adain::correct(frame, reference)),
     }
     for frame in frames {
         frame.data.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0));

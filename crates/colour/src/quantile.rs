@@ -34,7 +34,8 @@ impl Scale {
 pub(crate) struct Histogram {
     scale: Scale,
     counts: Vec<u64>,
-    total: u64,
+    /// How many values were seen.
+    pub(crate) total: u64,
 }
 
 impl Histogram {
@@ -45,11 +46,6 @@ impl Histogram {
     pub(crate) fn add(&mut self, value: f32) {
         self.counts[(self.scale.position(value) + 0.5) as usize] += 1;
         self.total += 1;
-    }
-
-    /// How many values were seen.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
     }
 
     /// Adds what another one of the same scale saw.

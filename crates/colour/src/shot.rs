@@ -105,7 +105,7 @@ fn saturation_maps(pairs: &[Pair]) -> Vec<Option<QuantileMap>> {
             pool.own.merge(&pairs[usize::from(*hue)].own);
             pool.reference.merge(&pairs[usize::from(*hue)].reference);
         }
-        if pool.own.total() > FEW && pool.reference.total() > FEW {
+        if pool.own.total > FEW && pool.reference.total > FEW {
             for hue in among {
                 maps[usize::from(*hue)] = pool.map();
             }

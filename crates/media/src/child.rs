@@ -31,7 +31,8 @@ const FRAME_SECONDS: u64 = 60;
 #[derive(Clone)]
 pub struct Stop {
     asked: Arc<dyn Fn() -> bool + Send + Sync>,
-    patience: u64,
+    /// Seconds that a child may be silent at most.
+    pub(crate) patience: u64,
 }
 
 impl Stop {
@@ -48,11 +49,6 @@ impl Stop {
     /// Nobody will ask.
     pub fn never() -> Self {
         Stop::when(|| false)
-    }
-
-    /// Seconds that a child may be silent at most.
-    pub(crate) fn patience(&self) -> u64 {
-        self.patience
     }
 
     /// Whether somebody asked.
@@ -317,7 +313,7 @@ impl Tools {
         let watched = Watched::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);
-        children.push(Arc::downgrade(watched.shared()));
+        children.push(Arc::downgrade(&watched.shared));
         Ok(watched)
     }
 }

@@ -35,6 +35,13 @@ pub struct Format {
 }
 
 impl Format {
+    /// Frames of square pixels at an even rate, with a tick of the clock for each.
+    pub fn even([width, height]: [usize; 2], layout: Layout, colour: Colour, rate: TimeBase) -> Self {
+        let time_base = TimeBase { num: rate.den, den: rate.num };
+        let (hdr, sample_aspect, rate, frames) = (None, [1, 1], Some(rate), None);
+        Format { width, height, layout, colour, hdr, sample_aspect, time_base, rate, frames }
+    }
+
     /// 3, or 4 with alpha.
     pub fn channels(&self) -> usize {
         if self.layout.alpha { 4 } else { 3 }

@@ -3,65 +3,30 @@
 use remaster_picture::{Coding, Kind, Layout, Matrix, Range, Siting};
 use serde::{Deserialize, Serialize};
 
-/// Words of ffprobe for a tag, each with the one that ffmpeg takes as an option.
-type Words = &'static [(&'static str, &'static str)];
+use crate::words::Words;
 
-/// Those that [`Colour::coding`] can compute.
-const MATRICES: Words = &[
-    ("gbr", "rgb"),
-    ("rgb", "rgb"),
-    ("bt709", "bt709"),
-    ("bt470bg", "bt470bg"),
-    ("smpte170m", "smpte170m"),
-    ("fcc", "fcc"),
-    ("smpte240m", "smpte240m"),
-    ("bt2020nc", "bt2020nc"),
-];
+/// Those that [`Colour::coding`] can compute. Here and below, the words of ffprobe for a tag; behind `=`, the one that
+/// ffmpeg takes as an option where it is another.
+const MATRICES: Words = Words("gbr=rgb rgb bt709 bt470bg smpte170m fcc smpte240m bt2020nc");
 
-const RANGES: Words = &[("tv", "tv"), ("pc", "pc")];
+const RANGES: Words = Words("tv pc");
 
-const PRIMARIES: Words = &[
-    ("bt709", "bt709"),
-    ("bt470m", "bt470m"),
-    ("bt470bg", "bt470bg"),
-    ("smpte170m", "smpte170m"),
-    ("smpte240m", "smpte240m"),
-    ("film", "film"),
-    ("bt2020", "bt2020"),
-    ("smpte428", "smpte428"),
-    ("smpte431", "smpte431"),
-    ("smpte432", "smpte432"),
-    ("ebu3213", "ebu3213"),
-    ("jedec-p22", "ebu3213"),
-];
+const PRIMARIES: Words = Words(
+    "bt709 bt470m bt470bg smpte170m smpte240m film bt2020 smpte428 smpte431 smpte432 ebu3213 \
+    jedec-p22=ebu3213",
+);
 
-const TRANSFERS: Words = &[
-    ("bt709", "bt709"),
-    ("bt470m", "gamma22"),
-    ("bt470bg", "gamma28"),
-    ("smpte170m", "smpte170m"),
-    ("smpte240m", "smpte240m"),
-    ("linear", "linear"),
-    ("log100", "log100"),
-    ("log316", "log316"),
-    ("iec61966-2-4", "iec61966-2-4"),
-    ("bt1361e", "bt1361e"),
-    ("iec61966-2-1", "iec61966-2-1"),
-    ("bt2020-10", "bt2020-10"),
-    ("bt2020-12", "bt2020-12"),
-    ("smpte2084", "smpte2084"),
-    ("smpte428", "smpte428"),
-    ("arib-std-b67", "arib-std-b67"),
-];
+const TRANSFERS: Words = Words(
+    "bt709 bt470m=gamma22 bt470bg=gamma28 smpte170m smpte240m linear log100 log316 iec61966-2-4 bt1361e \
+    iec61966-2-1 bt2020-10 bt2020-12 smpte2084 smpte428 arib-std-b67",
+);
 
-const SITINGS: Words = &[
-    ("left", "left"),
-    ("center", "center"),
-    ("topleft", "topleft"),
-    ("top", "top"),
-    ("bottomleft", "bottomleft"),
-    ("bottom", "bottom"),
-];
+const SITINGS: Words = Words("left center topleft top bottomleft bottom");
+
+/// Each word of ffprobe with that of ffmpeg.
+fn pairs(words: Words) -> impl Iterator<Item = (&'static str, &'static str)> {
+    words.all().map(|word| word.split_once('=').unwrap_or((word, word)))
+}
 
 /// Colour as tags say it, in the words of ffmpeg.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,8 +125,8 @@ impl Colour {
     /// returned with its name.
     pub(crate) fn options(&self) -> Result<[(&'static str, &'static str); 5], String> {
         let option = |flag, what: &str, words: Words, tag: &Tag| {
-            let known = words.iter().find(|(word, _)| *word == tag.value);
-            known.map(|(_, word)| (flag, *word)).ok_or_else(|| format!("the {what} {:?}", tag.value))
+            let known = pairs(words).find(|(word, _)| *word == tag.value);
+            known.map(|(_, word)| (flag, word)).ok_or_else(|| format!("the {what} {:?}", tag.value))
         };
         Ok([
             option("-color_range", "colour range", RANGES, &self.range)?,
@@ -244,8 +209,12 @@ mod tests {
 
     #[test]
     fn every_word_that_can_reach_ffmpeg_is_one_that_it_takes() {
-        let tag = |words: Words, i: usize| Tag { value: words[i % words.len()].0.into(), guessed: false };
-        let most = [MATRICES, RANGES, PRIMARIES, TRANSFERS, SITINGS].map(<[_]>::len).into_iter().max();
+        let tag = |words: Words, i: usize| {
+            let (word, _) = pairs(words).nth(i % pairs(words).count()).unwrap();
+            Tag { value: word.into(), guessed: false }
+        };
+        let lists = [MATRICES, RANGES, PRIMARIES, TRANSFERS, SITINGS];
+        let most = lists.map(|words| pairs(words).count()).into_iter().max();
         for i in 0..most.unwrap() {
             let colour = Colour {
                 matrix: tag(MATRICES, i),

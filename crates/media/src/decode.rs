@@ -365,9 +365,8 @@ impl Decoder {
         }
         // Muxers refuse clocks that stand still or run back.
         if self.last.is_some_and(|last| pts <= last) && !self.keep_damaged {
-            return Err(
-                self.damaged(format!("frame {} is shown no later than the one before it", self.frames))
-            );
+            let reason = format!("frame {} is shown no later than the one before it", self.frames);
+            return Err(self.damaged(reason));
         }
         self.last = Some(pts);
         self.first.get_or_insert(pts);

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::error::MediaError;
+use crate::words::Words;
 
 /// Demuxers that hold one file with video. `image2` reads patterns and is not among them: a single picture is read
 /// by the one of its kind. SVG can refer to other files. Sound is let in so that the error can say that it is sound.
@@ -24,24 +25,9 @@ const ONE_FILE: &str = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mp
     mp3,wav,w64,flac,aac,ac3,eac3,aiff,caf";
 
 /// Demuxers of subtitles.
-const SUBTITLES: [&str; 16] = [
-    "srt",
-    "ass",
-    "ssa",
-    "webvtt",
-    "sup",
-    "vobsub",
-    "microdvd",
-    "subviewer",
-    "subviewer1",
-    "sami",
-    "realtext",
-    "stl",
-    "jacosub",
-    "mpl2",
-    "lrc",
-    "scc",
-];
+const SUBTITLES: Words = Words(
+    "srt ass ssa webvtt sup vobsub microdvd subviewer subviewer1 sami realtext stl jacosub mpl2 lrc scc",
+);
 
 /// Options that open `path` for reading and nothing else.
 pub(crate) fn opened(path: &Path) -> Vec<OsString> {
@@ -65,7 +51,7 @@ pub(crate) fn closed(path: &Path, reason: String) -> MediaError {
     match reason.split_once(": Format not on whitelist") {
         Some((format, _)) => {
             let format = format.rsplit("; ").next().unwrap_or_default();
-            match SUBTITLES.contains(&format) {
+            match SUBTITLES.has(format) {
                 true => MediaError::Subtitles { path },
                 false => MediaError::NotOneFile { path, format: format.to_owned() },
             }

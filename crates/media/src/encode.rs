@@ -133,16 +133,9 @@ impl Encoder {
 
 /// Samples on their way into an encoder.
 fn raw(target: &Target, format: &Format) -> VideoStream {
-    VideoStream {
-        width: format.width,
-        height: format.height,
-        fourcc: fourcc(&target.layout).unwrap_or(*b"RGB0"),
-        time_base: format.time_base,
-        aspect: format.sample_aspect.map(u64::from),
-        delay: 0,
-        specific: Vec::new(),
-        rate: None,
-    }
+    let fourcc = fourcc(&target.layout).unwrap_or(*b"RGB0");
+    let stream = VideoStream::raw([format.width, format.height], fourcc, format.time_base);
+    VideoStream { aspect: format.sample_aspect.map(u64::from), ..stream }
 }
 
 impl FrameSink for Encoder {

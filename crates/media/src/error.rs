@@ -374,6 +374,15 @@ impl MediaError {
         }
     }
 
+    /// The error for a file of a kind that has no place for `what`.
+    pub(crate) fn cannot_hold(path: &Path, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        MediaError::Container { path: path.to_owned(), what: what.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn unreadable(path: &Path, reason: impl Into<String>) -> Self {
+        MediaError::Unreadable { path: path.to_owned(), reason: reason.into() }
+    }
+
     pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
         MediaError::Broken { what, reason: reason.into() }
     }

@@ -10,6 +10,7 @@ use crate::door::opened;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::probe::{Probe, Video};
+use crate::words::Words;
 
 /// Frames of a sample; three of them are looked at. Enough for a cut or two, and for forty rounds of 3:2 pulldown.
 const SAMPLE: usize = 200;
@@ -22,23 +23,11 @@ const SAMPLE_SECONDS: u64 = 30;
 const HEIGHTS: [usize; 7] = [480, 486, 512, 576, 608, 1080, 1088];
 
 /// What people capture tapes with: cropped captures have other heights.
-const CAPTURES: [&str; 12] = [
-    "ffv1",
-    "huffyuv",
-    "ffvhuff",
-    "utvideo",
-    "magicyuv",
-    "lagarith",
-    "rawvideo",
-    "v210",
-    "dvvideo",
-    "mjpeg",
-    "mpeg2video",
-    "prores",
-];
+const CAPTURES: Words =
+    Words("ffv1 huffyuv ffvhuff utvideo magicyuv lagarith rawvideo v210 dvvideo mjpeg mpeg2video prores");
 
 /// Codecs without fields.
-const PROGRESSIVE: [&str; 7] = ["vp8", "vp9", "av1", "theora", "gif", "apng", "webp"];
+const PROGRESSIVE: Words = Words("vp8 vp9 av1 theora gif apng webp");
 
 /// What to do with interlaced video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,10 +195,10 @@ fn is_ntsc(rate: Option<TimeBase>) -> bool {
 
 /// Whether a clip that is not marked is worth looking at: it has the height and the rate of interlaced video.
 fn may_be_interlaced(video: &Video) -> bool {
-    let height = HEIGHTS.contains(&video.height)
-        || CAPTURES.contains(&video.codec.as_str()) && (400..=1088).contains(&video.height);
+    let height =
+        HEIGHTS.contains(&video.height) || CAPTURES.has(&video.codec) && (400..=1088).contains(&video.height);
     let rate = video.rate.is_none_or(|r| (24.5..=30.5).contains(&(r.num as f64 / r.den as f64)));
-    height && rate && video.turns == 0 && !PROGRESSIVE.contains(&video.codec.as_str())
+    height && rate && video.turns == 0 && !PROGRESSIVE.has(&video.codec)
 }
 
 /// What `fieldmatch` takes; ffmpeg would turn anything else into it.

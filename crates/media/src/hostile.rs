@@ -14,16 +14,7 @@ const ALLOWED: usize = 64 << 20;
 
 /// As ffmpeg writes it, and as we do.
 fn streams() -> Vec<Vec<u8>> {
-    let stream = VideoStream {
-        width: 8,
-        height: 4,
-        fourcc: *b"I420",
-        time_base: TimeBase { num: 1, den: 90_000 },
-        aspect: [1, 1],
-        delay: 0,
-        specific: Vec::new(),
-        rate: None,
-    };
+    let stream = VideoStream::raw([8, 4], *b"I420", TimeBase { num: 1, den: 90_000 });
     let mut writer = NutWriter::new(Vec::new(), &stream).unwrap();
     for i in 0..4u8 {
         writer.packet(u64::from(i) * 3600, i % 2 == 0, &[i; 48]).unwrap();

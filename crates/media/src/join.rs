@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::child::Tools;
 use crate::command::{Extent, Order, Picture, arguments};
 use crate::encode::PATIENCE;
-use crate::error::MediaError;
+use crate::error::{MediaError, frames};
 use crate::nut::{Next, NutReader, TimeBase, VideoStream};
 use crate::outgoing::Outgoing;
 use crate::place::Part;
@@ -100,25 +100,19 @@ impl<'a> Joint<'a> {
                 Next::TooLong => return Err(Trouble::Segment("a frame is too long to be one".into())),
                 Next::End => break,
             };
-            let Some(pts) = on_clock(pts, stream.time_base, clock) else {
-                return Err(Trouble::Segment(format!(
-                    "its frame {} is off the clock of the film",
-                    times.len()
-                )));
-            };
+            let number = times.len();
+            let off = || Trouble::Segment(format!("its frame {number} is off the clock of the film"));
+            let pts = on_clock(pts, stream.time_base, clock).ok_or_else(off)?;
             if times.is_empty() && !reader.is_key() {
                 return Err(Trouble::Segment("its first frame needs another one".into()));
             }
             if before.is_some_and(|last| pts <= last) {
-                let words =
-                    format!("its frame {} is shown no later than the last one before it", times.len());
+                let words = format!("its frame {number} is shown no later than the last one before it");
                 return Err(Trouble::Segment(words));
             }
             if self.sent == self.frames {
-                return Err(Trouble::Segment(format!(
-                    "the film would have more than {} frames",
-                    self.frames
-                )));
+                let words = format!("the film would have more than {} frames", self.frames);
+                return Err(Trouble::Segment(words));
             }
             times.push(pts);
             self.send(&stream, pts, reader.is_key()).map_err(Trouble::Film)?;
@@ -133,13 +127,10 @@ impl<'a> Joint<'a> {
 
     /// Says in words why a segment does not fit.
     fn check(&self, stream: &VideoStream) -> Result<(), String> {
-        let size = [self.film.format.width, self.film.format.height];
-        if [stream.width, stream.height] != size {
-            let (width, height) = (stream.width, stream.height);
-            return Err(format!(
-                "its frames have {width}x{height} pixels instead of {}x{}",
-                size[0], size[1]
-            ));
+        let (width, height) = (self.film.format.width, self.film.format.height);
+        let (w, h) = (stream.width, stream.height);
+        if (w, h) != (width, height) {
+            return Err(format!("its frames have {w}x{h} pixels instead of {width}x{height}"));
         }
         let name = |fourcc: &[u8; 4]| fourcc.escape_ascii().to_string();
         if self.film.kind == SegmentKind::Lossless && stream.fourcc != FFV1 {
@@ -197,15 +188,8 @@ impl<'a> Joint<'a> {
 
     /// All segments were there.
     fn finish(self) -> Result<Vec<String>, MediaError> {
-        let path = self.film.path.to_owned();
-        let missing = MediaError::Verify {
-            path,
-            reason: format!(
-                "its segments have {} instead of {}",
-                crate::error::frames(self.sent),
-                self.frames
-            ),
-        };
+        let reason = format!("its segments have {} instead of {}", frames(self.sent), self.frames);
+        let missing = MediaError::Verify { path: self.film.path.to_owned(), reason };
         let Some((mut outgoing, _)) = self.open.filter(|_| self.sent == self.frames) else {
             return Err(missing);
         };

@@ -57,10 +57,8 @@ impl Launch {
             // The pipe is closed with the reader that was not made.
             Err(_) => Err(match child.finish() {
                 Ok(lines) if lines.is_empty() => MediaError::Empty { path: self.path.clone() },
-                Ok(lines) => MediaError::Unreadable { path: self.path.clone(), reason: plain(&lines) },
-                Err(MediaError::Child { reason, .. }) => {
-                    MediaError::Unreadable { path: self.path.clone(), reason }
-                }
+                Ok(lines) => MediaError::unreadable(&self.path, plain(&lines)),
+                Err(MediaError::Child { reason, .. }) => MediaError::unreadable(&self.path, reason),
                 Err(e) => e,
             }),
         }

@@ -49,6 +49,7 @@ mod target;
 mod tee;
 mod trial;
 mod watched;
+mod words;
 mod y4m;
 
 pub use asked::{AskedError, Encoding, Filters, ListedEncoding, ListedFilters};

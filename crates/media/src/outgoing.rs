@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::child::{ToChild, Tools, Watched, plain};
 use crate::door::url;
-use crate::error::MediaError;
+use crate::error::{MediaError, frames};
 use crate::nut::{NutWriter, VideoStream};
 use crate::place::{self, Part};
 use crate::probe::count_frames;
@@ -122,7 +122,7 @@ impl Outgoing {
             let reason = words.map_or(reason, Clone::clone);
             self.full(MediaError::Verify { path: self.path.clone(), reason })
         };
-        let frames = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
+        let count = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
             MediaError::Cancelled => e,
             MediaError::Child { reason, .. } | MediaError::Verify { reason, .. } => {
                 // The name of a part means nothing to anybody.
@@ -130,12 +130,8 @@ impl Outgoing {
             }
             e => verify(e.to_string()),
         })?;
-        if frames != self.frames {
-            return Err(verify(format!(
-                "it has {} instead of {}",
-                crate::error::frames(frames),
-                self.frames
-            )));
+        if count != self.frames {
+            return Err(verify(format!("it has {} instead of {}", frames(count), self.frames)));
         }
         Ok(())
     }

@@ -1,48 +1,27 @@
 //! Encoders that give the same bytes for the same frames, and what they have to be told for that.
 
 use crate::target::{is_option, parameters};
+use crate::words::Words;
 
 /// Encoders that were seen to repeat themselves: the tests encode twice with each.
-const REPEATING: [&str; 12] = [
-    "libx264",
-    "libx264rgb",
-    "libx265",
-    "libvpx-vp9",
-    "libsvtav1",
-    "libaom-av1",
-    "ffv1",
-    "ffvhuff",
-    "utvideo",
-    "prores_ks",
-    "prores_aw",
-    "dnxhd",
-];
+const REPEATING: Words = Words(
+    "libx264 libx264rgb libx265 libvpx-vp9 libsvtav1 libaom-av1 ffv1 ffvhuff utvideo prores_ks prores_aw \
+    dnxhd",
+);
 
 /// Words that ask for a limit of the bit rate.
 const LIMITS: [&str; 5] = ["-maxrate", "-bufsize", "vbv", "hrd", "avcintra"];
 
 /// Options of a file and not of its video stream, among the words that a person has for an encoder.
-const OF_THE_FILE: [&str; 14] = [
-    "-tag",
-    "-vtag",
-    "-bsf",
-    "-metadata",
-    "-disposition",
-    "-movflags",
-    "-brand",
-    "-video_track_timescale",
-    "-use_editlist",
-    "-write_tmcd",
-    "-cues_to_front",
-    "-reserve_index_space",
-    "-cluster_size_limit",
-    "-cluster_time_limit",
-];
+const OF_THE_FILE: Words = Words(
+    "-tag -vtag -bsf -metadata -disposition -movflags -brand -video_track_timescale -use_editlist \
+    -write_tmcd -cues_to_front -reserve_index_space -cluster_size_limit -cluster_time_limit",
+);
 
 /// Whether an encoder gives the same bytes for the same frames with the same number of threads. Those of graphics cards do
 /// not promise it.
 pub fn repeats(encoder: &str) -> bool {
-    REPEATING.contains(&encoder)
+    REPEATING.has(encoder)
 }
 
 /// Words for the encoder, and words for the file that its video goes into.
@@ -50,7 +29,7 @@ pub(crate) fn of_the_file(words: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut encoder, mut file) = (Vec::new(), Vec::new());
     let mut words = words.iter().cloned();
     while let Some(word) = words.next() {
-        if OF_THE_FILE.iter().any(|name| is_option(&word, name)) {
+        if OF_THE_FILE.all().any(|name| is_option(&word, name)) {
             file.push(word);
             file.extend(words.next());
         } else {
@@ -128,10 +107,7 @@ fn without(words: Vec<String>, name: &str) -> (Vec<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
+    use crate::words::words;
 
     #[test]
     fn what_decides_bytes_is_said_and_wins() {

@@ -257,10 +257,8 @@ fn ask(tools: &Tools, path: &Path, entries: &[&str]) -> Result<(Vec<u8>, Vec<Str
 }
 
 pub(crate) fn parse<T: for<'a> Deserialize<'a>>(path: &Path, json: &[u8]) -> Result<T, MediaError> {
-    serde_json::from_slice(json).map_err(|e| MediaError::Unreadable {
-        path: path.to_owned(),
-        reason: format!("unexpected output of ffprobe: {e}"),
-    })
+    serde_json::from_slice(json)
+        .map_err(|e| MediaError::unreadable(path, format!("unexpected output of ffprobe: {e}")))
 }
 
 /// Quarter turns clockwise that make the picture upright.
@@ -298,18 +296,12 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     let width = first.and_then(|f| f.width).unwrap_or(s.width);
     let height = first.and_then(|f| f.height).unwrap_or(s.height);
     if width == 0 || height == 0 {
-        let reason = "its pictures have no size".into();
-        return Err(MediaError::Unreadable { path: path.to_owned(), reason });
+        return Err(MediaError::unreadable(path, "its pictures have no size"));
     }
     let sides = 1..=MAX_SIDE;
     if !sides.contains(&width) || !sides.contains(&height) || width * height > MAX_AREA {
-        return Err(MediaError::TooLarge {
-            path: path.to_owned(),
-            width,
-            height,
-            limit: MAX_SIDE,
-            area: MAX_AREA,
-        });
+        let path = path.to_owned();
+        return Err(MediaError::TooLarge { path, width, height, limit: MAX_SIDE, area: MAX_AREA });
     }
     let unsupported = |what: String| MediaError::Samples { path: path.to_owned(), what };
     let mut notes = Vec::new();
@@ -337,12 +329,8 @@ fn video(path: &Path, s: &RawStream, frames: &[RawFrame], format: &RawFormat) ->
     notes.extend(colour.guesses());
     let turns = quarter_turns(s, &mut notes);
     let (order, fields) = field_order(s, frames);
-    let Some(time_base) = ratio(&s.time_base) else {
-        return Err(MediaError::Unreadable {
-            path: path.to_owned(),
-            reason: "its video has no time base".into(),
-        });
-    };
+    let no_time = || MediaError::unreadable(path, "its video has no time base");
+    let time_base = ratio(&s.time_base).ok_or_else(no_time)?;
     let rate = [&s.avg_frame_rate, &s.r_frame_rate].into_iter().flatten().find_map(|r| frame_rate(r));
     // Matroska has the duration of a stream in a tag; that of the file may be its sound's.
     let own = s.duration.as_deref().and_then(|text| seconds(Some(text)));

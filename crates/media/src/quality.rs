@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn with(words: &str, crf: u8, typed: bool) -> Result<String, String> {
-        let mut encoder: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let mut encoder = crate::words::words(words);
         set(&mut encoder, crf, typed).map_err(|error| error.to_string())?;
         Ok(encoder.join(" "))
     }

@@ -67,19 +67,17 @@ pub(crate) fn film(tools: &Tools, film: &Film<'_>) -> Result<Target, MediaError>
 
 /// Refuses a file whose kind has no place for the tag of [`WriteOptions::tag`].
 pub fn check_tag(path: &Path) -> Result<(), MediaError> {
+    let hint = "write an .mkv file, or leave the manifest beside the film";
     match container(path) {
         Some(Container::Mkv | Container::Webm) => Ok(()),
-        _ => Err(MediaError::Container {
-            path: path.to_owned(),
-            what: "the settings of a restoration".into(),
-            hint: "write an .mkv file, or leave the manifest beside the film".into(),
-        }),
+        _ => Err(MediaError::cannot_hold(path, "the settings of a restoration", hint)),
     }
 }
 
 /// What a segment will be.
 pub(crate) fn decide(tools: &Tools, whole: &Film<'_>) -> Result<Target, MediaError> {
     let target = film(tools, whole)?;
+    let is_vpx = target.encoder.first().is_some_and(|name| name.starts_with("libvpx"));
     match whole.kind {
         SegmentKind::Lossless => {
             let mut target = target::lossless(tools, whole.path, whole.format, target)?;
@@ -87,15 +85,10 @@ pub(crate) fn decide(tools: &Tools, whole: &Film<'_>) -> Result<Target, MediaErr
             Ok(target)
         }
         // Its alpha is a stream of its own that only Matroska can hold.
-        SegmentKind::Final if target.layout.alpha && is_vpx(&target) => Err(MediaError::Container {
-            path: whole.path.to_owned(),
-            what: "alpha of VP8 or VP9 in segments that are copied".into(),
-            hint: "use lossless segments".into(),
-        }),
+        SegmentKind::Final if target.layout.alpha && is_vpx => {
+            let what = "alpha of VP8 or VP9 in segments that are copied";
+            Err(MediaError::cannot_hold(whole.path, what, "use lossless segments"))
+        }
         SegmentKind::Final => Ok(target),
     }
-}
-
-fn is_vpx(target: &Target) -> bool {
-    target.encoder.first().is_some_and(|name| name.starts_with("libvpx"))
 }

@@ -106,8 +106,8 @@ fn listed(folder: &Path, exr: bool) -> Result<(Vec<PathBuf>, Vec<String>), Media
             Some(_) => left_out += 1,
             // Called a picture but not one: found now, not in the middle of a run.
             None if named.is_some() => {
-                let reason = "it is named like an image but is not one; remove it or get it again".into();
-                return Err(MediaError::Unreadable { path, reason });
+                let reason = "it is named like an image but is not one; remove it or get it again";
+                return Err(MediaError::unreadable(&path, reason));
             }
             None => {}
         }
@@ -152,8 +152,7 @@ impl Pictures {
         let Some(first) = paths.first() else {
             let kind =
                 if options.exr { "an EXR" } else { "a PNG, JPEG, WebP, TIFF or BMP; --exr reads EXRs" };
-            let reason = format!("it is a folder without {kind}");
-            return Err(MediaError::Unreadable { path: path.to_owned(), reason });
+            return Err(MediaError::unreadable(path, format!("it is a folder without {kind}")));
         };
         let (frame, mut info) = read(first, most)?;
         if let PictureInfo::Still(info) = &mut info {
@@ -174,17 +173,8 @@ impl Pictures {
         if colour.is_hdr() && !options.keep_hdr {
             return Err(MediaError::Hdr { path: first.clone(), transfer: colour.transfer.value });
         }
-        let format = Format {
-            width: frame.width,
-            height: frame.height,
-            layout,
-            colour,
-            hdr: None,
-            sample_aspect: [1, 1],
-            time_base: TimeBase { num: rate.den, den: rate.num },
-            rate: Some(rate),
-            frames: Some(paths.len()),
-        };
+        let format = Format::even([frame.width, frame.height], layout, colour, rate);
+        let format = Format { frames: Some(paths.len()), ..format };
         Ok(Pictures { paths, format, info, notes, first: Some(frame), next: 0, shift: 0, most, stop })
     }
 
@@ -204,17 +194,23 @@ impl Pictures {
         if first >= end {
             return Err(span.empty(&folder, Some(length)));
         }
-        if first > 0 {
+        self.shift = ticks.shift;
+        Ok(self.cut(first, end))
+    }
+
+    /// Only the pictures from `first` to `end`, both counted in all of them.
+    fn cut(mut self, first: usize, end: usize) -> Self {
+        if first > self.next {
             self.first = None;
         }
         self.paths.truncate(end);
-        (self.next, self.shift) = (first, ticks.shift);
+        self.next = first;
         self.format.frames = Some(end - first);
-        Ok(self)
+        self
     }
 
     /// Only some of them, with the times that they have among all. Others are not read, but for the first of all.
-    pub fn excerpt(mut self, excerpt: Excerpt) -> Result<Self, MediaError> {
+    pub fn excerpt(self, excerpt: Excerpt) -> Result<Self, MediaError> {
         let (from, to) = (self.next, self.paths.len());
         let at = |pts: i64| usize::try_from(pts.saturating_add(self.shift)).ok();
         let first = match excerpt.first {
@@ -222,13 +218,7 @@ impl Pictures {
             Some(pts) => at(pts).filter(|i| (from..to).contains(i)).ok_or_else(|| excerpt.missing())?,
         };
         let end = excerpt.end.map_or(to, |pts| at(pts).unwrap_or(0).clamp(first, to));
-        if first > from {
-            self.first = None;
-        }
-        self.paths.truncate(end);
-        self.next = first;
-        self.format.frames = Some(end - first);
-        Ok(self)
+        Ok(self.cut(first, end))
     }
 
     /// What was left out, for people.
@@ -303,8 +293,8 @@ impl FrameSource for Pictures {
             return Err(MediaError::SizeChange { path: path.clone(), frame: self.next });
         }
         if picture.channels != self.format.channels() {
-            let reason = "it has alpha and the first picture has none, or the other way round".into();
-            return Err(MediaError::Unreadable { path: path.clone(), reason });
+            let reason = "it has alpha and the first picture has none, or the other way round";
+            return Err(MediaError::unreadable(path, reason));
         }
         *frame = picture;
         self.next += 1;
@@ -342,11 +332,7 @@ impl PictureWriter {
             (None, _) => StillFormat::Png,
         };
         if format.layout.alpha && !kind.has_alpha() {
-            return Err(MediaError::Container {
-                path: path.to_owned(),
-                what: "alpha".into(),
-                hint: "write .png, .webp or .tif".into(),
-            });
+            return Err(MediaError::cannot_hold(path, "alpha", "write .png, .webp or .tif"));
         }
         let depth = if format.layout.depth > 8 { 16 } else { 8 };
         let mut notes = Vec::new();
@@ -407,11 +393,8 @@ fn lost(info: Option<&PictureInfo>, kind: StillFormat) -> Option<String> {
 impl FrameSink for PictureWriter {
     fn write(&mut self, frame: &Frame, _pts: i64) -> Result<(), MediaError> {
         if !self.is_folder && self.written > 0 {
-            return Err(MediaError::Container {
-                path: self.path.clone(),
-                what: "more than one frame".into(),
-                hint: "write to a folder or a video file".into(),
-            });
+            let hint = "write to a folder or a video file";
+            return Err(MediaError::cannot_hold(&self.path, "more than one frame", hint));
         }
         let to = match self.is_folder {
             true => self.part.path().join(self.name()?),

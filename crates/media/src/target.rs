@@ -12,6 +12,7 @@ use crate::kind::{Container, OutputKind, container};
 use crate::nut::fourcc;
 use crate::probe::{Probe, Stream};
 use crate::quality;
+use crate::words::{Words, words};
 
 /// What a person asked for.
 #[derive(Clone, Debug, Default)]
@@ -59,10 +60,7 @@ pub(crate) struct Target {
 }
 
 /// Codecs that lose nothing: what comes in like that goes out like that.
-const LOSSLESS: [&str; 12] = [
-    "ffv1", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "rawvideo", "v210", "v410", "r210", "png", "qtrle",
-    "tiff",
-];
+const LOSSLESS: Words = Words("ffv1 huffyuv ffvhuff utvideo magicyuv rawvideo v210 v410 r210 png qtrle tiff");
 
 pub(crate) fn decide(
     tools: &Tools,
@@ -85,21 +83,14 @@ pub(crate) fn settle(
     from: Option<&Probe>,
     options: &WriteOptions,
 ) -> Result<Target, MediaError> {
-    let container = container(path).ok_or_else(|| MediaError::Container {
-        path: path.to_owned(),
-        what: "video".into(),
-        hint: format!("use a name that ends in {}", OutputKind::endings()),
-    })?;
+    let other = || format!("use a name that ends in {}", OutputKind::endings());
+    let container = container(path).ok_or_else(|| MediaError::cannot_hold(path, "video", other()))?;
     if options.lossless && !matches!(container, Container::Mkv | Container::Nut) {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: "lossless FFV1".into(),
-            hint: "write .mkv".into(),
-        });
+        return Err(MediaError::cannot_hold(path, "lossless FFV1", "write .mkv"));
     }
     let mut encoder: Vec<String> = match (&options.video, options.lossless) {
         (Some(asked), _) => asked.words(),
-        (None, true) => words(&["ffv1"]),
+        (None, true) => words("ffv1"),
         (None, false) => default_encoder(container, format, from),
     };
     let Some(name) = encoder.first().cloned() else {
@@ -115,21 +106,16 @@ pub(crate) fn settle(
         None => nearest(&format.layout, &supported, size, name == "ffv1"),
     };
     if format.layout.alpha && !layout.alpha {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: format!("alpha with {name}"),
-            hint: "write .mkv (FFV1), .mov (ProRes 4444) or .webm (VP9)".into(),
-        });
+        let hint = "write .mkv (FFV1), .mov (ProRes 4444) or .webm (VP9)";
+        return Err(MediaError::cannot_hold(path, format!("alpha with {name}"), hint));
     }
     let mut notes = Vec::new();
     if let (Kind::Yuv { .. }, true) = (layout.kind, layout.kind != format.layout.kind) {
         notes.push(format!("converting {} to {}", format.layout, layout));
     }
     if layout.depth < format.layout.depth {
-        notes.push(format!(
-            "reducing {} bits to {}, the most that {name} supports",
-            format.layout.depth, layout.depth
-        ));
+        let [from, to] = [format.layout.depth, layout.depth];
+        notes.push(format!("reducing {from} bits to {to}, the most that {name} supports"));
     }
     let mut colour = format.colour.for_layout(&layout, [format.width, format.height]);
     // Broadcasters and players take limited range for granted where a codec cannot say otherwise.
@@ -142,7 +128,7 @@ pub(crate) fn settle(
     }
     // Players of Apple take no other name.
     let is_hevc = name == "libx265" && matches!(container, Container::Mp4 | Container::Mov);
-    let file = if is_hevc { words(&["-tag:v:0", "hvc1"]) } else { Vec::new() };
+    let file = if is_hevc { words("-tag:v:0 hvc1") } else { Vec::new() };
     let (mut streams, mut stream_notes) = (Vec::new(), Vec::new());
     if let Some(probe) = from {
         streams = copied(path, container, probe, options, &mut stream_notes)?;
@@ -163,13 +149,10 @@ pub(crate) fn lossless(
 ) -> Result<Target, MediaError> {
     let supported = pixel_formats(tools, "ffv1")?;
     let Some(pixel_format) = same_samples(&target, &supported) else {
-        return Err(MediaError::Container {
-            path: path.to_owned(),
-            what: format!("{} without loss, since FFV1 does not know it", target.pixel_format),
-            hint: "choose another --pixel-format".into(),
-        });
+        let what = format!("{} without loss, since FFV1 does not know it", target.pixel_format);
+        return Err(MediaError::cannot_hold(path, what, "choose another --pixel-format"));
     };
-    let mut encoder = words(&["ffv1"]);
+    let mut encoder = words("ffv1");
     encoder.extend(ffv1_options(format));
     Ok(Target { encoder, pixel_format, ..target })
 }
@@ -191,14 +174,10 @@ fn same_samples(target: &Target, supported: &[(Layout, String)]) -> Option<Strin
 pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options: &WriteOptions) -> String {
     let words = match (&options.video, options.lossless) {
         (Some(asked), _) => asked.words(),
-        (None, true) => words(&["ffv1"]),
+        (None, true) => words("ffv1"),
         (None, false) => container(path).map_or_else(Vec::new, |c| default_encoder(c, format, from)),
     };
     words.into_iter().next().unwrap_or_default()
-}
-
-fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|s| (*s).to_owned()).collect()
 }
 
 /// The encoders that are used where nobody names one.
@@ -209,16 +188,14 @@ fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) 
     let rgb = matches!(format.layout.kind, Kind::Gbr | Kind::Packed);
     let alpha = format.layout.alpha;
     match container {
-        Container::Webm => {
-            words(&["libvpx-vp9", "-crf", "18", "-b:v", "0", "-row-mt", "1", "-cpu-used", "2"])
+        Container::Webm => words("libvpx-vp9 -crf 18 -b:v 0 -row-mt 1 -cpu-used 2"),
+        Container::Mov if alpha => words("prores_ks -profile:v 4444 -alpha_bits 16"),
+        Container::Mov if codec == "prores" => {
+            words(&format!("prores_ks -profile:v {}", prores_profile(from)))
         }
-        Container::Mov if alpha => words(&["prores_ks", "-profile:v", "4444", "-alpha_bits", "16"]),
-        Container::Mov if codec == "prores" => words(&["prores_ks", "-profile:v", prores_profile(from)]),
-        Container::Mkv if alpha || rgb || LOSSLESS.contains(&codec) => words(&["ffv1"]),
-        _ if format.layout.depth > 8 || format.hdr.is_some() => {
-            words(&["libx265", "-crf", "14", "-preset", "medium"])
-        }
-        _ => words(&["libx264", "-crf", "12", "-preset", "medium"]),
+        Container::Mkv if alpha || rgb || LOSSLESS.has(codec) => words("ffv1"),
+        _ if format.layout.depth > 8 || format.hdr.is_some() => words("libx265 -crf 14 -preset medium"),
+        _ => words("libx264 -crf 12 -preset medium"),
     }
 }
 
@@ -249,7 +226,7 @@ fn extra_options(encoder: &mut Vec<String>, format: &Format, options: &WriteOpti
             *said = format!("{}:{said}", params.join(":")).trim_end_matches(':').into();
         }
         "ffv1" if options.video.is_none() => encoder.extend(ffv1_options(format)),
-        "libvpx-vp9" if format.layout.alpha => encoder.extend(words(&["-auto-alt-ref", "0"])),
+        "libvpx-vp9" if format.layout.alpha => encoder.extend(words("-auto-alt-ref 0")),
         _ => {}
     }
 }
@@ -274,8 +251,8 @@ pub(crate) fn is_option(word: &str, name: &str) -> bool {
 /// How FFV1 is used where nobody says otherwise: version 3 has checksums per slice; 16 slices decode on several cores.
 /// Small frames cannot have so many.
 fn ffv1_options(format: &Format) -> Vec<String> {
-    let slices = if format.width.min(format.height) < 256 { "4" } else { "16" };
-    words(&["-level", "3", "-g", "1", "-slices", slices, "-slicecrc", "1"])
+    let slices = if format.width.min(format.height) < 256 { 4 } else { 16 };
+    words(&format!("-level 3 -g 1 -slices {slices} -slicecrc 1"))
 }
 
 /// The samples that a person wants, if they exist and the encoder takes them: ffmpeg would choose others.
@@ -341,15 +318,17 @@ fn nearest(
         let more = l.depth.abs_diff(wanted.depth) + 20 * chroma(wanted).saturating_sub(chroma(l));
         lost_alpha + u32::from(uneven) * 50_000 + lost_bits + lost_chroma + other_kind + more_alpha + more
     };
-    let fallback = if fourcc(wanted).is_some() { *wanted } else { deep(wanted) };
+    // 16 bits, for samples that the pipe has no name for.
+    let deep = Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha };
+    let fallback = if fourcc(wanted).is_some() { *wanted } else { deep };
     let best = supported.iter().min_by_key(|(l, _)| cost(l)).cloned();
     best.unwrap_or_else(|| (fallback, fallback.name()))
 }
 
-/// 16 bits, for samples that the pipe has no name for.
-fn deep(wanted: &Layout) -> Layout {
-    Layout { kind: Kind::Gbr, depth: 16, alpha: wanted.alpha }
-}
+const WEBM_AUDIO: Words = Words("opus vorbis");
+/// Others are written as data that no program recognises.
+const TS_AUDIO: Words = Words("aac mp1 mp2 mp3 ac3 eac3 dts opus truehd");
+const NOT_IN_MP4: Words = Words("vorbis pcm_s16le pcm_s24le pcm_s16be wmav2");
 
 /// Which other streams go along, and how.
 fn copied(
@@ -361,33 +340,26 @@ fn copied(
 ) -> Result<Vec<String>, MediaError> {
     let mut args: Vec<String> = Vec::new();
     let (mut videos, mut subtitles) = (1, 0);
-    let refuse = |s: &Stream, hint: &str| MediaError::Container {
-        path: path.to_owned(),
-        what: format!("stream {} of the input ({} {})", s.index, s.kind, s.codec),
-        hint: hint.into(),
+    let refuse = |s: &Stream, hint: &str| {
+        let what = format!("stream {} of the input ({} {})", s.index, s.kind, s.codec);
+        MediaError::cannot_hold(path, what, hint)
     };
     for s in &probe.others {
         let map = ["-map".to_owned(), format!("1:{}", s.index)];
         match s.kind.as_str() {
             "audio" if options.no_audio => {}
-            "audio" => match (container, s.codec.as_str()) {
-                (Container::Webm, codec) if !matches!(codec, "opus" | "vorbis") => {
-                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
+            "audio" => {
+                let (is_held, instead) = match container {
+                    Container::Webm => (WEBM_AUDIO.has(&s.codec), ".mkv, which takes any audio"),
+                    Container::Ts => (TS_AUDIO.has(&s.codec), ".mkv, which takes any audio"),
+                    Container::Mp4 => (!NOT_IN_MP4.has(&s.codec), ".mkv or .mov"),
+                    _ => (true, ""),
+                };
+                if !is_held {
+                    return Err(refuse(s, &format!("write {instead}, or drop it with --audio none")));
                 }
-                (Container::Mp4, "vorbis" | "pcm_s16le" | "pcm_s24le" | "pcm_s16be" | "wmav2") => {
-                    return Err(refuse(s, "write .mkv or .mov, or drop it with --audio none"));
-                }
-                // Others are written as data that no program recognises.
-                (Container::Ts, codec)
-                    if !matches!(
-                        codec,
-                        "aac" | "mp1" | "mp2" | "mp3" | "ac3" | "eac3" | "dts" | "opus" | "truehd"
-                    ) =>
-                {
-                    return Err(refuse(s, "write .mkv, which takes any audio, or drop it with --audio none"));
-                }
-                _ => args.extend(map),
-            },
+                args.extend(map);
+            }
             "subtitle" => {
                 let text =
                     matches!(s.codec.as_str(), "subrip" | "ass" | "ssa" | "webvtt" | "mov_text" | "text");
@@ -424,7 +396,7 @@ fn copied(
     if container == Container::Ts && probe.chapters > 0 {
         notes.push(".ts cannot store chapters: dropped".into());
     }
-    args.extend(words(&["-map_metadata", "1", "-map_chapters", "1"]));
+    args.extend(words("-map_metadata 1 -map_chapters 1"));
     // Naming a stream here would switch off the copying of all other streams' tags.
     for key in ["language", "title"] {
         if let Some(value) = probe.video.tags.get(key).filter(|v| !v.is_empty()) {
@@ -453,19 +425,9 @@ mod tests {
 
     #[test]
     fn samples_keep_alpha_depth_and_chroma_in_this_order() {
-        let x265 = [
-            "yuv420p",
-            "yuv422p",
-            "yuv444p",
-            "gbrp",
-            "yuv420p10le",
-            "yuv422p10le",
-            "yuv444p10le",
-            "gbrp10le",
-            "yuv420p12le",
-            "yuv444p12le",
-            "gray",
-        ];
+        let x265 = "yuv420p yuv422p yuv444p gbrp yuv420p10le yuv422p10le yuv444p10le gbrp10le yuv420p12le \
+            yuv444p12le gray";
+        let x265: Vec<&str> = x265.split_whitespace().collect();
         assert_eq!(pick("yuv420p", &x265), "yuv420p");
         assert_eq!(pick("yuv420p10le", &x265), "yuv420p10le");
         assert_eq!(pick("yuv411p", &x265), "yuv420p");

@@ -242,7 +242,7 @@ impl<P: Write + End> Write for Pipe<P> {
 pub(crate) struct Watched {
     pub(crate) stdin: Option<ToChild>,
     pub(crate) stdout: Option<FromChild>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     what: &'static str,
     patience: u64,
     watcher: Option<JoinHandle<()>>,
@@ -258,7 +258,7 @@ impl Watched {
         stop: Stop,
         gauge: Gauge,
     ) -> Result<Self, MediaError> {
-        let patience = patience.min(stop.patience());
+        let patience = patience.min(stop.patience);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal goes to the whole group: the children would die before we can say why.
         #[cfg(unix)]
@@ -302,10 +302,6 @@ impl Watched {
             });
         }
         Ok(watched)
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 
     /// Runs `f`, which waits for the child: it is ended if that takes too long.

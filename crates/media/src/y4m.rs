@@ -144,17 +144,8 @@ impl<R: BufRead + Send> Y4mReader<R> {
             });
         }
         let rate = rate.unwrap_or(TimeBase { num: 25, den: 1 });
-        let format = Format {
-            width: size[0],
-            height: size[1],
-            layout,
-            colour,
-            hdr: None,
-            sample_aspect: aspect.unwrap_or([1, 1]),
-            time_base: TimeBase { num: rate.den, den: rate.num },
-            rate: Some(rate),
-            frames: None,
-        };
+        let sample_aspect = aspect.unwrap_or([1, 1]);
+        let format = Format { sample_aspect, ..Format::even(size, layout, colour, rate) };
         let span = Span::default();
         Ok(Y4mReader { input, format, coding, bytes: Vec::new(), path, frames: 0, span, stop })
     }
@@ -261,11 +252,9 @@ impl Y4mWriter {
         };
         let shown = path.as_ref().map_or_else(|| PathBuf::from("-"), |(p, _)| p.clone());
         let colour = format.colour.for_layout(&near, [format.width, format.height]);
-        let chroma = word(&near, &colour.siting.value).ok_or_else(|| MediaError::Container {
-            path: shown.clone(),
-            what: format!("{} samples", near.name()),
-            hint: "write .mkv or .mov".into(),
-        })?;
+        let refused =
+            || MediaError::cannot_hold(&shown, format!("{} samples", near.name()), "write .mkv or .mov");
+        let chroma = word(&near, &colour.siting.value).ok_or_else(refused)?;
         let coding = colour.coding().map_err(|what| MediaError::Samples { path: shown, what })?;
         let rate = format.rate.unwrap_or(TimeBase { num: format.time_base.den, den: format.time_base.num });
         let [a, b] = format.sample_aspect;

@@ -5,7 +5,7 @@ use std::io::{BufRead, Seek, SeekFrom};
 use crate::error::PictureError;
 use crate::file::{admit, check_size};
 use crate::frame::Frame;
-use crate::still::StillInfo;
+use crate::still::{Decoded, StillInfo};
 
 const FORMAT: &str = "BMP";
 const INSTEAD: &str = "PNG, or an uncompressed BMP of 1, 4, 8, 16, 24 or 32 bits";
@@ -91,11 +91,7 @@ fn head(reader: &mut (impl BufRead + Seek)) -> Result<Head, PictureError> {
     Ok(Head { width, height, upwards, bits, masks, palette, pixels })
 }
 
-pub(crate) fn decode_from(
-    mut reader: impl BufRead + Seek,
-    stored: u64,
-    most: u64,
-) -> Result<(Frame, StillInfo), PictureError> {
+pub(crate) fn decode_from(mut reader: impl BufRead + Seek, stored: u64, most: u64) -> Decoded {
     let head = head(&mut reader)?;
     let alpha = head.masks[3] != 0;
     let channels = 3 + usize::from(alpha);

@@ -73,15 +73,10 @@ impl Frame {
 
 /// The top left `width` x `height` pixels of `frame`, or as many as it has.
 pub fn crop(frame: &Frame, width: usize, height: usize) -> Frame {
-    place(frame, width.min(frame.width), height.min(frame.height))
-}
-
-/// `frame` in the top left corner of a canvas of zeros, cut where the canvas ends.
-fn place(frame: &Frame, width: usize, height: usize) -> Frame {
-    let mut out = Frame::new(width, height, frame.channels);
-    let len = out.row_len().min(frame.row_len());
-    for y in 0..height.min(frame.height) {
-        out.row_mut(y)[..len].copy_from_slice(&frame.row(y)[..len]);
+    let mut out = Frame::new(width.min(frame.width), height.min(frame.height), frame.channels);
+    let len = out.row_len();
+    for y in 0..out.height {
+        out.row_mut(y).copy_from_slice(&frame.row(y)[..len]);
     }
     out
 }

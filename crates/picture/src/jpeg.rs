@@ -16,7 +16,7 @@ use crate::file::admit;
 use crate::frame::Frame;
 use crate::jpeg_encode;
 use crate::layout::{Kind, Layout};
-use crate::still::{MAX_BLOCK, StillInfo};
+use crate::still::{Decoded, MAX_BLOCK, StillInfo};
 
 const FORMAT: &str = "JPEG";
 const INSTEAD: &str = "an RGB or grey JPEG of 8 bits, or a PNG or TIFF";
@@ -175,10 +175,7 @@ fn frame_header(head: &mut Head, segment: &[u8]) -> Result<(), PictureError> {
     Ok(())
 }
 
-pub(crate) fn decode_from(
-    mut reader: impl BufRead + Seek,
-    most: u64,
-) -> Result<(Frame, StillInfo), PictureError> {
+pub(crate) fn decode_from(mut reader: impl BufRead + Seek, most: u64) -> Decoded {
     let head = head(&mut reader)?;
     if head.components == 0 || head.width == 0 || head.height == 0 {
         return Err(damaged("its header has no size".into()));
@@ -214,11 +211,8 @@ pub(crate) fn decode_from(
 pub(crate) fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, PictureError> {
     let size = [frame.width, frame.height].map(|side| u16::try_from(side).ok());
     let [Some(width), Some(height)] = size else {
-        return Err(PictureError::Unsupported {
-            format: FORMAT,
-            what: format!("room for 65535 pixels each way, not for {} x {}", frame.width, frame.height),
-            instead: "PNG or TIFF",
-        });
+        let what = format!("room for 65535 pixels each way, not for {} x {}", frame.width, frame.height);
+        return Err(PictureError::Unsupported { format: FORMAT, what, instead: "PNG or TIFF" });
     };
     let mut out = vec![0xff, 0xd8];
     let mut segment = |marker: u8, parts: &[&[u8]]| {

@@ -33,15 +33,11 @@ struct Table {
     symbols: &'static [u8],
 }
 
+const CLASSES: &[u8] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
 const DC: [Table; 2] = [
-    Table {
-        counts: [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0],
-        symbols: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    },
-    Table {
-        counts: [0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
-        symbols: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    },
+    Table { counts: [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], symbols: CLASSES },
+    Table { counts: [0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0], symbols: CLASSES },
 ];
 
 const AC: [Table; 2] = [

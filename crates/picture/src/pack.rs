@@ -5,7 +5,7 @@ use crate::coding::{Coding, Mix, Scale};
 use crate::error::PictureError;
 use crate::frame::Frame;
 use crate::layout::{Kind, Layout, halved};
-use crate::samples::{alpha, light, save};
+use crate::samples::{Plane, alpha, light, save};
 
 impl Layout {
     /// Values to the nearest samples, cut only at the ends of what the depth can hold, so that limited range keeps
@@ -73,23 +73,8 @@ fn brightness<const C: usize>(mix: Mix, p: &[f32; C]) -> f32 {
     kr * p[0] + kg * p[1] + kb * p[2]
 }
 
-/// A plane of samples.
-struct Plane<'a> {
-    bytes: &'a mut [u8],
-    width: usize,
-    depth: u32,
-    scale: Scale,
-}
-
-impl Plane<'_> {
-    fn put(&mut self, y: usize, values: &[f32]) {
-        let len = self.width * Layout::bytes_of(self.depth);
-        save(self.depth, self.scale, values, &mut self.bytes[y * len..][..len]);
-    }
-}
-
 /// One value of each pixel.
-fn channel<const C: usize>(data: &[[f32; C]], mut plane: Plane<'_>, value: impl Fn(&[f32; C]) -> f32) {
+fn channel<const C: usize>(data: &[[f32; C]], mut plane: Plane<&mut [u8]>, value: impl Fn(&[f32; C]) -> f32) {
     let mut row = vec![0.0; plane.width];
     for (y, pixels) in data.chunks_exact(plane.width).enumerate() {
         for (v, pixel) in row.iter_mut().zip(pixels) {
@@ -120,7 +105,7 @@ fn packed<const C: usize>(layout: &Layout, scale: Scale, data: &[[f32; C]], byte
     }
 }
 
-fn yuv<const C: usize>(data: &[[f32; C]], mut plane: Plane<'_>, chroma: [Chroma<'_>; 2], mix: Mix) {
+fn yuv<const C: usize>(data: &[[f32; C]], mut plane: Plane<&mut [u8]>, chroma: [Chroma<'_>; 2], mix: Mix) {
     let [mut blue, mut red] = chroma;
     let [mut light, mut cb, mut cr] = [(); 3].map(|()| vec![0.0; plane.width]);
     let mut scratch = vec![0.0; plane.width];
@@ -141,7 +126,7 @@ fn yuv<const C: usize>(data: &[[f32; C]], mut plane: Plane<'_>, chroma: [Chroma<
 
 /// A chroma plane that is narrowed row by row and lowered at the end.
 struct Chroma<'a> {
-    plane: Plane<'a>,
+    plane: Plane<&'a mut [u8]>,
     /// Values at stored width and full height; nothing when rows go straight into the plane.
     rows: Vec<f32>,
     half: usize,
@@ -150,7 +135,7 @@ struct Chroma<'a> {
 }
 
 impl<'a> Chroma<'a> {
-    fn new(plane: Plane<'a>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
+    fn new(plane: Plane<&'a mut [u8]>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
         let rows = if halvings == [0, 0] { Vec::new() } else { vec![0.0; plane.width * size[1]] };
         Chroma { plane, rows, half: halved(size[0], 1), halvings, places }
     }

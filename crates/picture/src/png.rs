@@ -19,7 +19,7 @@ use crate::exif;
 use crate::file::{admit, check_size, write_whole};
 use crate::frame::Frame;
 use crate::layout::{Kind, Layout};
-use crate::still::{MAX_BLOCK, StillInfo};
+use crate::still::{Decoded, MAX_BLOCK, StillInfo};
 
 const FORMAT: &str = "PNG";
 
@@ -32,11 +32,7 @@ const LIMIT: usize = MAX_BLOCK / 2 * 3;
 /// Most bytes of rows that a byte of file can stand for: what deflate reaches.
 const MAX_RATIO: u64 = 1032;
 
-pub(crate) fn decode_from(
-    reader: impl BufRead + Seek,
-    stored: u64,
-    most: u64,
-) -> Result<(Frame, StillInfo), PictureError> {
+pub(crate) fn decode_from(reader: impl BufRead + Seek, stored: u64, most: u64) -> Decoded {
     let mut decoder = Decoder::new_with_limits(reader, Limits { bytes: LIMIT });
     decoder.set_transformations(Transformations::EXPAND);
     let header = decoder.read_header_info().map_err(damaged)?;
@@ -52,10 +48,8 @@ pub(crate) fn decode_from(
     let output = reader.next_frame(&mut bytes).map_err(damaged)?;
     bytes.truncate(output.buffer_size());
     if (u64::from(output.width), u64::from(output.height)) != (width, height) {
-        return Err(PictureError::Damaged {
-            format: FORMAT,
-            reason: format!("its first picture is {} x {} instead", output.width, output.height),
-        });
+        let reason = format!("its first picture is {} x {} instead", output.width, output.height);
+        return Err(PictureError::Damaged { format: FORMAT, reason });
     }
     let mut info = info_of(reader.info());
     // Text and EXIF may also stand behind the picture; only a file that is whole has them.

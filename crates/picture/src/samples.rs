@@ -54,6 +54,29 @@ pub(crate) fn save(depth: u32, scale: Scale, values: &[f32], bytes: &mut [u8]) {
 }
 
 /// What a float layout has instead of a scale.
+/// A plane of samples.
+#[derive(Clone, Copy)]
+pub(crate) struct Plane<B> {
+    pub(crate) bytes: B,
+    pub(crate) width: usize,
+    pub(crate) depth: u32,
+    pub(crate) scale: Scale,
+}
+
+impl Plane<&[u8]> {
+    pub(crate) fn row(&self, y: usize, out: &mut [f32]) {
+        let len = self.width * Layout::bytes_of(self.depth);
+        load(self.depth, self.scale, &self.bytes[y * len..][..len], out);
+    }
+}
+
+impl Plane<&mut [u8]> {
+    pub(crate) fn put(&mut self, y: usize, values: &[f32]) {
+        let len = self.width * Layout::bytes_of(self.depth);
+        save(self.depth, self.scale, values, &mut self.bytes[y * len..][..len]);
+    }
+}
+
 const PLAIN: Scale = Scale { unit: 1.0, zero: 0.0, max: 0.0 };
 
 /// The scale of brightness, red, green and blue in `layout`.

@@ -18,6 +18,9 @@ use crate::{bmp, exif, exr, jpeg, png, tiff, webp};
 pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
 /// Bytes that tell the formats apart.
+/// What a decoder makes of a file.
+pub(crate) type Decoded = Result<(Frame, StillInfo), PictureError>;
+
 const HEAD: usize = 18;
 
 /// A file format of still pictures.
@@ -226,10 +229,8 @@ fn decode_from(
         Some(StillFormat::WebP) => told_by_exif(webp::decode_from(reader, most)?),
         Some(StillFormat::Bmp) => told_by_exif(bmp::decode_from(reader, stored, most)?),
         None => {
-            return Err(PictureError::Damaged {
-                format: "picture",
-                reason: "it is not a JPEG, PNG, WebP, TIFF, BMP or EXR".into(),
-            });
+            let reason = "it is not a JPEG, PNG, WebP, TIFF, BMP or EXR".into();
+            return Err(PictureError::Damaged { format: "picture", reason });
         }
     };
     info.exif = info.exif.and_then(exif::settled);

@@ -159,11 +159,15 @@ impl<R: Read + Seek> Source<'_, R> {
     }
 }
 
-/// The offset of a directory that a tag holds.
-fn pointer(tags: &mut Vec<Tag>, number: u16) -> Option<u64> {
-    let tag = tags.remove(tags.iter().position(|t| t.number == number)?);
+/// Takes a tag out of a list; its bytes are left of it.
+fn take(tags: &mut Vec<Tag>, number: u16) -> Option<Vec<u8>> {
+    Some(tags.remove(tags.iter().position(|t| t.number == number)?).bytes)
+}
+
+/// The offset of a directory that the bytes of a tag are.
+fn pointer(bytes: Vec<u8>) -> Option<u64> {
     let mut raw = [0; 8];
-    raw.get_mut(..tag.bytes.len())?.copy_from_slice(&tag.bytes);
+    raw.get_mut(..bytes.len())?.copy_from_slice(&bytes);
     Some(u64::from_le_bytes(raw))
 }
 
@@ -220,15 +224,12 @@ impl Tags {
             number if DESCRIBING.iter().any(|range| range.contains(&number)) => MAX_VALUE,
             _ => 0,
         });
-        let (exif, gps) = (pointer(&mut main, EXIF), pointer(&mut main, GPS));
-        let mut block = |number| {
-            let at = main.iter().position(|t| t.number == number)?;
-            Some(main.remove(at).bytes)
-        };
-        let (icc, xmp) = (block(ICC), block(XMP));
+        let [exif, gps, icc, xmp] = [EXIF, GPS, ICC, XMP].map(|number| take(&mut main, number));
         let inner = |number| if matches!(number, MAKER_NOTE | INTEROPERABILITY) { 0 } else { MAX_VALUE };
-        let exif = exif.map_or_else(Vec::new, |at| source.directory(at, inner));
-        let gps = gps.map_or_else(Vec::new, |at| source.directory(at, inner));
+        let mut directory = |tag: Option<Vec<u8>>| {
+            tag.and_then(pointer).map_or_else(Vec::new, |at| source.directory(at, inner))
+        };
+        let (exif, gps) = (directory(exif), directory(gps));
         Some(Tags { main, exif, gps, icc, xmp }.bounded())
     }
 

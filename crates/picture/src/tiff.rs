@@ -174,23 +174,16 @@ where
     Ok(out.into_inner())
 }
 
-type File<'a> = Cursor<Vec<u8>>;
+type Target<'a, 'w> = DirectoryEncoder<'a, &'w mut Cursor<Vec<u8>>, TiffKindStandard>;
 
-fn insert(
-    directory: &mut DirectoryEncoder<'_, &mut File<'_>, TiffKindStandard>,
-    number: u16,
-    entry: tiff::decoder::ifd::Entry,
-) {
+fn insert(directory: &mut Target<'_, '_>, number: u16, entry: tiff::decoder::ifd::Entry) {
     let mut one = Directory::empty();
     one.extend([(Number::from_u16_exhaustive(number), entry)]);
     directory.extend_from(&one);
 }
 
 /// Writes describing tags.
-fn put(
-    directory: &mut DirectoryEncoder<'_, &mut File<'_>, TiffKindStandard>,
-    tags: &[tags::Tag],
-) -> Result<(), TiffError> {
+fn put(directory: &mut Target<'_, '_>, tags: &[tags::Tag]) -> Result<(), TiffError> {
     for tag in tags {
         // Types that only BigTIFF has stay behind.
         let Some(kind) = Type::from_u16(tag.kind).filter(|_| tag.kind < 16) else { continue };

@@ -5,7 +5,7 @@ use crate::coding::{Coding, Matrix, Mix, Scale};
 use crate::error::PictureError;
 use crate::frame::Frame;
 use crate::layout::{Kind, Layout, halved};
-use crate::samples::{alpha, light, load};
+use crate::samples::{Plane, alpha, light, load};
 
 impl Layout {
     /// Samples to values, with chroma brought to the size of the picture. `frame` says the size; it must have
@@ -84,23 +84,7 @@ fn split(bytes: &[u8], sizes: [usize; 4]) -> [&[u8]; 4] {
     })
 }
 
-/// A plane of samples.
-#[derive(Clone, Copy)]
-struct Plane<'a> {
-    bytes: &'a [u8],
-    width: usize,
-    depth: u32,
-    scale: Scale,
-}
-
-impl Plane<'_> {
-    fn row(&self, y: usize, out: &mut [f32]) {
-        let len = self.width * Layout::bytes_of(self.depth);
-        load(self.depth, self.scale, &self.bytes[y * len..][..len], out);
-    }
-}
-
-fn gray<const C: usize>(plane: Plane<'_>, data: &mut [[f32; C]]) {
+fn gray<const C: usize>(plane: Plane<&[u8]>, data: &mut [[f32; C]]) {
     let mut row = vec![0.0; plane.width];
     for (y, out) in data.chunks_exact_mut(plane.width).enumerate() {
         plane.row(y, &mut row);
@@ -110,7 +94,7 @@ fn gray<const C: usize>(plane: Plane<'_>, data: &mut [[f32; C]]) {
     }
 }
 
-fn gbr<const C: usize>(planes: [Plane<'_>; 3], data: &mut [[f32; C]]) {
+fn gbr<const C: usize>(planes: [Plane<&[u8]>; 3], data: &mut [[f32; C]]) {
     let width = planes[0].width;
     let [mut green, mut blue, mut red] = [(); 3].map(|()| vec![0.0; width]);
     for (y, out) in data.chunks_exact_mut(width).enumerate() {
@@ -146,7 +130,7 @@ fn packed<const C: usize>(layout: &Layout, scale: Scale, bytes: &[u8], data: &mu
     }
 }
 
-fn yuv<const C: usize>(plane: Plane<'_>, chroma: [Chroma<'_>; 2], mix: Mix, data: &mut [[f32; C]]) {
+fn yuv<const C: usize>(plane: Plane<&[u8]>, chroma: [Chroma<'_>; 2], mix: Mix, data: &mut [[f32; C]]) {
     let [blue, red] = chroma;
     let [mut light, mut cb, mut cr] = [(); 3].map(|()| vec![0.0; plane.width]);
     let mut scratch = vec![0.0; plane.width];
@@ -165,13 +149,13 @@ fn yuv<const C: usize>(plane: Plane<'_>, chroma: [Chroma<'_>; 2], mix: Mix, data
 /// A chroma plane, brought to full height at once and to full width row by row.
 enum Chroma<'a> {
     /// As large as the picture.
-    Whole(Plane<'a>),
+    Whole(Plane<&'a [u8]>),
     /// All rows, and the widths from stored to full.
     Halved { rows: Vec<f32>, widths: Vec<usize>, place: Place },
 }
 
 impl<'a> Chroma<'a> {
-    fn new(plane: Plane<'a>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
+    fn new(plane: Plane<&'a [u8]>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
         let [across, down] = halvings;
         if halvings == [0, 0] {
             return Chroma::Whole(plane);

@@ -11,7 +11,7 @@ use crate::exif;
 use crate::file::admit;
 use crate::frame::Frame;
 use crate::layout::{Kind, Layout};
-use crate::still::{MAX_BLOCK, StillInfo};
+use crate::still::{Decoded, MAX_BLOCK, StillInfo};
 
 const FORMAT: &str = "WebP";
 
@@ -21,10 +21,7 @@ const MAX_SIDE: usize = 16384;
 /// Most parts of a file; each picture of an animation is two or three.
 const MAX_CHUNKS: usize = 1 << 16;
 
-pub(crate) fn decode_from(
-    mut reader: impl BufRead + Seek,
-    most: u64,
-) -> Result<(Frame, StillInfo), PictureError> {
+pub(crate) fn decode_from(mut reader: impl BufRead + Seek, most: u64) -> Decoded {
     let [inner_width, inner_height] = coded_size(&mut reader).map_err(|e| damaged(e.to_string()))?;
     admit([inner_width, inner_height], 3, most)?;
     reader.rewind().map_err(|e| damaged(e.to_string()))?;
@@ -88,11 +85,8 @@ fn coded_size(reader: &mut (impl BufRead + Seek)) -> std::io::Result<[u64; 2]> {
 /// `frame` as the bytes of a lossless file.
 pub(crate) fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, PictureError> {
     if frame.width > MAX_SIDE || frame.height > MAX_SIDE {
-        return Err(PictureError::Unsupported {
-            format: FORMAT,
-            what: format!("room for {MAX_SIDE} pixels each way, not for {} x {}", frame.width, frame.height),
-            instead: "PNG or TIFF",
-        });
+        let what = format!("room for {MAX_SIDE} pixels each way, not for {} x {}", frame.width, frame.height);
+        return Err(PictureError::Unsupported { format: FORMAT, what, instead: "PNG or TIFF" });
     }
     let alpha = frame.channels == 4;
     let mut bytes = Vec::new();

@@ -110,13 +110,14 @@ impl Detector {
         Verdict { frame, cut }
     }
 
+    /// A frame and the one before it.
+    fn pair(&self, at: usize) -> Option<(&Held, &Held)> {
+        Some((self.held.get(at.checked_sub(1)?)?, self.held.get(at)?))
+    }
+
     /// Whether the jump to frame `at` is one that neither noise nor motion explains.
     fn stands_out(&self, at: usize) -> bool {
-        let (Some(before), Some(here)) =
-            (at.checked_sub(1).and_then(|i| self.held.get(i)), self.held.get(at))
-        else {
-            return false;
-        };
+        let Some((before, here)) = self.pair(at) else { return false };
         let share = here.jump / (before.contrast.max(here.contrast) + GREY);
         let ratio = here.jump / (self.around(at) + CALM);
         here.jump >= LEAST_JUMP
@@ -140,11 +141,7 @@ impl Detector {
 
     /// Whether the picture before frame `at` is soon there again, or the one at it was there a moment ago: a flash.
     fn comes_back(&self, at: usize) -> bool {
-        let (Some(before), Some(here)) =
-            (at.checked_sub(1).and_then(|i| self.held.get(i)), self.held.get(at))
-        else {
-            return false;
-        };
+        let Some((before, here)) = self.pair(at) else { return false };
         let near = |a: &Held, b: &Held| distance(&a.thumb, &b.thumb) < FLASH * here.jump;
         let later = self.held.iter().skip(at + 1).take(LOOKAHEAD);
         let earlier = self.held.iter().take(at - 1).rev().take(LOOKAHEAD);

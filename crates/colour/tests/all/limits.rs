@@ -26,8 +26,7 @@ fn any_size_any_number_of_frames() {
                 let references: Vec<Frame> = (0..count).map(|i| picture(w, h, 100 + i)).collect();
                 correct(mode, &mut frames, &references).unwrap();
                 assert!(in_range(&frames), "{mode} {w} x {h}");
-                let again: Vec<Frame> = (0..count).map(|i| picture(w, h, i)).collect();
-                let mut again = again;
+                let mut again: Vec<Frame> = (0..count).map(|i| picture(w, h, i)).collect();
                 correct(mode, &mut again, &references).unwrap();
                 assert_eq!(frames, again, "{mode}");
             }

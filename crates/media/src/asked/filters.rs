@@ -4,62 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use super::value::Value::{self, Most, Number, Numbers, Or, Pixels, Rate, Samples};
 use super::{AskedError, Filters, MOST, unlisted};
+use crate::words::Words;
 
 /// Filters one behind the other: each holds some frames.
 const MOST_FILTERS: usize = 16;
 
-const SWITCH: Value = Or(&["true", "false"]);
-const SCALERS: Value =
-    Or(&["bilinear", "bicubic", "neighbor", "area", "bicublin", "gauss", "sinc", "lanczos", "spline"]);
-const MATRICES: Value = Or(&[
-    "auto",
-    "bt601",
-    "bt470",
-    "bt470bg",
-    "smpte170m",
-    "bt709",
-    "fcc",
-    "smpte240m",
-    "bt2020",
-    "bt2020nc",
-    "bt2020ncl",
-]);
-const RANGES: Value = Or(&["auto", "unknown", "full", "limited", "jpeg", "mpeg", "tv", "pc"]);
+const SWITCH: Value = Or("true false");
+const SCALERS: Value = Or("bilinear bicubic neighbor area bicublin gauss sinc lanczos spline");
+const MATRICES: Value =
+    Or("auto bt601 bt470 bt470bg smpte170m bt709 fcc smpte240m bt2020 bt2020nc bt2020ncl");
+const RANGES: Value = Or("auto unknown full limited jpeg mpeg tv pc");
 const FIELDS: &[(&str, Value)] = &[
-    ("mode", Or(&["send_frame", "send_field", "send_frame_nospatial", "send_field_nospatial"])),
-    ("parity", Or(&["tff", "bff", "auto"])),
-    ("deint", Or(&["all", "interlaced"])),
+    ("mode", Or("send_frame send_field send_frame_nospatial send_field_nospatial")),
+    ("parity", Or("tff bff auto")),
+    ("deint", Or("all interlaced")),
 ];
-const TRANSFERS: Value = Or(&[
-    "auto",
-    "bt709",
-    "gamma22",
-    "gamma28",
-    "smpte170m",
-    "smpte240m",
-    "linear",
-    "srgb",
-    "iec61966-2-1",
-    "bt2020-10",
-    "bt2020-12",
-    "smpte2084",
-    "arib-std-b67",
-]);
-const PRIMARIES: Value = Or(&[
-    "auto",
-    "bt709",
-    "bt470m",
-    "bt470bg",
-    "smpte170m",
-    "smpte240m",
-    "film",
-    "smpte431",
-    "smpte432",
-    "bt2020",
-]);
+const TRANSFERS: Value =
+    Or("auto bt709 gamma22 gamma28 smpte170m smpte240m linear srgb iec61966-2-1 bt2020-10 \
+    bt2020-12 smpte2084 arib-std-b67");
+const PRIMARIES: Value = Or("auto bt709 bt470m bt470bg smpte170m smpte240m film smpte431 smpte432 bt2020");
 
-/// A filter's name, and its options in the order in which they can stand without a name. None of these filters opens
-/// anything, and values keep to numbers, sizes and words.
+/// A filter's name, and its options in the order in which they can stand without a name, those that take the same
+/// together. None of these filters opens anything, and values keep to numbers, sizes and words.
 type Listed = (&'static str, &'static [(&'static str, Value)]);
 
 const FILTERS: &[Listed] = &[
@@ -69,44 +35,19 @@ const FILTERS: &[Listed] = &[
     ("vflip", &[]),
     (
         "transpose",
-        &[
-            ("dir", Or(&["cclock_flip", "clock", "cclock", "clock_flip"])),
-            ("passthrough", Or(&["none", "portrait", "landscape"])),
-        ],
+        &[("dir", Or("cclock_flip clock cclock clock_flip")), ("passthrough", Or("none portrait landscape"))],
     ),
-    (
-        "crop",
-        &[
-            ("w", Pixels),
-            ("h", Pixels),
-            ("x", Pixels),
-            ("y", Pixels),
-            ("keep_aspect", SWITCH),
-            ("exact", SWITCH),
-        ],
-    ),
-    (
-        "pad",
-        &[
-            ("w", Pixels),
-            ("h", Pixels),
-            ("x", Pixels),
-            ("y", Pixels),
-            ("color", Or(&["black", "white", "gray"])),
-        ],
-    ),
+    ("crop", &[("w h x y", Pixels), ("keep_aspect exact", SWITCH)]),
+    ("pad", &[("w h x y", Pixels), ("color", Or("black white gray"))]),
     (
         "scale",
         &[
-            ("w", Pixels),
-            ("h", Pixels),
+            ("w h", Pixels),
             ("flags", SCALERS),
             ("interl", SWITCH),
-            ("in_color_matrix", MATRICES),
-            ("out_color_matrix", MATRICES),
-            ("in_range", RANGES),
-            ("out_range", RANGES),
-            ("force_original_aspect_ratio", Or(&["disable", "decrease", "increase"])),
+            ("in_color_matrix out_color_matrix", MATRICES),
+            ("in_range out_range", RANGES),
+            ("force_original_aspect_ratio", Or("disable decrease increase")),
             ("force_divisible_by", Most(256)),
         ],
     ),
@@ -116,7 +57,7 @@ const FILTERS: &[Listed] = &[
     (
         "setparams",
         &[
-            ("field_mode", Or(&["auto", "bff", "tff", "prog"])),
+            ("field_mode", Or("auto bff tff prog")),
             ("range", RANGES),
             ("color_primaries", PRIMARIES),
             ("color_trc", TRANSFERS),
@@ -129,241 +70,91 @@ const FILTERS: &[Listed] = &[
     (
         "w3fdif",
         &[
-            ("filter", Or(&["simple", "complex"])),
-            ("mode", Or(&["frame", "field"])),
-            ("parity", Or(&["tff", "bff", "auto"])),
-            ("deint", Or(&["all", "interlaced"])),
+            ("filter", Or("simple complex")),
+            ("mode", Or("frame field")),
+            ("parity", Or("tff bff auto")),
+            ("deint", Or("all interlaced")),
         ],
     ),
-    ("setfield", &[("mode", Or(&["auto", "bff", "tff", "prog"]))]),
-    ("fieldorder", &[("order", Or(&["tff", "bff"]))]),
-    (
-        "pullup",
-        &[
-            ("jl", Number),
-            ("jr", Number),
-            ("jt", Number),
-            ("jb", Number),
-            ("sb", SWITCH),
-            ("mp", Or(&["y", "u", "v"])),
-        ],
-    ),
+    ("setfield", &[("mode", Or("auto bff tff prog"))]),
+    ("fieldorder", &[("order", Or("tff bff"))]),
+    ("pullup", &[("jl jr jt jb", Number), ("sb", SWITCH), ("mp", Or("y u v"))]),
     ("dejudder", &[("cycle", Most(25))]),
-    ("decimate", &[("cycle", Most(25)), ("dupthresh", Number), ("scthresh", Number)]),
-    ("mpdecimate", &[("max", Number), ("hi", Number), ("lo", Number), ("frac", Number)]),
-    (
-        "hqdn3d",
-        &[("luma_spatial", Number), ("chroma_spatial", Number), ("luma_tmp", Number), ("chroma_tmp", Number)],
-    ),
-    ("nlmeans", &[("s", Number), ("p", Most(31)), ("pc", Most(31)), ("r", Most(31)), ("rc", Most(31))]),
-    (
-        "atadenoise",
-        &[
-            ("0a", Number),
-            ("0b", Number),
-            ("1a", Number),
-            ("1b", Number),
-            ("2a", Number),
-            ("2b", Number),
-            ("s", Most(33)),
-        ],
-    ),
+    ("decimate", &[("cycle", Most(25)), ("dupthresh scthresh", Number)]),
+    ("mpdecimate", &[("max hi lo frac", Number)]),
+    ("hqdn3d", &[("luma_spatial chroma_spatial luma_tmp chroma_tmp", Number)]),
+    ("nlmeans", &[("s", Number), ("p pc r rc", Most(31))]),
+    ("atadenoise", &[("0a 0b 1a 1b 2a 2b", Number), ("s", Most(33))]),
     (
         "vaguedenoiser",
         &[
             ("threshold", Number),
-            ("method", Or(&["hard", "soft", "garrote"])),
+            ("method", Or("hard soft garrote")),
             ("nsteps", Most(32)),
-            ("percent", Number),
-            ("planes", Number),
+            ("percent planes", Number),
         ],
     ),
-    ("owdenoise", &[("depth", Most(16)), ("luma_strength", Number), ("chroma_strength", Number)]),
+    ("owdenoise", &[("depth", Most(16)), ("luma_strength chroma_strength", Number)]),
     (
         "fftdnoiz",
         &[
-            ("sigma", Number),
-            ("amount", Number),
+            ("sigma amount", Number),
             ("block", Most(256)),
             ("overlap", Number),
-            ("prev", Most(1)),
-            ("next", Most(1)),
+            ("prev next", Most(1)),
             ("planes", Number),
         ],
     ),
-    (
-        "chromanr",
-        &[
-            ("thres", Number),
-            ("sizew", Most(100)),
-            ("sizeh", Most(100)),
-            ("stepw", Number),
-            ("steph", Number),
-        ],
-    ),
-    ("removegrain", &[("m0", Number), ("m1", Number), ("m2", Number), ("m3", Number)]),
+    ("chromanr", &[("thres", Number), ("sizew sizeh", Most(100)), ("stepw steph", Number)]),
+    ("removegrain", &[("m0 m1 m2 m3", Number)]),
     ("median", &[("radius", Most(127)), ("planes", Number), ("radiusV", Most(127)), ("percentile", Number)]),
-    (
-        "deblock",
-        &[
-            ("filter", Or(&["weak", "strong"])),
-            ("block", Number),
-            ("alpha", Number),
-            ("beta", Number),
-            ("gamma", Number),
-            ("delta", Number),
-            ("planes", Number),
-        ],
-    ),
-    (
-        "deband",
-        &[
-            ("1thr", Number),
-            ("2thr", Number),
-            ("3thr", Number),
-            ("4thr", Number),
-            ("range", Number),
-            ("direction", Number),
-            ("blur", SWITCH),
-        ],
-    ),
-    ("gradfun", &[("strength", Number), ("radius", Number)]),
-    (
-        "dedot",
-        &[
-            ("m", Or(&["dotcrawl", "rainbows"])),
-            ("lt", Number),
-            ("tl", Number),
-            ("tc", Number),
-            ("ct", Number),
-        ],
-    ),
-    (
-        "deflicker",
-        &[
-            ("size", Most(33)),
-            ("mode", Or(&["am", "gm", "hm", "qm", "cm", "pm", "median"])),
-            ("bypass", SWITCH),
-        ],
-    ),
-    ("delogo", &[("x", Pixels), ("y", Pixels), ("w", Pixels), ("h", Pixels)]),
+    ("deblock", &[("filter", Or("weak strong")), ("block alpha beta gamma delta planes", Number)]),
+    ("deband", &[("1thr 2thr 3thr 4thr range direction", Number), ("blur", SWITCH)]),
+    ("gradfun", &[("strength radius", Number)]),
+    ("dedot", &[("m", Or("dotcrawl rainbows")), ("lt tl tc ct", Number)]),
+    ("deflicker", &[("size", Most(33)), ("mode", Or("am gm hm qm cm pm median")), ("bypass", SWITCH)]),
+    ("delogo", &[("x y w h", Pixels)]),
     (
         "unsharp",
-        &[
-            ("luma_msize_x", Number),
-            ("luma_msize_y", Number),
-            ("luma_amount", Number),
-            ("chroma_msize_x", Number),
-            ("chroma_msize_y", Number),
-            ("chroma_amount", Number),
-        ],
+        &[("luma_msize_x luma_msize_y luma_amount chroma_msize_x chroma_msize_y chroma_amount", Number)],
     ),
-    ("cas", &[("strength", Number), ("planes", Number)]),
+    ("cas", &[("strength planes", Number)]),
     (
         "smartblur",
-        &[
-            ("luma_radius", Number),
-            ("luma_strength", Number),
-            ("luma_threshold", Number),
-            ("chroma_radius", Number),
-            ("chroma_strength", Number),
-            ("chroma_threshold", Number),
-        ],
+        &[(
+            "luma_radius luma_strength luma_threshold chroma_radius chroma_strength chroma_threshold",
+            Number,
+        )],
     ),
-    ("gblur", &[("sigma", Number), ("steps", Most(6)), ("planes", Number), ("sigmaV", Number)]),
+    ("gblur", &[("sigma", Number), ("steps", Most(6)), ("planes sigmaV", Number)]),
     ("avgblur", &[("sizeX", Most(1024)), ("planes", Number), ("sizeY", Most(1024))]),
-    ("noise", &[("all_seed", Number), ("all_strength", Number)]),
+    ("noise", &[("all_seed all_strength", Number)]),
     ("tmix", &[("frames", Most(9))]),
     (
         "minterpolate",
         &[
             ("fps", Rate),
-            ("mi_mode", Or(&["dup", "blend", "mci"])),
-            ("mc_mode", Or(&["obmc", "aobmc"])),
-            ("me_mode", Or(&["bidir", "bilat"])),
+            ("mi_mode", Or("dup blend mci")),
+            ("mc_mode", Or("obmc aobmc")),
+            ("me_mode", Or("bidir bilat")),
         ],
     ),
-    (
-        "eq",
-        &[
-            ("contrast", Number),
-            ("brightness", Number),
-            ("saturation", Number),
-            ("gamma", Number),
-            ("gamma_r", Number),
-            ("gamma_g", Number),
-            ("gamma_b", Number),
-            ("gamma_weight", Number),
-        ],
-    ),
-    ("hue", &[("h", Number), ("s", Number), ("H", Number), ("b", Number)]),
-    ("vibrance", &[("intensity", Number), ("rbal", Number), ("gbal", Number), ("bbal", Number)]),
-    ("exposure", &[("exposure", Number), ("black", Number)]),
-    (
-        "colorbalance",
-        &[
-            ("rs", Number),
-            ("gs", Number),
-            ("bs", Number),
-            ("rm", Number),
-            ("gm", Number),
-            ("bm", Number),
-            ("rh", Number),
-            ("gh", Number),
-            ("bh", Number),
-        ],
-    ),
-    (
-        "colorlevels",
-        &[
-            ("rimin", Number),
-            ("gimin", Number),
-            ("bimin", Number),
-            ("aimin", Number),
-            ("rimax", Number),
-            ("gimax", Number),
-            ("bimax", Number),
-            ("aimax", Number),
-        ],
-    ),
-    ("colortemperature", &[("temperature", Number), ("mix", Number), ("pl", Number)]),
+    ("eq", &[("contrast brightness saturation gamma gamma_r gamma_g gamma_b gamma_weight", Number)]),
+    ("hue", &[("h s H b", Number)]),
+    ("vibrance", &[("intensity rbal gbal bbal", Number)]),
+    ("exposure", &[("exposure black", Number)]),
+    ("colorbalance", &[("rs gs bs rm gm bm rh gh bh", Number)]),
+    ("colorlevels", &[("rimin gimin bimin aimin rimax gimax bimax aimax", Number)]),
+    ("colortemperature", &[("temperature mix pl", Number)]),
     (
         "colorspace",
-        &[
-            (
-                "all",
-                Or(&[
-                    "bt470m",
-                    "bt470bg",
-                    "bt601-6-525",
-                    "bt601-6-625",
-                    "bt709",
-                    "smpte170m",
-                    "smpte240m",
-                    "bt2020",
-                ]),
-            ),
-            (
-                "iall",
-                Or(&[
-                    "bt470m",
-                    "bt470bg",
-                    "bt601-6-525",
-                    "bt601-6-625",
-                    "bt709",
-                    "smpte170m",
-                    "smpte240m",
-                    "bt2020",
-                ]),
-            ),
-        ],
+        &[("all iall", Or("bt470m bt470bg bt601-6-525 bt601-6-625 bt709 smpte170m smpte240m bt2020"))],
     ),
     (
         "zscale",
         &[
-            ("w", Pixels),
-            ("h", Pixels),
-            ("filter", Or(&["point", "bilinear", "bicubic", "spline16", "spline36", "lanczos"])),
+            ("w h", Pixels),
+            ("filter", Or("point bilinear bicubic spline16 spline36 lanczos")),
             ("range", RANGES),
             ("primaries", PRIMARIES),
             ("transfer", TRANSFERS),
@@ -373,14 +164,9 @@ const FILTERS: &[Listed] = &[
     ),
     (
         "tonemap",
-        &[
-            ("tonemap", Or(&["none", "clip", "linear", "gamma", "reinhard", "hable", "mobius"])),
-            ("param", Number),
-            ("desat", Number),
-            ("peak", Number),
-        ],
+        &[("tonemap", Or("none clip linear gamma reinhard hable mobius")), ("param desat peak", Number)],
     ),
-    ("normalize", &[("smoothing", Number), ("independence", Number), ("strength", Number)]),
+    ("normalize", &[("smoothing independence strength", Number)]),
 ];
 
 /// Filters that a plan may hold.
@@ -431,10 +217,12 @@ fn check(filter: &str) -> Result<(), AskedError> {
     let Some((_, options)) = FILTERS.iter().find(|(known, _)| *known == name) else {
         return Err(unlisted("filter", filter));
     };
+    let options =
+        || options.iter().flat_map(|(names, kind)| Words(names).all().map(move |name| (name, kind)));
     for (place, value) in values.into_iter().flat_map(|values| values.split(':').enumerate()) {
         let (kind, value) = match value.split_once('=') {
-            Some((option, value)) => (options.iter().find(|(known, _)| *known == option), value),
-            None => (options.get(place), value),
+            Some((option, value)) => (options().find(|(known, _)| *known == option), value),
+            None => (options().nth(place), value),
         };
         let Some((_, kind)) = kind else { return Err(unlisted("filter option", filter)) };
         if !kind.takes(value) {

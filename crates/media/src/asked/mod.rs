@@ -8,6 +8,8 @@ mod value;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::words::Words;
+
 pub use encoders::ListedEncoding;
 pub use filters::ListedFilters;
 
@@ -48,90 +50,20 @@ fn shown(word: &str) -> String {
 }
 
 /// Options of ffmpeg without a value: the word behind one would be another output.
-const WITHOUT_VALUE: [&str; 38] = [
-    "y",
-    "n",
-    "h",
-    "L",
-    "help",
-    "version",
-    "report",
-    "hide_banner",
-    "stats",
-    "stdin",
-    "shortest",
-    "copyts",
-    "start_at_zero",
-    "xerror",
-    "benchmark",
-    "benchmark_all",
-    "dump",
-    "hex",
-    "re",
-    "vn",
-    "an",
-    "sn",
-    "dn",
-    "accurate_seek",
-    "autorotate",
-    "autoscale",
-    "bitexact",
-    "copyinkf",
-    "ignore_unknown",
-    "copy_unknown",
-    "recast_media",
-    "debug_ts",
-    "find_stream_info",
-    "fix_sub_duration",
-    "intra",
-    "psnr",
-    "qphist",
-    "vstats",
-];
+const WITHOUT_VALUE: Words = Words(
+    "y n h L help version report hide_banner stats stdin shortest copyts start_at_zero xerror benchmark \
+    benchmark_all dump hex re vn an sn dn accurate_seek autorotate autoscale bitexact copyinkf \
+    ignore_unknown copy_unknown recast_media debug_ts find_stream_info fix_sub_duration intra psnr qphist \
+    vstats",
+);
 
 /// Options of ffmpeg that are about inputs, outputs and other streams and not about an encoder.
-const OF_OTHERS: [&str; 40] = [
-    "i",
-    "f",
-    "map",
-    "map_metadata",
-    "map_chapters",
-    "map_channel",
-    "attach",
-    "dump_attachment",
-    "filter",
-    "filter_script",
-    "filter_complex",
-    "filter_complex_script",
-    "filter_complex_threads",
-    "filter_threads",
-    "lavfi",
-    "vf",
-    "af",
-    "c",
-    "codec",
-    "vcodec",
-    "acodec",
-    "scodec",
-    "dcodec",
-    "progress",
-    "sdp_file",
-    "vstats_file",
-    "vstats_version",
-    "init_hw_device",
-    "filter_hw_device",
-    "t",
-    "to",
-    "ss",
-    "sseof",
-    "fs",
-    "frames",
-    "vframes",
-    "target",
-    "streamid",
-    "loglevel",
-    "v",
-];
+const OF_OTHERS: Words = Words(
+    "i f map map_metadata map_chapters map_channel attach dump_attachment filter filter_script \
+    filter_complex filter_complex_script filter_complex_threads filter_threads lavfi vf af c codec vcodec \
+    acodec scodec dcodec progress sdp_file vstats_file vstats_version init_hw_device filter_hw_device t to \
+    ss sseof fs frames vframes target streamid loglevel v",
+);
 
 /// Names of codecs, which are not those of encoders. ffmpeg knows some, and takes for them whatever it finds first, which
 /// differs from machine to machine.
@@ -178,8 +110,7 @@ impl Encoding {
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
             let base = option.split(':').next().unwrap_or_default();
             let off = base.strip_prefix("no").unwrap_or(base);
-            let other =
-                WITHOUT_VALUE.contains(&base) || WITHOUT_VALUE.contains(&off) || OF_OTHERS.contains(&base);
+            let other = WITHOUT_VALUE.has(base) || WITHOUT_VALUE.has(off) || OF_OTHERS.has(base);
             if other || !option.chars().all(plain) {
                 return Err(wrong(word, "is no option of an encoder"));
             }

@@ -2,6 +2,8 @@
 
 use remaster_picture::Layout;
 
+use crate::words::Words;
+
 /// What a value may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
@@ -12,30 +14,28 @@ pub(super) enum Value {
     /// Frames per second, as a number or a quotient of two, up to 240.
     Rate,
     /// A number, or one of these words.
-    Or(&'static [&'static str]),
+    Or(&'static str),
     /// Numbers with `x`, `,`, `/` or `|` between them.
     Numbers,
     /// Pixels: a number up to 8192, or a sum, product or quotient of numbers and names of sizes.
     Pixels,
     /// Words, each behind a sign.
-    Flags(&'static [&'static str]),
+    Flags(&'static str),
     /// Names of pixel formats with `|` between them.
     Samples,
     /// `key=number:key=word` with these keys.
-    Params(&'static [&'static str]),
+    Params(&'static str),
 }
 
 /// Names that sizes have in filters.
-const SIZES: [&str; 22] = [
-    "iw", "ih", "ow", "oh", "in_w", "in_h", "out_w", "out_h", "w", "h", "x", "y", "a", "sar", "dar", "hsub",
-    "vsub", "trunc", "ceil", "floor", "round", "abs",
-];
+const SIZES: Words =
+    Words("iw ih ow oh in_w in_h out_w out_h w h x y a sar dar hsub vsub trunc ceil floor round abs");
 
 /// Words that values of parameters can be, beside numbers.
-const WORDS: [&str; 24] = [
-    "dia", "hex", "umh", "esa", "tesa", "star", "sea", "full", "none", "auto", "spatial", "temporal",
-    "strict", "normal", "flat", "jvt", "true", "false", "main", "main10", "high", "vbr", "cbr", "limited",
-];
+const WORDS: Words = Words(
+    "dia hex umh esa tesa star sea full none auto spatial temporal strict normal flat jvt true false main \
+    main10 high vbr cbr limited",
+);
 
 /// The largest number of pixels of a side, and the largest factor of one: a frame in the midst of filters is not planned.
 const LARGEST: f64 = 8192.0;
@@ -48,12 +48,12 @@ impl Value {
             Value::Number => is_number(text),
             Value::Most(most) => text.parse::<u32>().is_ok_and(|n| n <= most),
             Value::Rate => is_rate(text),
-            Value::Or(words) => is_number(text) || words.contains(&text),
+            Value::Or(words) => is_number(text) || Words(words).has(text),
             Value::Numbers => text.split(['x', ',', '/', '|']).all(is_number),
             Value::Pixels => is_expression(text),
-            Value::Flags(words) => is_flags(text, words),
+            Value::Flags(words) => is_flags(text, Words(words)),
             Value::Samples => text.split('|').all(|name| Layout::from_name(name).is_some()),
-            Value::Params(keys) => text.split(':').all(|pair| is_pair(pair, keys)),
+            Value::Params(keys) => text.split(':').all(|pair| is_pair(pair, Words(keys))),
         }
     }
 }
@@ -73,13 +73,13 @@ fn is_rate(text: &str) -> bool {
     plain(number).zip(plain(by)).is_some_and(|(number, by)| number > 0.0 && by > 0.0 && number / by <= 240.0)
 }
 
-fn is_flags(text: &str, words: &[&str]) -> bool {
+fn is_flags(text: &str, words: Words) -> bool {
     let text = if text.starts_with(['+', '-']) { text.to_owned() } else { format!("+{text}") };
     let mut rest = text.as_str();
     while let Some(behind) = rest.strip_prefix(['+', '-']) {
         let end = behind.find(['+', '-']).unwrap_or(behind.len());
         let Some((word, next)) = behind.split_at_checked(end) else { return false };
-        if !words.contains(&word) {
+        if !words.has(word) {
             return false;
         }
         rest = next;
@@ -88,11 +88,11 @@ fn is_flags(text: &str, words: &[&str]) -> bool {
 }
 
 /// A parameter of a library. Without a value it is a switch.
-fn is_pair(pair: &str, keys: &[&str]) -> bool {
+fn is_pair(pair: &str, keys: Words) -> bool {
     let (key, value) = pair.split_once('=').unwrap_or((pair, "1"));
     let numbers = |value: &str| value.split([',', 'x']).all(is_number);
     let key = key.strip_prefix("no-").unwrap_or(key);
-    keys.contains(&key) && (numbers(value) || WORDS.contains(&value))
+    keys.has(key) && (numbers(value) || WORDS.has(value))
 }
 
 /// Numbers and names of sizes with signs between them. There is nothing in it that reads, writes, keeps or repeats.
@@ -123,7 +123,7 @@ fn is_expression(text: &str) -> bool {
             }
             'a'..='z' => {
                 let end = word(|c| c.is_ascii_lowercase() || c == '_');
-                if !rest.get(..end).is_some_and(|name| SIZES.contains(&name)) {
+                if !rest.get(..end).is_some_and(|name| SIZES.has(name)) {
                     return false;
                 }
                 end
@@ -176,10 +176,10 @@ mod tests {
         for bad in ["", "0", "-25", "1/0", "241", "1000000", "25/0.01", "1/2/3"] {
             assert!(!Value::Rate.takes(bad), "{bad}");
         }
-        let flags = Value::Flags(&["cgop", "ilme"]);
+        let flags = Value::Flags("cgop ilme");
         assert!(flags.takes("+cgop-ilme") && flags.takes("cgop"));
         assert!(!flags.takes("") && !flags.takes("+") && !flags.takes("+x") && !flags.takes("+cgop-"));
-        let params = Value::Params(&["aq-mode", "deblock"]);
+        let params = Value::Params("aq-mode deblock");
         assert!(params.takes("aq-mode=3:no-deblock:deblock=-1,-1"));
         for bad in ["stats=1", "aq-mode=/x", "aq-mode=1:log-file=x", "", "aq-mode=3:", "aq-mode=a b"] {
             assert!(!params.takes(bad), "{bad}");

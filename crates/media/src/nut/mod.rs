@@ -76,6 +76,14 @@ pub(crate) struct VideoStream {
     pub rate: Option<TimeBase>,
 }
 
+impl VideoStream {
+    /// Raw frames, each of which stands for itself.
+    pub(crate) fn raw([width, height]: [usize; 2], fourcc: [u8; 4], time_base: TimeBase) -> Self {
+        let (aspect, specific) = ([1, 1], Vec::new());
+        VideoStream { width, height, fourcc, time_base, aspect, delay: 0, specific, rate: None }
+    }
+}
+
 /// The name that NUT has for samples; `None` if there is none.
 pub(crate) fn fourcc(layout: &Layout) -> Option<[u8; 4]> {
     let depth = u8::try_from(layout.depth).ok().filter(|d| *d <= 16)?;

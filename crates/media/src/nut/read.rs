@@ -93,22 +93,12 @@ impl<R: Read> NutReader<R> {
         if id != ID {
             return Err(broken());
         }
-        let stream = VideoStream {
-            width: 0,
-            height: 0,
-            fourcc: [0; 4],
-            time_base: TimeBase { num: 1, den: 1 },
-            aspect: [0; 2],
-            delay: 0,
-            specific: Vec::new(),
-            rate: None,
-        };
         let mut reader = NutReader {
             input,
             codes: Vec::new(),
             headers: vec![Vec::new()],
             bases: Vec::new(),
-            stream,
+            stream: VideoStream::raw([0; 2], [0; 4], TimeBase { num: 1, den: 1 }),
             base: 0,
             shift: 0,
             version: 3,
@@ -117,23 +107,18 @@ impl<R: Read> NutReader<R> {
             limit,
         };
         // Main header first, then the stream's; anything else is skipped.
-        let mut seen = (false, false);
-        while seen != (true, true) {
+        loop {
             let startcode = u64::from_be_bytes(reader.bytes()?);
             let payload = reader.packet(startcode)?;
             match startcode {
-                MAIN if !seen.0 => {
-                    reader.main_header(&payload)?;
-                    seen.0 = true;
-                }
-                STREAM if seen.0 => {
+                MAIN if reader.codes.is_empty() => reader.main_header(&payload)?,
+                STREAM if !reader.codes.is_empty() => {
                     reader.stream_header(&payload)?;
-                    seen.1 = true;
+                    return Ok(reader);
                 }
                 _ => {}
             }
         }
-        Ok(reader)
     }
 
     /// What the stream is.
@@ -212,24 +197,16 @@ impl<R: Read> NutReader<R> {
         let (mut delta, mut mul, mut stream, mut header) = (0, 1, 0, 0);
         while self.codes.len() < 256 {
             let (flags, fields) = (p.v()?, p.v()?);
-            if fields > 0 {
-                delta = p.s()?;
-            }
-            if fields > 1 {
-                mul = p.v()?;
-            }
-            if fields > 2 {
-                stream = p.v()?;
-            }
+            delta = if fields > 0 { p.s()? } else { delta };
+            mul = if fields > 1 { p.v()? } else { mul };
+            stream = if fields > 2 { p.v()? } else { stream };
             let size = if fields > 3 { p.v()? } else { 0 };
             let reserved = if fields > 4 { p.v()? } else { 0 };
             let count = if fields > 5 { p.v()? } else { mul.saturating_sub(size) };
             if fields > 6 {
                 p.s()?;
             }
-            if fields > 7 {
-                header = p.v()?;
-            }
+            header = if fields > 7 { p.v()? } else { header };
             for _ in 8..fields.min(64) {
                 p.v()?;
             }
@@ -239,15 +216,8 @@ impl<R: Read> NutReader<R> {
                     self.codes.push(Code { flags: flag::INVALID, ..Code::default() });
                     continue;
                 }
-                self.codes.push(Code {
-                    flags,
-                    stream,
-                    mul,
-                    lsb: size.saturating_add(j),
-                    delta,
-                    reserved,
-                    header,
-                });
+                let lsb = size.saturating_add(j);
+                self.codes.push(Code { flags, stream, mul, lsb, delta, reserved, header });
                 j += 1;
             }
             if count == 0 && fields <= 5 {
@@ -292,25 +262,24 @@ impl<R: Read> NutReader<R> {
             if self.input.by_ref().take(1).read_to_end(&mut first).map_err(pipe)? == 0 {
                 return Ok(Next::End);
             }
-            if first[0] == b'N' {
-                let rest: [u8; 7] = self.bytes()?;
-                let startcode = rest.iter().fold(u64::from(b'N'), |n, b| n << 8 | u64::from(*b));
-                if startcode == INDEX {
-                    self.skip_index()?;
-                    continue;
-                }
-                let payload = self.packet(startcode)?;
-                if startcode == SYNCPOINT {
-                    let value = Payload(&payload).v()?;
-                    let bases = self.bases.len() as u64;
-                    // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
-                    let (pts, id) =
-                        if bases == 1 { (value as i64, 0) } else { ((value / bases) as i64, value % bases) };
-                    self.last = rescale(pts, self.bases[id as usize], self.bases[self.base]);
-                }
+            if first[0] != b'N' {
+                return self.frame_behind(first, data);
+            }
+            let rest: [u8; 7] = self.bytes()?;
+            let startcode = rest.iter().fold(u64::from(b'N'), |n, b| n << 8 | u64::from(*b));
+            if startcode == INDEX {
+                self.skip_index()?;
                 continue;
             }
-            return self.frame_behind(first, data);
+            let payload = self.packet(startcode)?;
+            if startcode == SYNCPOINT {
+                let value = Payload(&payload).v()?;
+                // At least one: the header of the stream names it.
+                let bases = self.bases.len() as u64;
+                // Frames that are held back can start before 0, which ffmpeg writes as it stands in memory.
+                let (pts, id) = ((value / bases) as i64, value % bases);
+                self.last = rescale(pts, self.bases[id as usize], self.bases[self.base]);
+            }
         }
     }
 
@@ -325,10 +294,7 @@ impl<R: Read> NutReader<R> {
         if flags & flag::INVALID != 0 {
             return Err(broken());
         }
-        let mut stream = code.stream;
-        if flags & flag::STREAM_ID != 0 {
-            stream = self.v(&mut copy)?;
-        }
+        let stream = if flags & flag::STREAM_ID != 0 { self.v(&mut copy)? } else { code.stream };
         let pts = match flags & flag::CODED_PTS != 0 {
             true => {
                 let coded = self.v(&mut copy)?;

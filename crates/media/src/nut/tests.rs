@@ -3,16 +3,7 @@
 use super::*;
 
 fn stream() -> VideoStream {
-    VideoStream {
-        width: 4,
-        height: 2,
-        fourcc: *b"RGB0",
-        time_base: TimeBase { num: 1, den: 90_000 },
-        aspect: [1, 1],
-        delay: 0,
-        specific: Vec::new(),
-        rate: None,
-    }
+    VideoStream::raw([4, 2], *b"RGB0", TimeBase { num: 1, den: 90_000 })
 }
 
 #[test]

@@ -7,13 +7,11 @@ use serde::Deserialize;
 
 use crate::error::MediaError;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct RawProbe {
-    #[serde(default)]
     pub(super) streams: Vec<RawStream>,
-    #[serde(default)]
     pub(super) format: RawFormat,
-    #[serde(default)]
     pub(super) chapters: Vec<serde::de::IgnoredAny>,
 }
 

@@ -1,5 +1,4 @@
 //! A process that has to end at once. The only test of this file: nothing can be made after it.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 

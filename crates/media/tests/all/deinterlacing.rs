@@ -1,25 +1,13 @@
 //! Interlaced video is found, and frames are made of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{Read, deinterlaced, dies_of, distance, make, media, read, tools};
+use crate::common::{Read, clip, deinterlaced, dies_of, distance, media, read, tools};
 use remaster_media::{Deinterlace, TimeBase};
 
 /// 50 or 59.94 pictures a second of something that moves everywhere.
 fn moving(rate: &str, seconds: u32, height: u32) -> String {
     format!("testsrc2=s=64x{height}:r={rate}:d={seconds},scroll=h=0.01,format=yuv422p")
-}
-
-fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
-    let path = folder.join(name);
-    make(&[&["-f", "lavfi", "-i", source][..], coder].concat(), &path);
-    path
 }
 
 fn open(file: &Path, how: Deinterlace) -> Read {
@@ -118,13 +106,11 @@ fn progressive_video_is_not_touched() {
 #[test]
 fn film_comes_out_of_its_pulldown_as_it_went_in() {
     let folder = tempfile::tempdir().unwrap();
-    let truth = clip(folder.path(), "film.mkv", &moving("24000/1001", 4, 480), &["-c:v", "ffv1"]);
+    let film = moving("24000/1001", 4, 480);
+    let truth = clip(folder.path(), "film.mkv", &film, &["-c:v", "ffv1"]);
     let truth = open(&truth, Deinterlace::Off);
     for (marked, first) in [("prog", "top"), ("tff", "top"), ("prog", "bottom")] {
-        let source = format!(
-            "{},telecine=first_field={first}:pattern=23,setfield={marked}",
-            moving("24000/1001", 4, 480)
-        );
+        let source = format!("{film},telecine=first_field={first}:pattern=23,setfield={marked}");
         let file = clip(folder.path(), "tele.mkv", &source, &["-r", "30000/1001", "-c:v", "ffv1"]);
         let auto = open(&file, Deinterlace::Auto);
         assert!(auto.notes[0].contains("3:2 pulldown"), "{marked} {first}: {:?}", auto.notes);

@@ -1,22 +1,15 @@
 //! What ffmpeg may open, how long it may take, and what is left of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{dies_of, make, media, read, tools};
+use crate::common::{clip, dies_of, media, read, tools};
 use remaster_media::{MediaError, ReadOptions, Stop, Tools, probe};
 
 #[test]
 fn a_playlist_under_any_name_is_refused_and_says_what_to_do() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let secret = folder.path().join("secret.ts");
-    make(&["-f", "lavfi", "-i", "testsrc2=s=64x48:r=10:d=1", "-c:v", "mpeg2video"], &secret);
+    let secret = clip(folder.path(), "secret.ts", "testsrc2=s=64x48:r=10:d=1", &["-c:v", "mpeg2video"]);
     let secret = secret.to_str().unwrap();
     let hls = format!("#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{secret}\n#EXT-X-ENDLIST\n");
     let concat = format!("ffconcat version 1.0\nfile '{secret}'\n");
@@ -56,11 +49,9 @@ fn names_are_taken_literally() {
         assert_eq!(found.video.codec, "h264", "{name}");
     }
     // A picture is one file, whatever its siblings are called.
-    let path = folder.path().join("one.jpg");
-    make(&["-f", "lavfi", "-i", "testsrc2=s=64x48:d=1:r=1"], &path);
+    let path = clip(folder.path(), "one.jpg", "testsrc2=s=64x48:d=1:r=1", &[]);
     assert_eq!(probe(&tools, &path).unwrap().video.width, 64);
-    let path = folder.path().join("sound.wav");
-    make(&["-f", "lavfi", "-i", "sine=d=0.1"], &path);
+    let path = clip(folder.path(), "sound.wav", "sine=d=0.1", &[]);
     assert!(matches!(probe(&tools, &path), Err(MediaError::NoVideo { .. })));
 }
 
@@ -68,10 +59,8 @@ fn names_are_taken_literally() {
 fn a_frame_of_another_size_is_reported_at_once() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
     let part = |size: &str| {
-        let path = folder.path().join(format!("{size}.ts"));
-        let source = format!("testsrc2=s={size}:r=25:d=1");
-        make(&["-f", "lavfi", "-i", &source, "-c:v", "mpeg2video", "-q:v", "2"], &path);
-        std::fs::read(path).unwrap()
+        let (name, source) = (format!("{size}.ts"), format!("testsrc2=s={size}:r=25:d=1"));
+        std::fs::read(clip(folder.path(), &name, &source, &["-c:v", "mpeg2video", "-q:v", "2"])).unwrap()
     };
     let (small, large) = (part("64x48"), part("640x480"));
     for (name, parts) in [("grows", [&small, &large]), ("shrinks", [&large, &small])] {
@@ -96,9 +85,8 @@ fn a_frame_of_another_size_is_reported_at_once() {
 #[test]
 fn what_is_missing_is_said_when_damage_is_kept() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let whole = folder.path().join("whole.mp4");
-    let source = "testsrc2=s=160x96:r=25:d=4";
-    make(&["-f", "lavfi", "-i", source, "-c:v", "mpeg4", "-q:v", "2", "-movflags", "+faststart"], &whole);
+    let coder = ["-c:v", "mpeg4", "-q:v", "2", "-movflags", "+faststart"];
+    let whole = clip(folder.path(), "whole.mp4", "testsrc2=s=160x96:r=25:d=4", &coder);
     let bytes = std::fs::read(&whole).unwrap();
     let cut = folder.path().join("cut.mp4");
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -118,17 +106,15 @@ mod wrapped {
     use super::*;
     use crate::common::script;
 
-    fn clip(folder: &Path) -> std::path::PathBuf {
-        let path = folder.join("clip.mkv");
-        make(&["-f", "lavfi", "-i", "testsrc2=s=64x48:r=25:d=1", "-c:v", "ffv1"], &path);
-        path
+    fn one_second(folder: &Path) -> std::path::PathBuf {
+        clip(folder, "clip.mkv", "testsrc2=s=64x48:r=25:d=1", &["-c:v", "ffv1"])
     }
 
     #[test]
     fn background_processes_of_a_wrapper_are_not_waited_for() {
         for (start, lives_on) in [("", false), ("setsid ", true)] {
             let folder = tempfile::tempdir().unwrap();
-            let clip = clip(folder.path());
+            let clip = one_second(folder.path());
             let note = folder.path().join("pids");
             let text = format!("{start}sleep 20 & echo $! >> {}; exec ffmpeg \"$@\"", note.display());
             let program = script(folder.path(), &text);
@@ -158,7 +144,7 @@ mod wrapped {
         // In the middle of a frame, and when all frames are out.
         for (end, bytes) in [("kill -9 $$", 30_000), ("kill -SEGV $$", 1_000_000), ("exit 137", 30_000)] {
             let folder = tempfile::tempdir().unwrap();
-            let clip = clip(folder.path());
+            let clip = one_second(folder.path());
             let decode = format!("ffmpeg \"$@\" 2>/dev/null | head -c {bytes}; {end}");
             let text = format!("case \"$*\" in *rawvideo*) {decode};; esac; exec ffmpeg \"$@\"");
             let tools = Tools::find(Some(&script(folder.path(), &text)), Stop::never()).unwrap();
@@ -192,7 +178,7 @@ mod wrapped {
         std::fs::rename(program, &odd).unwrap();
         let tools = Tools::find(Some(&odd), Stop::never()).unwrap();
         assert_eq!(tools.versions()[1].0, Path::new("ffprobe"));
-        assert!(probe(&tools, &clip(folder.path())).is_ok());
+        assert!(probe(&tools, &one_second(folder.path())).is_ok());
         let missing = folder.path().join("nowhere");
         let error = Tools::find_apart(Some(&odd), Some(&missing), Stop::never()).unwrap_err();
         assert!(matches!(error, MediaError::NoTool { .. }), "{error}");

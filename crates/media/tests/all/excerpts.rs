@@ -1,32 +1,13 @@
 //! Excerpts of films: the same frames at the same times as in the whole film.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Read, deinterlaced, dies_of, filtered, make, media, span, tools};
+use crate::common::{RATE, Read, all, clip, deinterlaced, dies_of, filtered, greys, media, span, tools};
 use remaster_media::{
-    Decoder, Deinterlace, Excerpt, Excerpted, Format, FrameSink, FrameSource, MediaError, Pictures, Probe,
-    ReadOptions, Span, Stop, TimeBase, Tools, Y4mReader, Y4mWriter, probe,
+    Decoder, Deinterlace, Excerpt, Excerpted, FrameSource, MediaError, Pictures, Probe, ReadOptions, Span,
+    Stop, TimeBase, Tools, Y4mReader, probe,
 };
-use remaster_picture::Frame;
-
-/// Everything that a source gives.
-fn all(source: &mut dyn FrameSource) -> Result<Read, MediaError> {
-    let mut read = Read {
-        format: source.format().clone(),
-        notes: Vec::new(),
-        late: Vec::new(),
-        times: Vec::new(),
-        frames: Vec::new(),
-    };
-    let mut frame = Frame::new(0, 0, 3);
-    while let Some(pts) = source.next(&mut frame)? {
-        read.times.push(pts);
-        read.frames.push(frame.clone());
-    }
-    Ok(read)
-}
 
 /// Compares excerpts, given as parts of the film, with the film.
 fn compare(whole: &Read, open: &dyn Fn(Excerpt) -> Result<Box<dyn FrameSource>, MediaError>, about: &str) {
@@ -72,9 +53,7 @@ fn check(tools: &Tools, probe: &Probe, options: &ReadOptions, about: &str) {
 
 /// 20 s with a counter of frames and key frames every 4 s.
 fn film(folder: &Path, name: &str, source: &str, codec: &[&str]) -> PathBuf {
-    let file = folder.join(name);
-    make(&[&["-f", "lavfi", "-i", source], codec, &["-pix_fmt", "yuv420p", "-g", "40"]].concat(), &file);
-    file
+    clip(folder, name, source, &[codec, &["-pix_fmt", "yuv420p", "-g", "40"]].concat())
 }
 
 const EVEN: &str = "testsrc2=s=64x48:r=10:d=20";
@@ -121,9 +100,8 @@ fn excerpts_of_a_part_count_from_the_start_of_the_part() {
 #[test]
 fn excerpts_of_interlaced_films_are_deinterlaced_like_the_whole() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = folder.path().join("fields.mkv");
-    let source = "testsrc2=s=64x48:r=20:d=16,interlace=scan=tff";
-    make(&["-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"], &file);
+    let coder = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"];
+    let file = clip(folder.path(), "fields.mkv", "testsrc2=s=64x48:r=20:d=16,interlace=scan=tff", &coder);
     for how in [Deinterlace::Auto, Deinterlace::Double] {
         check(&tools, &probe(&tools, &file).unwrap(), &deinterlaced(how), &format!("{how:?}"));
     }
@@ -140,8 +118,8 @@ fn filters_that_count_frames_start_with_the_film() {
         check(&tools, &found, &filtered(filters), filters);
     }
     let film = "testsrc2=s=64x480:r=24000/1001:d=12,scroll=h=0.01,telecine=first_field=top:pattern=23";
-    let file = folder.path().join("film.mkv");
-    make(&["-f", "lavfi", "-i", film, "-r", "30000/1001", "-c:v", "ffv1", "-pix_fmt", "yuv420p"], &file);
+    let coder = ["-r", "30000/1001", "-c:v", "ffv1", "-pix_fmt", "yuv420p"];
+    let file = clip(folder.path(), "film.mkv", film, &coder);
     let found = probe(&tools, &file).unwrap();
     let looked_at = found.clone().looked_at(&tools, Deinterlace::Auto).unwrap();
     check(&tools, &looked_at, &deinterlaced(Deinterlace::Auto), "3:2 pulldown");
@@ -167,25 +145,13 @@ fn excerpts_of_real_clips_are_those_of_the_whole() {
 #[test]
 fn excerpts_of_raw_video_and_pictures_keep_their_times() {
     let folder = tempfile::tempdir().unwrap();
-    let rate = TimeBase { num: 25, den: 1 };
-    let (file, pictures) = (folder.path().join("a.y4m"), folder.path().join("pictures"));
-    std::fs::create_dir(&pictures).unwrap();
-    let grey = |i: usize| Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
-    for i in 0..30 {
-        let info = remaster_picture::PictureInfo::Still(remaster_picture::StillInfo::srgb(8));
-        let path = pictures.join(format!("{i:03}.png"));
-        remaster_picture::still::write(&path, &grey(i), remaster_picture::StillFormat::Png, &info).unwrap();
-    }
+    let (file, pictures) = greys(folder.path(), 30);
     let folder_of = |span: Span| {
-        Pictures::open(&pictures, rate, ReadOptions::default(), 1 << 30, Stop::never())
+        Pictures::open(&pictures, RATE, ReadOptions::default(), 1 << 30, Stop::never())
             .unwrap()
             .within(span)
             .unwrap()
     };
-    let format: Format = folder_of(Span::default()).format().clone();
-    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format).unwrap());
-    (0..30).for_each(|i| writer.write(&grey(i), i as i64).unwrap());
-    writer.finish().unwrap();
     let bytes = std::fs::read(&file).unwrap();
     let raw = |span: Span| {
         let reader = Y4mReader::new(Cursor::new(bytes.clone()), file.clone(), 1 << 30, Stop::never());

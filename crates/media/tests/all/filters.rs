@@ -1,16 +1,13 @@
 //! Filters in front: what they make of frames is what comes, with the right times.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{distance, filtered, make, media, read, read_part, span, tools};
+use crate::common::{clip, distance, filtered, make, media, read, read_part, span, tools};
 use remaster_media::{Deinterlace, MediaError, ReadOptions, TimeBase};
 use remaster_picture::Frame;
 
-fn clip(folder: &Path, source: &str, args: &[&str]) -> PathBuf {
-    let file = folder.join("clip.mkv");
-    make(&[&["-f", "lavfi", "-i", source, "-c:v", "ffv1"], args].concat(), &file);
-    file
+fn lossless(folder: &Path, source: &str, args: &[&str]) -> PathBuf {
+    clip(folder, "clip.mkv", source, &[&["-c:v", "ffv1"], args].concat())
 }
 
 fn cropped(frame: &Frame, [left, top, width, height]: [usize; 4]) -> Frame {
@@ -26,7 +23,7 @@ fn cropped(frame: &Frame, [left, top, width, height]: [usize; 4]) -> Frame {
 #[test]
 fn the_size_behind_the_filters_is_the_size_of_the_frames() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = clip(folder.path(), "testsrc2=s=96x64:r=25:d=1", &["-pix_fmt", "yuv444p"]);
+    let file = lossless(folder.path(), "testsrc2=s=96x64:r=25:d=1", &["-pix_fmt", "yuv444p"]);
     let whole = read(&tools, &file, ReadOptions::default()).unwrap();
     let got = read(&tools, &file, filtered("crop=80:48:8:6")).unwrap();
     assert_eq!((got.format.width, got.format.height, got.frames.len()), (80, 48, 25));
@@ -48,7 +45,7 @@ fn the_size_behind_the_filters_is_the_size_of_the_frames() {
 #[test]
 fn another_frame_rate_keeps_times_and_counts_right() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = clip(folder.path(), "testsrc2=s=96x64:r=25:d=4", &["-pix_fmt", "yuv420p"]);
+    let file = lossless(folder.path(), "testsrc2=s=96x64:r=25:d=4", &["-pix_fmt", "yuv420p"]);
     for (filters, rate, frames) in [("fps=50", 50, 200), ("fps=10", 10, 40), ("framerate=fps=60", 60, 240)] {
         let got = read(&tools, &file, filtered(filters)).unwrap();
         assert_eq!(got.format.rate, Some(TimeBase { num: rate, den: 1 }), "{filters}");
@@ -75,7 +72,7 @@ fn another_frame_rate_keeps_times_and_counts_right() {
 fn a_person_s_deinterlacer_doubles_the_rate_like_ours() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
     let source = "testsrc2=s=96x64:r=50:d=2,interlace=scan=tff";
-    let file = clip(folder.path(), source, &["-pix_fmt", "yuv420p", "-field_order", "tt"]);
+    let file = lossless(folder.path(), source, &["-pix_fmt", "yuv420p", "-field_order", "tt"]);
     let ours = ReadOptions { deinterlace: Deinterlace::Double, ..ReadOptions::default() };
     let theirs = ReadOptions {
         deinterlace: Deinterlace::Off,
@@ -98,7 +95,7 @@ fn a_person_s_deinterlacer_doubles_the_rate_like_ours() {
 #[test]
 fn samples_and_colours_behind_the_filters_are_what_counts() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = clip(folder.path(), "testsrc2=s=96x64:r=25:d=0.2", &["-pix_fmt", "yuv444p"]);
+    let file = lossless(folder.path(), "testsrc2=s=96x64:r=25:d=0.2", &["-pix_fmt", "yuv444p"]);
     let plain = read(&tools, &file, ReadOptions::default()).unwrap();
     for (filters, name, most) in [
         ("format=yuv444p10le", "yuv444p10le", 0.004),
@@ -133,8 +130,8 @@ fn samples_and_colours_behind_the_filters_are_what_counts() {
 #[test]
 fn turned_video_is_upright_before_the_filters() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let flat = folder.path().join("flat.mp4");
-    make(&["-f", "lavfi", "-i", "testsrc2=s=96x64:r=25:d=0.4", "-c:v", "libx264", "-qp", "10"], &flat);
+    let coder = ["-c:v", "libx264", "-qp", "10"];
+    let flat = clip(folder.path(), "flat.mp4", "testsrc2=s=96x64:r=25:d=0.4", &coder);
     for degrees in ["90", "180", "270"] {
         let file = folder.path().join(format!("{degrees}.mp4"));
         let turned = format!("rotate={degrees}");
@@ -157,7 +154,7 @@ fn turned_video_is_upright_before_the_filters() {
 #[test]
 fn a_filter_that_ffmpeg_refuses_is_an_error_in_its_words() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = clip(folder.path(), "testsrc2=s=96x64:r=25:d=0.4", &["-pix_fmt", "yuv420p"]);
+    let file = lossless(folder.path(), "testsrc2=s=96x64:r=25:d=0.4", &["-pix_fmt", "yuv420p"]);
     for (filters, word) in [
         ("nosuchfilter=3", "nosuchfilter"),
         ("crop=9999:9999", "crop"),

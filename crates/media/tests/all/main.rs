@@ -1,4 +1,5 @@
 //! Files in and out, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 mod common;
 

@@ -1,25 +1,25 @@
 //! Parts of clips: the frames in them are those of the whole clip, and sound stays with the picture.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Read, dies_of, distance, make, media, read, read_part, span, tools};
+use crate::common::{
+    RATE, Read, all, ask, clip, deinterlaced, dies_of, distance, greys, make, media, read, read_part, span,
+    tools,
+};
 use remaster_media::{
-    Decoder, Encoder, Format, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop,
-    TimeBase, Tools, WriteOptions, Y4mReader, Y4mWriter, probe,
+    Decoder, Deinterlace, Encoder, FrameSink, FrameSource, MediaError, Pictures, ReadOptions, Span, Stop,
+    Tools, WriteOptions, Y4mReader, probe,
 };
 use remaster_picture::Frame;
 
 /// 24 s of 25 frames per second with a counter of frames, key frames every 4 s and sound.
 fn film(folder: &Path, name: &str, codec: &[&str]) -> PathBuf {
-    let file = folder.join(name);
-    let inputs =
-        ["-f", "lavfi", "-i", "testsrc2=s=96x64:r=25:d=24", "-f", "lavfi", "-i", "sine=d=24:r=48000"];
-    make(&[&inputs, codec, &["-pix_fmt", "yuv420p", "-g", "100"]].concat(), &file);
-    file
+    let sound = ["-f", "lavfi", "-i", "sine=d=24:r=48000"];
+    let coder = [&sound, codec, &["-pix_fmt", "yuv420p", "-g", "100"]].concat();
+    clip(folder, name, "testsrc2=s=96x64:r=25:d=24", &coder)
 }
 
 /// The slow twin: reads all and takes what lies in the part.
@@ -113,26 +113,7 @@ fn an_empty_part_is_an_error_with_the_length_of_the_clip() {
 #[test]
 fn raw_video_and_folders_are_cut_by_frame_times() {
     let folder = tempfile::tempdir().unwrap();
-    let format = |frame: &Frame| Format {
-        width: frame.width,
-        height: frame.height,
-        rate: Some(TimeBase { num: 25, den: 1 }),
-        ..Pictures::open(&media_picture(folder.path()), RATE, ReadOptions::default(), MOST, Stop::never())
-            .unwrap()
-            .format()
-            .clone()
-    };
-    let (file, pictures) = (folder.path().join("a.y4m"), folder.path().join("pictures"));
-    std::fs::create_dir(&pictures).unwrap();
-    let grey = |i: usize| Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
-    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format(&grey(0))).unwrap());
-    for i in 0..50 {
-        writer.write(&grey(i), i as i64).unwrap();
-        let info = remaster_picture::StillInfo::srgb(8);
-        let bytes = remaster_picture::png::encode(&grey(i), &info).unwrap();
-        std::fs::write(pictures.join(format!("{i}.png")), bytes).unwrap();
-    }
-    writer.finish().unwrap();
+    let (file, pictures) = greys(folder.path(), 50);
     let y4m = |part| {
         let input = Cursor::new(std::fs::read(&file).unwrap());
         Y4mReader::new(input, file.clone(), MOST, Stop::never())?.within(part).map(boxed)
@@ -141,13 +122,10 @@ fn raw_video_and_folders_are_cut_by_frame_times() {
         Pictures::open(&pictures, RATE, ReadOptions::default(), MOST, Stop::never())?.within(part).map(boxed)
     };
     let all = |source: Result<Box<dyn FrameSource>, MediaError>| -> Result<Vec<(i64, usize)>, MediaError> {
-        let (mut source, mut got) = (source?, Vec::new());
-        let mut frame = Frame::new(0, 0, 3);
-        while let Some(pts) = source.next(&mut frame)? {
-            got.push((pts, (frame.data[0] * 100.0).round() as usize));
-        }
-        assert!(source.format().frames.is_none_or(|n| n == got.len()));
-        Ok(got)
+        let read = all(&mut *source?)?;
+        assert!(read.format.frames.is_none_or(|n| n == read.frames.len()));
+        let numbers = read.frames.iter().map(|frame| (frame.data[0] * 100.0).round() as usize);
+        Ok(read.times.iter().copied().zip(numbers).collect())
     };
     for (part, first, end) in [
         (span(0.0, 1.0), 0, 25),
@@ -173,19 +151,10 @@ fn raw_video_and_folders_are_cut_by_frame_times() {
     }
 }
 
-const RATE: TimeBase = TimeBase { num: 25, den: 1 };
 const MOST: u64 = 1 << 30;
 
 fn boxed<S: FrameSource + 'static>(source: S) -> Box<dyn FrameSource> {
     Box::new(source)
-}
-
-/// A picture for the format of its frames.
-fn media_picture(folder: &Path) -> PathBuf {
-    let path = folder.join("one.png");
-    let info = remaster_picture::StillInfo::srgb(8);
-    std::fs::write(&path, remaster_picture::png::encode(&Frame::new(8, 8, 3), &info).unwrap()).unwrap();
-    path
 }
 
 /// Black, with a white frame and the start of a tone at the same time.
@@ -198,10 +167,8 @@ fn flash(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
     let text = [chapter(0, 9000), chapter(9000, 13000), chapter(13000, 20000)].concat();
     std::fs::write(&chapters, format!(";FFMETADATA1\n{text}")).unwrap();
     let file = folder.join(name);
-    let video = format!(
-        "color=black:s=64x48:r=25:d=20,drawbox=color=white:t=fill:enable='eq(n,{})'",
-        (FLASH * 25.0).round()
-    );
+    let number = (FLASH * 25.0).round();
+    let video = format!("color=black:s=64x48:r=25:d=20,drawbox=color=white:t=fill:enable='eq(n,{number})'");
     let sound = format!("aevalsrc='if(gte(t,{FLASH}),0.5*sin(2*PI*1000*t),0)':d=20:s=48000");
     let (subtitles, chapters) = (subtitles.to_str().unwrap(), chapters.to_str().unwrap());
     let mut args = vec!["-f", "lavfi", "-i", &video, "-f", "lavfi", "-i", &sound];
@@ -243,11 +210,6 @@ fn tone(file: &Path) -> (f64, f64) {
         out.stdout.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let start = samples.iter().position(|s| s.abs() > 0.1).unwrap();
     (start as f64 / 48_000.0, samples.len() as f64 / 48_000.0)
-}
-
-fn ask(file: &Path, args: &[&str]) -> String {
-    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
-    String::from_utf8(out.unwrap().stdout).unwrap()
 }
 
 #[test]
@@ -324,12 +286,11 @@ fn sound_stays_with_the_picture() {
 #[test]
 fn a_part_is_deinterlaced_and_turned_like_the_whole() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let file = folder.path().join("fields.mkv");
-    let source = "testsrc2=s=96x64:r=50:d=12,interlace=scan=tff";
-    make(&["-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"], &file);
-    for how in [remaster_media::Deinterlace::On, remaster_media::Deinterlace::Double] {
-        let whole = read(&tools, &file, crate::common::deinterlaced(how)).unwrap();
-        let got = read_part(&tools, &file, crate::common::deinterlaced(how), span(7.0, 8.0)).unwrap();
+    let coder = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-field_order", "tt"];
+    let file = clip(folder.path(), "fields.mkv", "testsrc2=s=96x64:r=50:d=12,interlace=scan=tff", &coder);
+    for how in [Deinterlace::On, Deinterlace::Double] {
+        let whole = read(&tools, &file, deinterlaced(how)).unwrap();
+        let got = read_part(&tools, &file, deinterlaced(how), span(7.0, 8.0)).unwrap();
         let (_, frames) = expected(&whole, [7.0, 8.0]);
         assert_eq!(got.frames.len(), frames.len(), "{how:?}");
         assert!(got.frames.iter().zip(frames).all(|(a, b)| distance(a, b) == 0.0), "{how:?}");

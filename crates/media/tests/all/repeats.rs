@@ -1,12 +1,10 @@
 //! Encoders that give the same bytes for the same frames: each twice, with one thread and with four.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::Path;
 
-use crate::common::tools;
+use crate::common::{RATE, tools};
 use remaster_media::{
-    Colour, Encoder, Film, Format, FrameSink, Said, SegmentKind, TimeBase, Tools, WriteOptions, repeats,
-    trial,
+    Colour, Encoder, Film, Format, FrameSink, Said, SegmentKind, Tools, WriteOptions, repeats, trial,
 };
 use remaster_picture::{Frame, Layout};
 
@@ -14,17 +12,7 @@ const SIZE: [usize; 2] = [256, 192];
 
 fn format(pixels: &str) -> Format {
     let layout = Layout::from_name(pixels).unwrap();
-    Format {
-        width: SIZE[0],
-        height: SIZE[1],
-        layout,
-        colour: Colour::new(Said::default(), &layout, SIZE),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base: TimeBase { num: 1, den: 25 },
-        rate: Some(TimeBase { num: 25, den: 1 }),
-        frames: None,
-    }
+    Format::even(SIZE, layout, Colour::new(Said::default(), &layout, SIZE), RATE)
 }
 
 /// Motion and noise.

@@ -1,10 +1,9 @@
 //! Films in segments: encoded apart, joined without encoding again, exact and repeatable.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{media, tools};
+use crate::common::{all, ask, media, tools};
 use remaster_media::{
     Colour, Decoder, Encoder, Film, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said,
     SegmentKind, TimeBase, Tools, WriteOptions, join, probe,
@@ -16,17 +15,8 @@ const CLOCK: TimeBase = TimeBase { num: 1, den: 24_000 };
 fn format(pixels: &str, time_base: TimeBase) -> Format {
     let layout = Layout::from_name(pixels).unwrap();
     let said = Said { matrix: Some("bt709"), range: Some("tv"), ..Said::default() };
-    Format {
-        width: 96,
-        height: 64,
-        layout,
-        colour: Colour::new(said, &layout, [96, 64]),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base,
-        rate: Some(TimeBase { num: 24, den: 1 }),
-        frames: None,
-    }
+    let colour = Colour::new(said, &layout, [96, 64]);
+    Format { time_base, ..Format::even([96, 64], layout, colour, TimeBase { num: 24, den: 1 }) }
 }
 
 /// Frame `i` of a film with motion and some noise.
@@ -48,6 +38,11 @@ fn options(video: &str) -> WriteOptions {
         threads: Some(2),
         ..WriteOptions::default()
     }
+}
+
+/// A film of its own, in segments that are copied.
+fn film<'a>(path: &'a Path, format: &'a Format, options: &'a WriteOptions) -> Film<'a> {
+    Film { path, format, from: None, options, kind: SegmentKind::Final }
 }
 
 /// Encodes frames from `first` on, at `times`.
@@ -79,11 +74,6 @@ fn joined(
     paths: &[PathBuf],
 ) -> Result<Vec<String>, MediaError> {
     join(tools, film, frames, &mut paths.iter().cloned().map(Ok))
-}
-
-fn ask(file: &Path, args: &[&str]) -> String {
-    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
-    String::from_utf8(out.unwrap().stdout).unwrap()
 }
 
 /// Times of packets in the order of the file, to be shown and to be decoded, in `clock`; -1 where there is none.
@@ -143,8 +133,7 @@ fn frames_and_times(video: &str) {
         for name in ["a.mp4", "a.mkv", "a.mov"] {
             let about = format!("{video} {name} from {first}");
             let path = folder.path().join(name);
-            let kind = SegmentKind::Final;
-            let film = Film { path: &path, format: &format, from: None, options: &options, kind };
+            let film = film(&path, &format, &options);
             if paths.is_empty() {
                 paths = segments(&tools, folder.path(), &film, &times, &[1, 14, 2, 17]);
             }
@@ -171,12 +160,12 @@ fn frames_and_times_of_a_film_are_those_of_its_segments_in_hevc() {
 fn repeats_itself(video: &str, pixels: &str, names: &[&str]) {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
     let (format, options) = (format(pixels, CLOCK), options(video));
-    let (times, kind) = (times(7, 0), SegmentKind::Final);
+    let times = times(7, 0);
     let mut paths: Vec<PathBuf> = Vec::new();
     for name in names {
         let about = format!("{video} {name}");
         let path = folder.path().join(name);
-        let film = Film { path: &path, format: &format, from: None, options: &options, kind };
+        let film = film(&path, &format, &options);
         let read = |path: &PathBuf| std::fs::read(path).unwrap();
         if paths.is_empty() {
             paths = segments(&tools, folder.path(), &film, &times, &[6, 1]);
@@ -218,13 +207,12 @@ fn lossless(video: &str, pixels: &str, name: &str) {
     let (format, options) = (format(pixels, CLOCK), options(video));
     let times = times(11, 0);
     let path = folder.path().join(name);
-    let mut film =
-        Film { path: &path, format: &format, from: None, options: &options, kind: SegmentKind::Lossless };
-    let paths = segments(&tools, folder.path(), &film, &times, &[8, 3]);
-    joined(&tools, &film, times.len(), &paths).unwrap();
+    let film = film(&path, &format, &options);
+    let exact = Film { kind: SegmentKind::Lossless, ..film };
+    let paths = segments(&tools, folder.path(), &exact, &times, &[8, 3]);
+    joined(&tools, &exact, times.len(), &paths).unwrap();
     let (got, shown) = (hashes(&path), packets(&path, CLOCK));
     assert_eq!(shown.len(), times.len(), "{name}");
-    film.kind = SegmentKind::Final;
     if pixels == "yuva420p" {
         // Alpha of VP9 does not go into segments.
         let error = Encoder::segment(&tools, &folder.path().join("s"), &film).err().unwrap();
@@ -251,27 +239,12 @@ fn described(file: &Path) -> (Vec<String>, Vec<f64>) {
     let out =
         command.args(["-v", "error", "-show_streams", "-show_format", "-show_chapters"]).arg(file).output();
     let text = String::from_utf8(out.unwrap().stdout).unwrap();
-    let times = ["start_time=", "end_time=", "duration="];
-    let differ = [
-        "bit_rate=",
-        "size=",
-        "filename=",
-        "TAG:encoder=",
-        "TAG:ENCODER=",
-        "TAG:DURATION",
-        "extradata_size=",
-        "id=",
-        "start=",
-        "end=",
-        "start_pts=",
-        "duration_ts=",
-        "time_base=",
-        "avg_frame_rate=",
-        "r_frame_rate=",
-    ];
-    let starts = |line: &str, list: &[&str]| list.iter().any(|d| line.starts_with(d));
-    let words = text.lines().filter(|l| !starts(l, &differ) && !starts(l, &times)).map(str::to_owned);
-    let seconds = text.lines().filter(|l| starts(l, &times));
+    let times = "start_time= end_time= duration=";
+    let differ = "bit_rate= size= filename= TAG:encoder= TAG:ENCODER= TAG:DURATION extradata_size= id= start= end= \
+        start_pts= duration_ts= time_base= avg_frame_rate= r_frame_rate=";
+    let starts = |line: &str, list: &str| list.split(' ').any(|d| line.starts_with(d));
+    let words = text.lines().filter(|l| !starts(l, differ) && !starts(l, times)).map(str::to_owned);
+    let seconds = text.lines().filter(|l| starts(l, times));
     (words.collect(), seconds.filter_map(|l| l.split_once('=')?.1.parse().ok()).collect())
 }
 
@@ -316,18 +289,15 @@ fn goes_along(name: &str, video: &str, part: Option<[f64; 2]>) {
     }
     let mut decoder = Decoder::open(&tools, &from, ReadOptions::default()).unwrap();
     let format = decoder.format().clone();
-    let (mut frame, mut frames) = (Frame::new(0, 0, 3), Vec::new());
-    while let Some(pts) = decoder.next(&mut frame).unwrap() {
-        frames.push((frame.clone(), pts));
-    }
+    let read = all(&mut decoder).unwrap();
+    let frames: Vec<(Frame, i64)> = read.frames.into_iter().zip(read.times).collect();
     let (once, path, options) =
         (folder.path().join(format!("once.{name}")), folder.path().join(name), options(video));
     let mut encoder = Box::new(Encoder::create(&tools, &once, &format, Some(&from), &options).unwrap());
     let notes = encoder.notes().to_vec();
     frames.iter().for_each(|(frame, pts)| encoder.write(frame, *pts).unwrap());
     encoder.finish().unwrap();
-    let film =
-        Film { path: &path, format: &format, from: Some(&from), options: &options, kind: SegmentKind::Final };
+    let film = Film { from: Some(&from), ..film(&path, &format, &options) };
     let (a, b) = frames.split_at(frames.len() / 3);
     let mut paths = Vec::new();
     for (i, frames) in [a, b].iter().enumerate() {
@@ -358,8 +328,7 @@ fn the_last_frame_of_an_even_film_is_shown_like_the_others() {
     let mut paths = Vec::new();
     for name in ["a.mp4", "a.mkv"] {
         let path = folder.path().join(name);
-        let film =
-            Film { path: &path, format: &format, from: None, options: &options, kind: SegmentKind::Final };
+        let film = film(&path, &format, &options);
         if paths.is_empty() {
             paths = segments(&tools, folder.path(), &film, &times, &[20, 4]);
         }
@@ -377,8 +346,7 @@ fn short_films_are_films() {
     for lengths in [&[1][..], &[2], &[1, 1, 1]] {
         let times = times(lengths.iter().sum(), 240);
         let path = folder.path().join("a.mp4");
-        let film =
-            Film { path: &path, format: &format, from: None, options: &options, kind: SegmentKind::Final };
+        let film = film(&path, &format, &options);
         let paths = segments(&tools, folder.path(), &film, &times, lengths);
         joined(&tools, &film, times.len(), &paths).unwrap();
         check(&path, &times, &paths, 1e-6, &format!("{lengths:?}"));
@@ -388,12 +356,11 @@ fn short_films_are_films() {
 #[test]
 fn segments_that_do_not_fit_are_refused_by_number() {
     let (folder, tools) = (tempfile::tempdir().unwrap(), tools());
-    let (format, options, kind) =
-        (format("yuv420p", CLOCK), options("libx264 -preset ultrafast"), SegmentKind::Final);
+    let (format, options) = (format("yuv420p", CLOCK), options("libx264 -preset ultrafast"));
     let (hevc, cabac) =
         (self::options("libx265 -preset ultrafast"), self::options("libx264 -preset ultrafast -coder 1"));
     let path = folder.path().join("film.mkv");
-    let film = Film { path: &path, format: &format, from: None, options: &options, kind };
+    let film = film(&path, &format, &options);
     let made = |name: &str, film: &Film<'_>, times: &[i64]| {
         let path = folder.path().join(name);
         segment(&tools, &path, film, 0, times);

@@ -1,12 +1,5 @@
 //! Stills as clips: every format to every other, and folders in natural order.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions; figures that are asked for"
-)]
-
 use std::path::Path;
 
 use remaster_media::{
@@ -162,9 +155,8 @@ fn photos_keep_40_db_as_jpeg() {
         let kept = psnr(&source, &back);
         println!("{name}: {kept:.2} dB, {bytes} bytes");
         assert!(kept >= 40.0, "{name}: {kept:.2} dB");
-        if std::env::var_os("REMASTER_PHOTOS_OUT").is_some() {
-            let to =
-                Path::new(&std::env::var_os("REMASTER_PHOTOS_OUT").unwrap()).join(path.file_stem().unwrap());
+        if let Some(folder) = std::env::var_os("REMASTER_PHOTOS_OUT") {
+            let to = Path::new(&folder).join(path.file_stem().unwrap());
             std::fs::copy(&out, to.with_extension("ours.jpg")).unwrap();
             put(&to.with_extension("read.png"), &source, StillInfo::srgb(8));
         }

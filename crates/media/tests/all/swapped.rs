@@ -1,5 +1,4 @@
 //! Somebody who may write beside the output puts a link in the place of our folder.
-#![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(unix)]
 
 use std::fs;

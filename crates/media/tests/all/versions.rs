@@ -1,11 +1,10 @@
 //! The same clips decoded by every version of ffmpeg: the same frames at the same times.
 //!
 //! `REMASTER_FFMPEGS` names folders with an ffmpeg in each, as `.ci/ffmpegs` prints them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{make, media, read};
+use crate::common::{clip, media, read};
 use remaster_media::{Deinterlace, ReadOptions, Stop, Tools};
 
 /// FNV-1a.
@@ -36,17 +35,14 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
     assert!(programs.len() > 1, "there is no other version in {others:?}");
 
     let folder = tempfile::tempdir().unwrap();
-    let made = |name: &str| folder.path().join(name);
-    make(
-        &["-f", "lavfi", "-i", "testsrc2=s=160x96:r=25:d=1", "-c:v", "libx264", "-bf", "2"],
-        &made("h264.mp4"),
-    );
+    let h264 = ["-c:v", "libx264", "-bf", "2"];
+    let h264 = clip(folder.path(), "h264.mp4", "testsrc2=s=160x96:r=25:d=1", &h264);
     let film = "testsrc2=s=96x480:r=24000/1001:d=3,scroll=h=0.01,telecine=first_field=top:pattern=23";
-    make(&["-f", "lavfi", "-i", film, "-r", "30000/1001", "-c:v", "ffv1"], &made("film.mkv"));
+    let film = clip(folder.path(), "film.mkv", film, &["-r", "30000/1001", "-c:v", "ffv1"]);
     let keep = ReadOptions { keep_hdr: true, ..ReadOptions::default() };
     let double = ReadOptions { deinterlace: Deinterlace::Double, ..keep.clone() };
     let clips = [
-        (made("h264.mp4"), keep.clone()),
+        (h264, keep.clone()),
         (media("hdr10_hevc10.mp4"), keep.clone()),
         (media("interlaced_sar_mpeg2.mpg"), keep.clone()),
         (media("interlaced_sar_mpeg2.mpg"), double),
@@ -55,7 +51,7 @@ fn every_version_gives_the_same_frames_at_the_same_times() {
         (media("prores4444_alpha.mov"), keep.clone()),
         (media("vp9_alpha.webm"), keep.clone()),
         (media("vfr.mkv"), keep.clone()),
-        (made("film.mkv"), keep.clone()),
+        (film, keep.clone()),
         (rotated(folder.path()), keep.clone()),
     ];
     for (clip, options) in clips {

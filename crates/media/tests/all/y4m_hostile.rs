@@ -1,7 +1,5 @@
 //! No y4m stream can do harm: mutations of good ones, and headers that claim more than is allowed.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use std::io::Cursor;
 
 use remaster_media::{FrameSource, MediaError, Stop, TimeBase, Y4mReader};

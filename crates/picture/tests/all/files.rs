@@ -1,11 +1,11 @@
 //! PNG and EXR files: what is written comes back, and no file can do harm.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use proptest::prelude::*;
 use remaster_picture::exr::ExrInfo;
 use remaster_picture::still;
 use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};
+
+use crate::hostile::mended;
 
 const MOST: u64 = 1 << 30;
 
@@ -152,33 +152,25 @@ fn what_a_png_says_about_colour_is_kept() {
 fn every_kind_of_png_is_read() {
     use ::png::{BitDepth, ColorType};
     let grey = |v: f32| vec![v; 3];
-    let (frame, info) =
-        png::decode(&raw_png([2, 1], ColorType::Grayscale, BitDepth::Eight, &[0, 255], &[])).unwrap();
+    let read = |size, color, depth, data: &[u8], palette: &[u8]| {
+        png::decode(&raw_png(size, color, depth, data, palette)).unwrap()
+    };
+    let (frame, info) = read([2, 1], ColorType::Grayscale, BitDepth::Eight, &[0, 255], &[]);
     assert_eq!(
         (frame.channels, frame.data, info.gray, info.alpha),
         (3, [grey(0.0), grey(1.0)].concat(), true, false)
     );
-
-    let (frame, info) =
-        png::decode(&raw_png([1, 1], ColorType::GrayscaleAlpha, BitDepth::Eight, &[51, 102], &[])).unwrap();
+    let (frame, info) = read([1, 1], ColorType::GrayscaleAlpha, BitDepth::Eight, &[51, 102], &[]);
     assert_eq!((frame.channels, frame.data, info.alpha), (4, vec![0.2, 0.2, 0.2, 0.4], true));
-
     let deep = [0x33, 0x33, 0xff, 0xff];
-    let (frame, info) =
-        png::decode(&raw_png([1, 1], ColorType::GrayscaleAlpha, BitDepth::Sixteen, &deep, &[])).unwrap();
+    let (frame, info) = read([1, 1], ColorType::GrayscaleAlpha, BitDepth::Sixteen, &deep, &[]);
     assert_eq!((frame.data, info.depth), (vec![0.2, 0.2, 0.2, 1.0], 16));
-
-    let (frame, info) =
-        png::decode(&raw_png([3, 1], ColorType::Grayscale, BitDepth::One, &[0b0100_0000], &[])).unwrap();
+    let (frame, info) = read([3, 1], ColorType::Grayscale, BitDepth::One, &[0b0100_0000], &[]);
     assert_eq!((frame.data, info.depth), ([grey(0.0), grey(1.0), grey(0.0)].concat(), 1));
-
     let palette = [255, 0, 0, 0, 0, 255];
-    let (frame, info) =
-        png::decode(&raw_png([2, 1], ColorType::Indexed, BitDepth::Eight, &[1, 0], &palette)).unwrap();
+    let (frame, info) = read([2, 1], ColorType::Indexed, BitDepth::Eight, &[1, 0], &palette);
     assert_eq!((frame.data, info.gray), (vec![0.0, 0.0, 1.0, 1.0, 0.0, 0.0], false));
-
-    let (frame, _) =
-        png::decode(&raw_png([1, 1], ColorType::Rgba, BitDepth::Eight, &[255, 0, 51, 0], &[])).unwrap();
+    let (frame, _) = read([1, 1], ColorType::Rgba, BitDepth::Eight, &[255, 0, 51, 0], &[]);
     assert_eq!(frame.data, [1.0, 0.0, 0.2, 0.0]);
 }
 
@@ -204,15 +196,7 @@ fn other_depths_are_refused() {
 fn with_header(file: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut file = file.to_vec();
     change(&mut file[16..29]);
-    let mut crc = !0u32;
-    for byte in &file[12..29] {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-        }
-    }
-    file[29..33].copy_from_slice(&(!crc).to_be_bytes());
-    file
+    mended(&file)
 }
 
 #[test]

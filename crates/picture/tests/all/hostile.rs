@@ -1,7 +1,5 @@
 //! No picture file can do harm: mutations of good ones, and small files that stand for huge pictures.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use remaster_picture::exr::ExrInfo;
 use remaster_picture::still::{decode, encode};
 use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};
@@ -27,13 +25,15 @@ fn exif() -> Vec<u8> {
     block
 }
 
+fn profile() -> Vec<u8> {
+    [&[3; 16][..], b"RGB ", &[3; 180]].concat()
+}
+
 fn info(depth: u32, described: bool) -> PictureInfo {
     let mut info = StillInfo::srgb(depth);
     if described {
-        let mut profile = vec![3; 200];
-        profile[16..20].copy_from_slice(b"RGB ");
         info = StillInfo {
-            icc: Some(profile),
+            icc: Some(profile()),
             exif: Some(exif()),
             xmp: Some(b"<x:xmpmeta tiff:Orientation=\"6\"/>".to_vec()),
             ..info
@@ -70,7 +70,8 @@ fn png_with_good_checksums() {
     attack("png-sums", &good, MOST as usize + BESIDE, |bytes| drop(decode(&mended(bytes), MOST)));
 }
 
-fn mended(file: &[u8]) -> Vec<u8> {
+/// A PNG whose checksums fit what it says.
+pub(crate) fn mended(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut at = 8;
     while let Some(length) = file.get(at..at + 4) {
@@ -153,8 +154,6 @@ fn exr() {
 #[test]
 fn descriptions() {
     let frame = picture(6, 5, 3);
-    let mut profile = vec![3; 200];
-    profile[16..20].copy_from_slice(b"RGB ");
     attack("exif", &[exif()], MOST as usize + BESIDE, |bytes| {
         for format in [StillFormat::Jpeg, StillFormat::Tiff, StillFormat::Png] {
             let info = StillInfo { exif: Some(bytes.to_vec()), ..StillInfo::srgb(8) };
@@ -163,7 +162,7 @@ fn descriptions() {
         }
     });
     let packet = b"<x:xmpmeta tiff:Orientation=\"6\"><tiff:Orientation>3</tiff:Orientation>".to_vec();
-    attack("xmp-icc", &[packet, profile], MOST as usize + BESIDE, |bytes| {
+    attack("xmp-icc", &[packet, profile()], MOST as usize + BESIDE, |bytes| {
         for format in [StillFormat::Jpeg, StillFormat::Tiff, StillFormat::WebP, StillFormat::Png] {
             let (icc, xmp) = (Some(bytes.to_vec()), Some(bytes.to_vec()));
             let info = StillInfo { icc, xmp, ..StillInfo::srgb(8) };

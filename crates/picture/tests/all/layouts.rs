@@ -1,7 +1,5 @@
 //! Every layout against a slow twin, and the same bytes after a round trip.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
 use proptest::prelude::*;
 use remaster_picture::{Coding, Frame, Kind, Layout, Matrix, PictureError, Range, Siting};
 
@@ -175,21 +173,15 @@ fn slow_unpack(layout: Layout, bytes: &[u8], coding: &Coding, width: usize, heig
                 (f64::from(code) - zero) / unit
             });
             let (mut full, (h_sited, v_sited)) = (plane, sited(coding.siting));
+            let next = |now: usize, last: usize| {
+                let half = last.div_ceil(2);
+                if now == last.div_ceil(4) && half != now { half } else { last }
+            };
             while full.width < width {
-                let next = if full.width == width.div_ceil(4) && width.div_ceil(2) != full.width {
-                    width.div_ceil(2)
-                } else {
-                    width
-                };
-                full = full.up(next, h_sited);
+                full = full.up(next(full.width, width), h_sited);
             }
             while full.height < height {
-                let next = if full.height == height.div_ceil(4) && height.div_ceil(2) != full.height {
-                    height.div_ceil(2)
-                } else {
-                    height
-                };
-                full = full.flip().up(next, v_sited).flip();
+                full = full.flip().up(next(full.height, height), v_sited).flip();
             }
             full
         })
@@ -311,12 +303,18 @@ fn every_layout_comes_back_to_the_byte_at_every_size() {
     }
 }
 
-fn round_trip(layout: Layout, coding: Coding, width: usize, height: usize, seed: u64) {
-    let bytes = raw(layout, width, height, seed);
+/// What unpacking and packing make of `bytes`.
+fn back(layout: Layout, bytes: &[u8], coding: Coding, width: usize, height: usize) -> Vec<u8> {
     let mut frame = Frame::new(width, height, channels(layout));
-    layout.unpack(&bytes, &coding, &mut frame).unwrap();
+    layout.unpack(bytes, &coding, &mut frame).unwrap();
     let mut back = Vec::new();
     layout.pack(&frame, &coding, &mut back).unwrap();
+    back
+}
+
+fn round_trip(layout: Layout, coding: Coding, width: usize, height: usize, seed: u64) {
+    let bytes = raw(layout, width, height, seed);
+    let back = back(layout, &bytes, coding, width, height);
     assert_eq!(codes(layout, &back), codes(layout, &bytes), "{layout} {coding:?} {width} x {height}");
 }
 
@@ -345,11 +343,7 @@ fn every_code_of_every_depth_comes_back() {
         };
         for range in [Range::Limited, Range::Full] {
             let coding = Coding { matrix: Matrix::Bt2020, range, siting: Siting::Left };
-            let mut frame = Frame::new(width, height, channels(layout));
-            layout.unpack(&raw, &coding, &mut frame).unwrap();
-            let mut back = Vec::new();
-            layout.pack(&frame, &coding, &mut back).unwrap();
-            assert!(back == raw, "{layout} {range:?}");
+            assert!(back(layout, &raw, coding, width, height) == raw, "{layout} {range:?}");
         }
     }
 }
@@ -362,11 +356,7 @@ fn floats_pass_as_they_are() {
             (0..5 * 3 * channels(layout)).map(|i| (i as f32 - 20.0) * 1.3e3f32.powi(i as i32 % 7 - 3));
         let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
         for coding in codings() {
-            let mut frame = Frame::new(5, 3, channels(layout));
-            layout.unpack(&bytes, &coding, &mut frame).unwrap();
-            let mut back = Vec::new();
-            layout.pack(&frame, &coding, &mut back).unwrap();
-            assert_eq!(back, bytes);
+            assert_eq!(back(layout, &bytes, coding, 5, 3), bytes);
         }
     }
 }

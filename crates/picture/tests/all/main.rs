@@ -1,4 +1,5 @@
 //! Pictures and their files, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 mod files;
 mod hostile;

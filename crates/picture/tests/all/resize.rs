@@ -1,7 +1,5 @@
 //! Resizing and padding against Pillow and torch (values stored by tools/resize_reference) and a slow twin.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
-
 use std::path::Path;
 
 use proptest::prelude::*;

@@ -1,9 +1,8 @@
 //! Stills of every kind: what is written comes back, descriptions go along, odd files are read right or refused in
 //! words.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
-
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use remaster_picture::still::{self, decode, encode};
 use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};
@@ -99,11 +98,21 @@ fn a_jpeg_is_as_near_as_quality_95_without_subsampling_is() {
 }
 
 /// Another decoder sees the same: ffmpeg reads what is written here.
+/// What ffmpeg reads in a file, in 8 bits.
+fn shown(path: &Path) -> Output {
+    let pixels = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-sws_flags", "accurate_rnd+full_chroma_int", "-"];
+    Command::new("ffmpeg").args(["-v", "error", "-i"]).arg(path).args(pixels).output().unwrap()
+}
+
+fn codes(frame: &Frame) -> Vec<u8> {
+    frame.data.iter().map(|v| (v * 255.0).round() as u8).collect()
+}
+
 #[test]
 fn ffmpeg_reads_what_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let frame = picture(67, 45, 3, 8);
-    let codes: Vec<u8> = frame.data.iter().map(|v| (v * 255.0).round() as u8).collect();
+    let codes = codes(&frame);
     for (name, format, depth) in [
         ("a.jpg", StillFormat::Jpeg, 8),
         ("a.webp", StillFormat::WebP, 8),
@@ -119,10 +128,7 @@ fn ffmpeg_reads_what_is_written() {
             ..StillInfo::srgb(depth)
         });
         still::write(&path, &frame, format, &info).unwrap();
-        let pixels =
-            ["-f", "rawvideo", "-pix_fmt", "rgb24", "-sws_flags", "accurate_rnd+full_chroma_int", "-"];
-        let run =
-            Command::new("ffmpeg").args(["-v", "error", "-i"]).arg(&path).args(pixels).output().unwrap();
+        let run = shown(&path);
         assert_eq!(run.stdout.len(), codes.len(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         let most = run.stdout.iter().zip(&codes).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
         // ffmpeg rounds 16 bits down to 8 in its own way.
@@ -160,17 +166,15 @@ fn what_ffmpeg_writes_is_read() {
         let run = Command::new("ffmpeg").args(source).args(options).arg(&path).output().unwrap();
         assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         let (frame, _) = still::read(&path, MOST).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-        let raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-sws_flags", "accurate_rnd+full_chroma_int", "-"];
-        let run = Command::new("ffmpeg").args(["-v", "error", "-i"]).arg(&path).args(raw).output().unwrap();
+        let run = shown(&path);
         assert_eq!((frame.width, frame.height), (60, 44), "{name}");
         let ours = frame.without_alpha();
         assert_eq!(run.stdout.len(), ours.data.len(), "{name}");
-        let codes = ours.data.iter().map(|v| (v * 255.0).round() as u8);
-        let off = codes.zip(&run.stdout).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-        assert!(off <= most, "{name} is off by {off}");
+        let apart: Vec<u8> = codes(&ours).iter().zip(&run.stdout).map(|(a, b)| a.abs_diff(*b)).collect();
+        let off = apart.iter().max().unwrap();
+        assert!(*off <= most, "{name} is off by {off}");
         // At hard edges of shared chroma decoders differ; elsewhere they do not.
-        let codes = ours.data.iter().map(|v| (v * 255.0).round() as u8);
-        let sum: u64 = codes.zip(&run.stdout).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+        let sum: u64 = apart.iter().map(|off| u64::from(*off)).sum();
         assert!(sum < 4 * run.stdout.len() as u64, "{name} is off by {sum} in all");
     }
 }
@@ -204,20 +208,17 @@ fn descriptions_go_along_in_every_format_that_holds_them() {
 #[test]
 fn all_orientations_come_upright_and_are_reset() {
     let shown = picture(12, 7, 3, 8);
+    // Stored so that `n` turns it upright: 6 and 8 undo each other, the others undo themselves.
+    let stored = |n: u8| match n {
+        6 => remaster_picture::upright(shown.clone(), 8),
+        8 => remaster_picture::upright(shown.clone(), 6),
+        n => remaster_picture::upright(shown.clone(), n.into()),
+    };
     for format in [StillFormat::Png, StillFormat::WebP, StillFormat::Jpeg] {
         for n in 1..=8u8 {
-            // Stored so that `n` turns it upright: 6 and 8 undo each other, the others undo themselves.
-            let stored = remaster_picture::upright(
-                shown.clone(),
-                match n {
-                    6 => 8,
-                    8 => 6,
-                    n => n.into(),
-                },
-            );
             let xmp = format!("<x tiff:Orientation=\"{n}\"/>").into_bytes();
             let info = StillInfo { exif: Some(exif(n)), xmp: Some(xmp), ..StillInfo::srgb(8) };
-            let file = encode(&stored, format, &PictureInfo::Still(info)).unwrap();
+            let file = encode(&stored(n), format, &PictureInfo::Still(info)).unwrap();
             let (back, said) = decode(&file, MOST).unwrap();
             if format == StillFormat::Jpeg {
                 assert!(psnr(&back, &shown) > 30.0, "{n}");
@@ -231,15 +232,7 @@ fn all_orientations_come_upright_and_are_reset() {
     }
     // In a TIFF it is a tag of its own.
     for n in 1..=8u8 {
-        let stored = remaster_picture::upright(
-            shown.clone(),
-            match n {
-                6 => 8,
-                8 => 6,
-                n => n.into(),
-            },
-        );
-        let file = tiff_with(&encode(&stored, StillFormat::Tiff, &srgb(8)).unwrap(), 0x112, n.into());
+        let file = tiff_with(&encode(&stored(n), StillFormat::Tiff, &srgb(8)).unwrap(), 0x112, n.into());
         assert!(decode(&file, MOST).unwrap().0 == shown, "{n}");
     }
 }

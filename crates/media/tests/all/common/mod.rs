@@ -1,14 +1,13 @@
 //! Clips made on the spot, and what a decoder gives for them.
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use remaster_media::{
-    Decoder, Deinterlace, Format, FrameSource, MediaError, ReadOptions, Span, Stop, Tools, probe,
+    Colour, Decoder, Deinterlace, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said, Span, Stop,
+    TimeBase, Tools, Y4mWriter, probe,
 };
-use remaster_picture::Frame;
+use remaster_picture::{Frame, Layout, StillInfo, png};
 
 /// The ffmpeg under test: `REMASTER_FFMPEG`, or the one of the system.
 pub(crate) fn tools() -> Tools {
@@ -25,6 +24,13 @@ pub(crate) fn make(args: &[&str], file: &Path) {
     let mut command = Command::new("ffmpeg");
     let out = command.args(["-v", "error", "-nostdin", "-y"]).args(args).arg(file).output().unwrap();
     assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// A clip of what a source of ffmpeg gives.
+pub(crate) fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> PathBuf {
+    let path = folder.join(name);
+    make(&[&["-f", "lavfi", "-i", source], coder].concat(), &path);
+    path
 }
 
 /// Whether the ffmpeg under test dies of any MPEG-TS, as static builds do whose C library cannot load its tables of
@@ -79,20 +85,47 @@ pub(crate) fn read_part(
     span: Span,
 ) -> Result<Read, MediaError> {
     let mut decoder = Decoder::open(tools, &probe(tools, file)?.within(span)?, options)?;
-    let mut read = Read {
-        format: decoder.format().clone(),
-        notes: decoder.notes().to_vec(),
-        late: Vec::new(),
-        times: Vec::new(),
-        frames: Vec::new(),
-    };
+    let notes = decoder.notes().to_vec();
+    let read = all(&mut decoder)?;
+    Ok(Read { notes, late: decoder.late().take(), ..read })
+}
+
+/// All frames of a source.
+pub(crate) fn all(source: &mut dyn FrameSource) -> Result<Read, MediaError> {
+    let (mut times, mut frames) = (Vec::new(), Vec::new());
     let mut frame = Frame::new(0, 0, 3);
-    while let Some(pts) = decoder.next(&mut frame)? {
-        read.times.push(pts);
-        read.frames.push(frame.clone());
+    while let Some(pts) = source.next(&mut frame)? {
+        times.push(pts);
+        frames.push(frame.clone());
     }
-    read.late = decoder.late().take();
-    Ok(read)
+    Ok(Read { format: source.format().clone(), notes: Vec::new(), late: Vec::new(), times, frames })
+}
+
+/// What ffprobe says of a file, with commas between.
+pub(crate) fn ask(file: &Path, args: &[&str]) -> String {
+    let out = Command::new("ffprobe").args(["-v", "error", "-of", "csv=p=0"]).args(args).arg(file).output();
+    String::from_utf8(out.unwrap().stdout).unwrap()
+}
+
+/// 25 frames per second.
+pub(crate) const RATE: TimeBase = TimeBase { num: 25, den: 1 };
+
+/// Frames that are each a hundredth brighter than the one before, as a y4m file and as a folder of pictures.
+pub(crate) fn greys(folder: &Path, count: usize) -> (PathBuf, PathBuf) {
+    let (file, pictures) = (folder.join("a.y4m"), folder.join("pictures"));
+    std::fs::create_dir(&pictures).unwrap();
+    let layout = Layout::from_name("rgb24").unwrap();
+    let colour = Colour::new(Said { range: Some("pc"), ..Said::default() }, &layout, [8, 8]);
+    let format = Format::even([8, 8], layout, colour, RATE);
+    let mut writer = Box::new(Y4mWriter::create(Some((file.clone(), false)), &format).unwrap());
+    for i in 0..count {
+        let grey = Frame { data: vec![i as f32 / 100.0; 8 * 8 * 3], ..Frame::new(8, 8, 3) };
+        writer.write(&grey, i as i64).unwrap();
+        let bytes = png::encode(&grey, &StillInfo::srgb(8)).unwrap();
+        std::fs::write(pictures.join(format!("{i}.png")), bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    (file, pictures)
 }
 
 /// From one time to another, in seconds.
