@@ -7,8 +7,8 @@ use remaster_compute::{Backend, CancelToken};
 use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Build, Network as _, NullVae, Params};
-use remaster_pipeline::NetworkId;
 use remaster_plan::{Clip, LookBack};
+use remaster_restore::NetworkId;
 use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes};
 
 use crate::error::Error;

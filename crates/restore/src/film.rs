@@ -13,14 +13,18 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, means};
 use remaster_plan::{LookBack, SPACE, Stretch};
 
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::error::RestoreError;
 use crate::finish::{Finish, Finisher, ShotShown};
+use crate::geometry::Geometry;
 use crate::kept;
+use crate::latent_file::LatentWriter;
+use crate::latents::means;
 use crate::noise::Noise;
+use crate::planned::{Events, Planned};
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
@@ -105,8 +109,6 @@ pub struct Done {
     /// Time between the last frame made and the file in its place.
     pub finishing: Duration,
 }
-
-pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// A shot of the group at work.
 #[derive(Clone, Debug)]

@@ -11,11 +11,12 @@ use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
-use remaster_pipeline::{Geometry, Times};
 use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
 
 use crate::blend::weight_before;
 use crate::error::RestoreError;
+use crate::geometry::Geometry;
+use crate::latent_file::Times;
 use crate::prepare::reference;
 use crate::spool::{Shown, Spool};
 

@@ -11,12 +11,13 @@ use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 use remaster_media::{FrameSource, MediaError};
 use remaster_picture::Frame;
-use remaster_pipeline::{Again, Footage, Tail, read_frames};
 use remaster_scenes::LOOKAHEAD;
 
 use crate::cuts::{Cuts, Cutter};
+use crate::decode_thread::{Again, Footage};
 use crate::error::RestoreError;
 use crate::prepare::Prepare;
+use crate::tail::{Tail, read_frames};
 
 /// Prepared frames that wait for the encoder. Two keep it busy; a slice is read at once.
 const WAITING: usize = 4;

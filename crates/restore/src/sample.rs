@@ -6,14 +6,14 @@ use std::sync::Arc;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
-use remaster_pipeline::PipelineError;
 use remaster_plan::{
     Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
     share_before,
 };
 
-use crate::error::RestoreError;
+use crate::error::{PipelineError, RestoreError};
 use crate::noise::Noise;
+use crate::planned::Events;
 use crate::store::Store;
 
 /// Where the noise comes from.
@@ -50,8 +50,6 @@ pub(crate) struct Sampler<'a> {
     /// How windows of each length are run; the longest first.
     plans: Vec<(usize, Plan)>,
 }
-
-type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 impl<'a> Sampler<'a> {
     /// Loads the transformer as planned for the longest window; `size` has the rows, columns and channels of a latent.

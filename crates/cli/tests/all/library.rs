@@ -10,7 +10,7 @@ use remaster::{
     Class, Control, Cut, Error, Event, FilmOutcome, Outcome, PreviewRequest, Request, Units, WorkerProgram,
     prepare, preview,
 };
-use remaster_pipeline::Resize;
+use remaster_restore::Resize;
 
 use crate::desk::{bytes, files, quick_ffmpeg, small_disk, three_shots};
 

@@ -11,15 +11,17 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, LookBack, Plan, Stretch, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::film::{Encoded, Film, Networks, Recipe, Restored, Room, restore};
 use crate::finish::{Finish, Pool};
+use crate::geometry::{Geometry, Resize};
 use crate::noise::Noise;
+use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};

@@ -10,7 +10,6 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Plan, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
@@ -18,8 +17,12 @@ use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
+use crate::geometry::{Geometry, Resize};
+use crate::latent_file::LatentWriter;
+use crate::planned::Planned;
 use crate::sample::{Sampling, Start};
 
 const SIZE: [usize; 2] = [40, 24];

@@ -11,15 +11,17 @@ use remaster_model::Scope;
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
 use remaster_plan::{Candidate, Cells, Clip, Windows};
 use remaster_weights::{TextEmbedding, open_dit, open_vae, read_tensors};
 
 use super::{Kept, folder, source};
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::film::{Film, Networks, Recipe, Room, restore};
 use crate::finish::{Finish, Pool};
+use crate::geometry::{Geometry, Resize};
 use crate::noise::Noise;
+use crate::planned::Planned;
 use crate::sample::{Sampling, Start};
 
 const FRAMES: usize = 97;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use remaster_colour::Mode as Colour;
 use remaster_colour::alpha::Border;
 use remaster_picture::Frame;
-use remaster_pipeline::{About, LatentFile, LatentWriter, NetworkId, Restored};
 
 use super::invariance::{FRAMES, Machines, Way, film, recipe, run, run_and_keep, shots, whole};
 use super::{Kept, source};
 use crate::error::RestoreError;
 use crate::film::{Recipe, Room};
 use crate::finish::{Finish, Pool};
+use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Restored};
 use crate::redecode::redecode;
 
 fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {

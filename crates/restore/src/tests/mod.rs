@@ -4,6 +4,8 @@ mod goldens;
 mod invariance;
 mod jumps;
 mod kept;
+mod latents;
+mod recover;
 mod unit;
 mod unit_resume;
 
@@ -14,6 +16,11 @@ use std::sync::{Arc, Mutex};
 
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_picture::{Frame, Layout};
+use remaster_testkit::hostile::Counting;
+
+/// Counts what a hostile file makes its reader hold.
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// The system's folder for temporary files.
 pub(crate) fn folder() -> PathBuf {

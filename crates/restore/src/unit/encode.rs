@@ -2,7 +2,6 @@
 
 use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
-use remaster_pipeline::{Footage, means};
 use remaster_plan::first_frame;
 use remaster_scenes::Shots;
 
@@ -11,8 +10,11 @@ use super::layout::Reading;
 use super::run::{Opener, Run};
 use super::transform::Progress;
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::error::RestoreError;
-use crate::film::{Events, loaded, telling};
+use crate::film::{loaded, telling};
+use crate::latents::means;
+use crate::planned::Events;
 use crate::reader::Reader;
 use crate::store::Store;
 

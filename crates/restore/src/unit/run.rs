@@ -9,8 +9,9 @@ use super::Unit;
 use super::keeper::{CHUNK, Checkpoint, Keeper};
 use super::layout::Layout;
 use crate::error::RestoreError;
-use crate::film::{Done, Events, Networks, Recipe, Restored, Room, completed, loaded, show};
+use crate::film::{Done, Networks, Recipe, Restored, Room, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
+use crate::planned::Events;
 use crate::store::Store;
 
 /// Opens frames of a film by number.

@@ -3,7 +3,8 @@
 use super::layout::Layout;
 use super::run::Run;
 use crate::error::RestoreError;
-use crate::film::{Events, sampler};
+use crate::film::sampler;
+use crate::planned::Events;
 use crate::sample::{Mixing, frames_done};
 
 /// How far windows were restored by earlier runs.

@@ -1,24 +1,26 @@
 //! Clips whose device is lost on the way come out as if nothing had happened.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use remaster_compute::{Backend, DType};
-use remaster_engine::{Open, Pace, Recovery, Task};
+use remaster_engine::{Event, Open, Pace, Recovery, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::Build;
 use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    Event, Footage, Geometry, LatentFile, LatentTarget, NetworkId, PipelineError, Planned, decode, encode,
-    roundtrip,
-};
 use remaster_plan::{Budget, Clip, Plan, Tiling, Wish, WishedMode};
 use remaster_testkit::{Faults, Rng};
 use remaster_weights::FormulaParams;
+
+use crate::clip::{LatentTarget, decode, encode, roundtrip};
+use crate::decode_thread::Footage;
+use crate::error::PipelineError;
+use crate::geometry::Geometry;
+use crate::latent_file::{LatentFile, NetworkId};
+use crate::planned::Planned;
 
 /// Narrow: weights are made for every run, and with streamed weights for every layer.
 const NARROW: VaeConfig =
@@ -126,7 +128,7 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
     let geometry = Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true);
     let footage = Footage {
         source: Noise::boxed(),
-        again: rereads.then(|| -> remaster_pipeline::Again<'_> { Box::new(|| Ok(Noise::boxed())) }),
+        again: rereads.then(|| -> crate::decode_thread::Again<'_> { Box::new(|| Ok(Noise::boxed())) }),
     };
     let (mut warnings, mut told) = (Vec::new(), [0; 2]);
     let mut events = |event: Event<'_>| match event {

@@ -9,11 +9,11 @@ use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 
 use super::{KINDS, LatentFile, ShotLatents, latents_of, wrong_time};
+use crate::decode_thread::Beside;
 use crate::error::PipelineError;
-use crate::intake::Beside;
 
 /// Timestamps of a latent file, one after the other.
-pub struct Times {
+pub(crate) struct Times {
     path: PathBuf,
     input: BufReader<File>,
     frames: u64,
@@ -27,7 +27,7 @@ impl Times {
     }
 
     /// All of them.
-    pub fn frames(&self) -> usize {
+    pub(crate) fn frames(&self) -> usize {
         self.frames as usize
     }
 
@@ -124,7 +124,7 @@ impl Iterator for ShotRows {
 }
 
 /// Reads latents in order.
-pub struct LatentReader<'a> {
+pub(crate) struct LatentReader<'a> {
     file: &'a LatentFile,
     latents: Range<usize>,
     input: Option<BufReader<File>>,

@@ -19,7 +19,7 @@ impl Latents {
 }
 
 /// The mean of moments, latent by latent.
-pub fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item = Vec<f32>> {
+pub(crate) fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item = Vec<f32>> {
     let Shape { t, c, .. } = moments.shape;
     let length = moments.data.len() / t.max(1);
     let mean = move |latent: &[f32]| -> Vec<f32> {

@@ -8,16 +8,16 @@ use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
 
+use crate::decode_thread::Beside;
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
-use crate::intake::Beside;
 
 /// Slices that wait for the encoder. While it writes one the engine makes the next, which is handed over when it is
 /// asked for: one more in between would only take memory.
 pub(crate) const WAITING: usize = 0;
 
 /// The engine's end of the encoding thread.
-pub(crate) struct Outlet {
+pub(crate) struct EncodeThread {
     slices: Option<SyncSender<HostTensor>>,
     thread: Option<JoinHandle<Result<usize, PipelineError>>>,
 }
@@ -33,13 +33,13 @@ struct Work {
 /// What frames have beside their colours, in order; ends where the clip does.
 pub(crate) type Asides = Box<dyn Iterator<Item = Result<Beside, PipelineError>> + Send>;
 
-impl Outlet {
+impl EncodeThread {
     /// Starts to encode. Frames for which nothing comes beside are those that fill up the end of a clip.
     pub(crate) fn start(sink: Box<dyn FrameSink>, geometry: Geometry, clamp: bool, beside: Asides) -> Self {
         let (slices, from) = sync_channel(WAITING);
         let work = Work { sink, geometry, clamp, beside };
         let thread = std::thread::spawn(move || work.run(&from));
-        Outlet { slices: Some(slices), thread: Some(thread) }
+        EncodeThread { slices: Some(slices), thread: Some(thread) }
     }
 
     /// Waits until everything is written and the file is in its place. Returns its frames.
@@ -59,7 +59,7 @@ impl Outlet {
     }
 }
 
-impl Sink for Outlet {
+impl Sink for EncodeThread {
     fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
         let sent = self.slices.as_ref().is_some_and(|s| s.send(frames).is_ok());
         if sent {
@@ -70,7 +70,7 @@ impl Sink for Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for EncodeThread {
     fn drop(&mut self) {
         drop(self.slices.take());
         if let Some(thread) = self.thread.take() {

@@ -8,8 +8,7 @@ use remaster_media::MediaError;
 use remaster_media::place::Part;
 use remaster_plan::SPACE;
 
-use super::{Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
-use crate::about::About;
+use super::{About, Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
 use crate::error::PipelineError;
 
 /// Writes latents as they come.

@@ -1,5 +1,4 @@
 //! Latent files: what they say, what they refuse, and that hostile ones do no harm.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,13 +9,15 @@ use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, T
 use remaster_model::vae::Direction;
 use remaster_model::{Network, NullVae};
 use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    About, Geometry, LatentFile, LatentTarget, LatentWriter, NetworkId, PipelineError, Planned, Restored,
-    ShotLatents, decode, encode,
-};
 use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::attack;
+
+use crate::clip::{LatentTarget, decode, encode};
+use crate::error::PipelineError;
+use crate::geometry::Geometry;
+use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Restored, ShotLatents};
+use crate::planned::Planned;
 
 const SIZE: [usize; 2] = [21, 13];
 

@@ -49,7 +49,7 @@ struct Aside {
 }
 
 /// The engine's end of the decoding thread.
-pub(crate) struct Intake<'a> {
+pub(crate) struct DecodeThread<'a> {
     geometry: Geometry,
     again: Option<Again<'a>>,
     frames: Option<Receiver<Result<Vec<f32>, MediaError>>>,
@@ -62,12 +62,12 @@ pub(crate) struct Intake<'a> {
     over: bool,
 }
 
-impl<'a> Intake<'a> {
+impl<'a> DecodeThread<'a> {
     /// Starts to decode. What does not go through the network comes out at the other end, where it must be taken as
     /// frames are: never more of it waits than there are frames on their way.
     pub(crate) fn start(footage: Footage<'a>, geometry: Geometry) -> (Self, Receiver<Beside>) {
         let (to, beside) = channel();
-        let mut intake = Intake {
+        let mut decoding = DecodeThread {
             geometry,
             again: footage.again,
             frames: None,
@@ -77,8 +77,8 @@ impl<'a> Intake<'a> {
             given: 0,
             over: false,
         };
-        intake.run(footage.source, Some(Aside { to, sent: 0 }), 0);
-        (intake, beside)
+        decoding.run(footage.source, Some(Aside { to, sent: 0 }), 0);
+        (decoding, beside)
     }
 
     /// Decodes from frame `skip` on.
@@ -122,7 +122,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-impl Source for Intake<'_> {
+impl Source for DecodeThread<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         read_frames(shape, out, || {
             let frame = self.next().map_err(|e| SourceError(Box::new(e)))?;
@@ -152,7 +152,7 @@ impl Source for Intake<'_> {
     }
 }
 
-impl Drop for Intake<'_> {
+impl Drop for DecodeThread<'_> {
     fn drop(&mut self) {
         self.stop();
     }
@@ -234,11 +234,11 @@ mod tests {
     }
 
     /// Everything that is left, in slices of four.
-    fn rest(intake: &mut Intake<'_>) -> Vec<usize> {
+    fn rest(decoding: &mut DecodeThread<'_>) -> Vec<usize> {
         let mut all = Vec::new();
         loop {
             let mut out = vec![0.0; 4 * 16 * 16 * 3];
-            let got = intake.read(Shape::new(4, 16, 16, 3), &mut out).unwrap();
+            let got = decoding.read(Shape::new(4, 16, 16, 3), &mut out).unwrap();
             all.extend(out.chunks(16 * 16 * 3).take(got).map(|f| ((f[0] + 1.0) / 2.0).round() as usize));
             if got < 4 {
                 return all;
@@ -248,12 +248,12 @@ mod tests {
 
     fn through(frames: usize) -> Vec<usize> {
         let source: Box<dyn FrameSource> = Box::new(numbers(frames));
-        let (mut intake, beside) =
-            Intake::start(source.into(), Geometry::new([16, 16], Default::default(), Edges::Black));
-        let all = rest(&mut intake);
-        assert_eq!(intake.seen.load(Relaxed), frames);
-        assert!(intake.back_to(0).is_err());
-        drop(intake);
+        let (mut decoding, beside) =
+            DecodeThread::start(source.into(), Geometry::new([16, 16], Default::default(), Edges::Black));
+        let all = rest(&mut decoding);
+        assert_eq!(decoding.seen.load(Relaxed), frames);
+        assert!(decoding.back_to(0).is_err());
+        drop(decoding);
         assert_eq!(beside.iter().count(), frames);
         all
     }
@@ -277,14 +277,14 @@ mod tests {
                     source: Box::new(numbers(frames)),
                     again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
                 };
-                let (mut intake, beside) =
-                    Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
+                let (mut decoding, beside) =
+                    DecodeThread::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
                 let mut out = vec![0.0; read * 16 * 16 * 3];
-                assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
-                intake.back_to(back).unwrap();
-                assert_eq!(rest(&mut intake), whole[back..], "{frames}: {read} read, back to {back}");
-                assert_eq!(intake.seen.load(Relaxed), frames);
-                drop(intake);
+                assert_eq!(decoding.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
+                decoding.back_to(back).unwrap();
+                assert_eq!(rest(&mut decoding), whole[back..], "{frames}: {read} read, back to {back}");
+                assert_eq!(decoding.seen.load(Relaxed), frames);
+                drop(decoding);
                 let times: Vec<i64> = beside.iter().map(|b| b.pts).collect();
                 assert_eq!(times, (1..=frames as i64).collect::<Vec<_>>());
             }
@@ -298,9 +298,9 @@ mod tests {
                 source: Box::new(numbers(9)),
                 again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
             };
-            let (mut intake, _beside) =
-                Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
-            assert!(intake.back_to(8).is_err(), "{frames}");
+            let (mut decoding, _beside) =
+                DecodeThread::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
+            assert!(decoding.back_to(8).is_err(), "{frames}");
         }
     }
 }

@@ -10,14 +10,14 @@ use remaster_plan::TIME;
 
 /// The last frames of a clip, which fill up its end by going back the way they came.
 #[derive(Debug, Default)]
-pub struct Tail(VecDeque<Arc<Vec<f32>>>);
+pub(crate) struct Tail(VecDeque<Arc<Vec<f32>>>);
 
 impl Tail {
     /// Frames that may be needed again: a clip is at most 3 frames short of 4n + 1.
-    pub const LENGTH: usize = 4;
+    pub(crate) const LENGTH: usize = 4;
 
     /// Keeps the next frame of the clip.
-    pub fn push(&mut self, frame: &Arc<Vec<f32>>) {
+    pub(crate) fn push(&mut self, frame: &Arc<Vec<f32>>) {
         self.0.push_back(Arc::clone(frame));
         if self.0.len() > Self::LENGTH {
             self.0.pop_front();
@@ -25,13 +25,13 @@ impl Tail {
     }
 
     /// Forgets the clip.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
     /// What comes behind a clip of `seen` frames of which `given` went on, with those that fill up; `None` where 4n + 1
     /// is reached, and for a clip of no frames.
-    pub fn fill(&self, given: usize, seen: usize) -> Option<Arc<Vec<f32>>> {
+    pub(crate) fn fill(&self, given: usize, seen: usize) -> Option<Arc<Vec<f32>>> {
         if self.0.is_empty() || given % TIME == 1 {
             return None;
         }
@@ -41,7 +41,7 @@ impl Tail {
 }
 
 /// Fills `out` with the frames that `next` gives, until it has no more. Returns how many there were.
-pub fn read_frames(
+pub(crate) fn read_frames(
     shape: Shape,
     out: &mut [f32],
     mut next: impl FnMut() -> Result<Option<Arc<Vec<f32>>>, SourceError>,

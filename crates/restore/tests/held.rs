@@ -10,10 +10,9 @@ use remaster_model::Build;
 use remaster_model::vae::Direction;
 use remaster_model::vae::VaeConfig;
 use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    Geometry, LatentFile, LatentTarget, NetworkId, Planned, Resize, decode, encode, held_bytes, roundtrip,
-};
 use remaster_plan::{Budget, Clip, Plan, Wish};
+use remaster_restore::clip::{LatentTarget, decode, encode, held_bytes, roundtrip};
+use remaster_restore::{Geometry, LatentFile, NetworkId, Planned, Resize};
 use remaster_testkit::held::{Counting, held};
 use remaster_weights::FormulaParams;
 
