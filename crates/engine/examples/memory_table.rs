@@ -5,8 +5,7 @@
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Task, device_sizing};
 use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Budget, Clip, Mode, Plan, Wish};
 use remaster_weights::FormulaParams;
 

@@ -38,6 +38,14 @@ pub struct Lane<'a> {
     pub plan: Plan,
 }
 
+impl Lane<'_> {
+    /// Makes plans for this network where it runs.
+    pub(crate) fn planner(&self, job: Job) -> Planner<'_> {
+        let Settings { backend, dtype, .. } = self.settings;
+        Planner::new(self.network, *dtype, || backend.sizing(), job)
+    }
+}
+
 /// The sessions of a run: each network makes what the next one takes. When their device is full or
 /// lost they are planned anew within less, once, and go on from the state that was saved last. A fault after
 /// another state was saved counts as the first again.
@@ -83,10 +91,7 @@ impl<'a> Guarded<'a> {
             used,
             lanes,
         };
-        match run.open() {
-            Ok(()) => {}
-            Err(error) => run.again(error, events)?,
-        }
+        run.open().or_else(|error| run.again(error, events))?;
         Ok(run)
     }
 
@@ -117,10 +122,7 @@ impl<'a> Guarded<'a> {
             return self.sessions.iter_mut().zip(&plans).try_for_each(|(s, plan)| s.again(plan));
         }
         self.close();
-        match self.open() {
-            Ok(()) => Ok(()),
-            Err(error) => self.again(error, events),
-        }
+        self.open().or_else(|error| self.again(error, events))
     }
 
     /// Whether the whole clip went through network number `i`.
@@ -299,9 +301,7 @@ fn whole(lane: &Lane<'_>, plan: &Plan) -> Result<Plan, EngineError> {
     if plan.job.start == 0 && plan.how == lane.plan.how {
         return Ok(plan.clone());
     }
-    let job = Job { start: 0, ..plan.job.clone() };
-    let sizing = || lane.settings.backend.sizing();
-    Planner::new(lane.network, lane.settings.dtype, sizing, job).exactly(&lane.plan.how)
+    lane.planner(Job { start: 0, ..plan.job.clone() }).exactly(&lane.plan.how)
 }
 
 fn most(a: Summary, b: Summary) -> Summary {

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use crate::common::{Bench, WHOLE, build, direction};
+use crate::common::{Bench, WHOLE, build, direction, same};
 use remaster_compute::{Backend, ComputeError, DType, HostTensor, Shape};
 use remaster_engine::{
     EngineError, Event, MemoryClip, Open, Pace, Recovery, Sink, SinkError, Source, SourceError, Summary,
 };
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Bands, Budget, Candidate, Clip, Mode, Plan, Tiers, Tiling, Wish};
 use remaster_testkit::{Faults, Rng};
 
@@ -21,10 +20,6 @@ const NARROW: VaeConfig =
 
 /// Behind every slice.
 const ALWAYS: Option<Pace> = Some(Pace { every: Duration::ZERO, times: 0 });
-
-fn same(a: &HostTensor, b: &HostTensor) -> bool {
-    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
-}
 
 /// Takes every frame once, in order.
 struct Strict(MemoryClip);
