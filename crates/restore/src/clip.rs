@@ -17,13 +17,14 @@ use remaster_engine::{Event, Road, Sink, SinkError, run};
 use remaster_media::FrameSink;
 
 use crate::decode_thread::{self, Beside, DecodeThread, Footage};
-use crate::encode_thread::{self, EncodeThread};
+use crate::encode_thread;
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
 use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Origin};
 use crate::latents::{Latents, means};
 use crate::planned::{Events, Planned};
 use crate::tail::Tail;
+use crate::worker;
 
 /// What a clip took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,12 +69,12 @@ pub fn roundtrip(
 ) -> Result<Done, PipelineError> {
     let mut latents = Latents::new(networks[1].task.job.network.channels[0]);
     let (mut decoding, beside) = DecodeThread::start(footage, geometry);
-    let mut encoding = EncodeThread::start(sink, geometry, clamp, Box::new(beside.into_iter().map(Ok)));
+    let mut encoding = encode_thread::start(sink, geometry, clamp, Box::new(beside.into_iter().map(Ok)));
     let count = decoding.counter();
     let road = Road { source: &mut decoding, links: vec![&mut latents], sink: &mut encoding };
     let started = through(&networks, &count, road, events)?;
     drop(decoding);
-    let frames = encoding.complete()?;
+    let frames = encoding.complete(None)?;
     Ok(Done { frames, finishing: started.elapsed() })
 }
 
@@ -155,10 +156,10 @@ pub fn decode(
     file.one_clip()?;
     let mut reader = file.latents(0..file.shape().t);
     let mut encoding =
-        EncodeThread::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
+        encode_thread::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
     let road = Road { source: &mut reader, links: Vec::new(), sink: &mut encoding };
     let started = through(&[network], &|| file.frames(), road, events)?;
-    let frames = encoding.complete()?;
+    let frames = encoding.complete(None)?;
     Ok(Done { frames, finishing: started.elapsed() })
 }
 
@@ -184,7 +185,7 @@ pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
     let preparing = bytes(shown, 12).saturating_add(bytes(padded, 12));
     let waiting = bytes(padded, 12 * (decode_thread::WAITING + 1 + Tail::LENGTH) as u64);
     // One slice is written while the engine makes or takes the next.
-    let slices = bytes(padded, 12 * slice.saturating_mul(2 + encode_thread::WAITING as u64));
+    let slices = bytes(padded, 12 * slice.saturating_mul(2 + worker::WAITING as u64));
     // Moments, their means and latents that wait: 4 bytes for each of 48 channels of a cell of 64 pixels in 4 frames.
     let latents = bytes(padded, slice);
     // Frames between both ends: read ahead, in either half, between them, and being written.

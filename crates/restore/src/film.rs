@@ -156,7 +156,7 @@ pub fn restore(
     let overlap = cuts.overlap();
     let (mut first, mut told) = (true, 0);
     while more {
-        store.truncate(0).map_err(RestoreError::Latents)?;
+        store.truncate(0)?;
         let shots = {
             let mut encoder = loaded(networks.encode, &mut done, events)?;
             let mut shots = Vec::new();
@@ -167,7 +167,7 @@ pub fn restore(
                     Ok(shot) => shots.push(shot),
                     // It goes into the next group, if the input can be read again.
                     Err(RestoreError::Long { .. }) if !shots.is_empty() && reader.back_to(0).is_ok() => {
-                        store.truncate(first).map_err(RestoreError::Latents)?;
+                        store.truncate(first)?;
                         break;
                     }
                     Err(error) => return Err(error),
@@ -286,10 +286,8 @@ pub(crate) fn sampler<'a>(
     done: &mut Done,
     events: Events<'_>,
 ) -> Result<Sampler<'a>, RestoreError> {
-    let began = Instant::now();
-    let sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
-    done.loading += began.elapsed();
-    Ok(sampler)
+    let relay = loaded(planned, done, events)?;
+    Ok(Sampler::new(relay, planned, sampling, size))
 }
 
 /// Takes the shot at hand through the encoder. Frames of the film up to `told` are not told of again: a shot may be
@@ -331,7 +329,7 @@ pub(crate) struct Encoded<'a> {
 impl Sink for Encoded<'_> {
     fn write(&mut self, first: usize, moments: HostTensor) -> Result<(), SinkError> {
         for mean in means(&moments, self.channels).skip(self.early.saturating_sub(first)) {
-            let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
+            let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(e)))?;
             if !kept {
                 let room = 4 * (self.store.room() * mean.len()) as u64;
                 return Err(SinkError(Box::new(RestoreError::Long { start: self.start, room })));
@@ -353,8 +351,7 @@ impl Source for Restored<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         let start = self.shot.start + self.next;
         let count = shape.t.min(self.shot.end - start);
-        let values = self.store.read(start..start + count);
-        let values = values.map_err(|e| SourceError(Box::new(RestoreError::Latents(e))))?;
+        let values = self.store.read(start..start + count).map_err(|e| SourceError(Box::new(e)))?;
         for (out, value) in out.iter_mut().zip(&values) {
             *out = value / self.scale;
         }

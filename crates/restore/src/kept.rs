@@ -35,7 +35,7 @@ pub(crate) fn shot(
     scale: f32,
 ) -> Result<(), RestoreError> {
     for latent in latents {
-        let values = store.read(latent..latent + 1).map_err(RestoreError::Latents)?;
+        let values = store.read(latent..latent + 1)?;
         keep.latent(values.iter().map(|value| value / scale))?;
     }
     keep.shot(frames, code(alpha));

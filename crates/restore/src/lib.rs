@@ -39,6 +39,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod unit;
+mod worker;
 
 pub use blend::weight_before;
 pub use cuts::{Cuts, Cutter};

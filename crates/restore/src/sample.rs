@@ -13,7 +13,7 @@ use remaster_plan::{
 
 use crate::error::{PipelineError, RestoreError};
 use crate::noise::Noise;
-use crate::planned::Events;
+use crate::planned::{Events, Planned};
 use crate::store::Store;
 
 /// Where the noise comes from.
@@ -52,17 +52,15 @@ pub(crate) struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Loads the transformer as planned for the longest window; `size` has the rows, columns and channels of a latent.
-    pub(crate) fn start(
-        task: &'a Task,
-        plan: &Plan,
+    /// The transformer is loaded as planned for the longest window; `size` has the rows, columns and channels of a latent.
+    pub(crate) fn new(
+        relay: Relay<'a>,
+        Planned { task, plan }: Planned<'a>,
         sampling: &'a Sampling,
         size: [usize; 3],
-        events: Events<'_>,
-    ) -> Result<Self, RestoreError> {
-        let relay = Relay::start(task.lane(plan), events)?;
+    ) -> Self {
         let plans = vec![(plan.job.cells.steps, plan.clone())];
-        Ok(Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans })
+        Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans }
     }
 
     /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a stretch
@@ -81,12 +79,12 @@ impl<'a> Sampler<'a> {
         let mut mixing = Mixing::default();
         for (i, window) in windows.iter().enumerate() {
             let place = |latent: usize| at + latent - first;
-            let given = store.read(place(window.start)..place(window.end)).map_err(RestoreError::Latents)?;
+            let given = store.read(place(window.start)..place(window.end))?;
             let done = frames_done(stretch, &windows, i);
             let restored = self.window(window.clone(), &given, done, events)?;
             let next = windows.get(i + 1).map_or(window.end, |w| w.start);
             let restored = mixing.take(restored, length, next - window.start);
-            store.write(place(window.start), &restored).map_err(RestoreError::Latents)?;
+            store.write(place(window.start), &restored)?;
         }
         Ok(())
     }
@@ -185,13 +183,12 @@ impl<'a> Sampler<'a> {
         let settings = &self.task.settings;
         let sizing = || settings.backend.sizing();
         let mut planner = Planner::new(self.task.network.as_ref(), settings.dtype, sizing, job);
-        let Peaks { device, host, disk } = longest.peaks;
         let mut plan = planner.exactly(&longest.how)?;
-        let Peaks { device: d, host: h, disk: f } = plan.peaks;
-        if d > device || h > host || f > disk {
+        if !plan.peaks.is_within(&longest.peaks) {
             // Less lies in the arena in another order, which may take more.
+            let Peaks { device: vram, host: ram, disk } = longest.peaks;
             let budget = settings.recovery.map(|recovery| recovery.budget);
-            let budget = budget.unwrap_or(Budget::Apart { vram: device, ram: host, disk });
+            let budget = budget.unwrap_or(Budget::Apart { vram, ram, disk });
             plan = planner.plan(&budget, &Wish::default())?;
         }
         self.plans.push((steps, plan.clone()));

@@ -118,7 +118,7 @@ impl Chunks<'_, '_> {
             if self.next == self.end {
                 return Err(RestoreError::Changed { frame: 0 });
             }
-            self.store.write(self.next - self.origin, &mean).map_err(RestoreError::Latents)?;
+            self.store.write(self.next - self.origin, &mean)?;
             self.next += 1;
             self.keep(When::Full)?;
         }

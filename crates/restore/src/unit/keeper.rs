@@ -122,7 +122,7 @@ impl<'a> Keeper<'a> {
             let Some((end, start)) = near.pop().filter(|(end, _)| *end > next) else { break };
             let Some(values) = self.load(&chunk_name(&(start..end)), end - start)? else { continue };
             let new = values.get((next - start) * self.length..).unwrap_or_default();
-            store.write(next - origin, new).map_err(RestoreError::Latents)?;
+            store.write(next - origin, new)?;
             next = end;
         }
         Ok(next)
@@ -147,8 +147,7 @@ impl<'a> Keeper<'a> {
                 break;
             }
             let chunk = latents.start..latents.end.min(latents.start.saturating_add(self.chunk));
-            let values =
-                store.read(chunk.start - origin..chunk.end - origin).map_err(RestoreError::Latents)?;
+            let values = store.read(chunk.start - origin..chunk.end - origin)?;
             self.keep(&chunk_name(&chunk), &[&values])?;
             latents.start = chunk.end;
         }

@@ -41,7 +41,7 @@ impl Run<'_, '_> {
                 let next = windows.get(j + 1).map_or(window.end, |next| next.start);
                 let mixed = mixing.take(values, self.length(), next - window.start);
                 let place = item.place(window.start) - self.layout.places.start;
-                self.store.write(place, &mixed).map_err(RestoreError::Latents)?;
+                self.store.write(place, &mixed)?;
             }
         }
         Ok(Progress { item: self.layout.items.len(), ..Progress::default() })
@@ -69,8 +69,7 @@ impl Run<'_, '_> {
                                 events,
                             )?),
                         };
-                        let given = self.store.read(place..place + window.len());
-                        let given = given.map_err(RestoreError::Latents)?;
+                        let given = self.store.read(place..place + window.len())?;
                         let done = frames_done(&item.stretch, &windows, j);
                         let values = network.window(window.clone(), &given, done, events)?;
                         self.keeper.keep_window(item.shot, window, &values)?;
@@ -79,7 +78,7 @@ impl Run<'_, '_> {
                 };
                 let next = windows.get(j + 1).map_or(window.end, |next| next.start);
                 let mixed = mixing.take(values, self.length(), next - window.start);
-                self.store.write(place, &mixed).map_err(RestoreError::Latents)?;
+                self.store.write(place, &mixed)?;
             }
             mixing = Mixing::default();
         }
