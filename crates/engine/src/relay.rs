@@ -4,7 +4,7 @@ use remaster_plan::Plan;
 
 use crate::error::EngineError;
 use crate::guard::{Guarded, Lane};
-use crate::io::{Event, Sink, Source, Summary};
+use crate::io::{Event, Events, Sink, Source, Summary};
 
 /// A network whose weights are loaded once for all clips that go through it: the shots of a film, or the windows of its
 /// shots. Each clip begins without anything of the one before. A lost device costs the clip at work.
@@ -16,7 +16,7 @@ pub struct Relay<'a> {
 
 impl<'a> Relay<'a> {
     /// Opens the device and loads the weights.
-    pub fn start(lane: Lane<'a>, events: &mut dyn FnMut(Event<'_>)) -> Result<Self, EngineError> {
+    pub fn start(lane: Lane<'a>, events: Events<'_>) -> Result<Self, EngineError> {
         events(Event::Planned(&lane.plan));
         let run = Guarded::start(vec![lane], events)?;
         events(Event::Loaded);
@@ -29,7 +29,7 @@ impl<'a> Relay<'a> {
         &mut self,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let Some(plan) = self.run.plan().cloned() else { return Ok(Summary::default()) };
         self.clip_as(&plan, source, sink, events)
@@ -42,7 +42,7 @@ impl<'a> Relay<'a> {
         plan: &Plan,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let result = self.through(plan, source, sink, events);
         if result.is_err() {
@@ -56,7 +56,7 @@ impl<'a> Relay<'a> {
         plan: &Plan,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let fresh = std::mem::replace(&mut self.fresh, false);
         self.run.begin(plan, fresh, events)?;

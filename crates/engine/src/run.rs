@@ -2,7 +2,7 @@
 
 use crate::error::EngineError;
 use crate::guard::{Guarded, Lane};
-use crate::io::{Event, Link, Sink, Source, Summary};
+use crate::io::{Event, Events, Link, Sink, Source, Summary};
 
 /// What a clip passes: a source, what waits between the networks, and a sink. One link fewer than networks.
 pub struct Road<'a> {
@@ -44,7 +44,7 @@ impl Road<'_> {
 pub fn run(
     lanes: Vec<Lane<'_>>,
     mut road: Road<'_>,
-    events: &mut dyn FnMut(Event<'_>),
+    events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
     let result = through(lanes, &mut road, events);
     match &result {
@@ -57,7 +57,7 @@ pub fn run(
 fn through(
     lanes: Vec<Lane<'_>>,
     road: &mut Road<'_>,
-    events: &mut dyn FnMut(Event<'_>),
+    events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
     let count = lanes.len();
     if count != road.links.len() + 1 {

@@ -13,7 +13,7 @@ use remaster_plan::{Peaks, Plan, Tile, VERSION};
 use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Recovery;
-use crate::io::{Event, Sink, Source, Summary};
+use crate::io::{Event, Events, Sink, Source, Summary};
 use crate::live::{Ahead, Live};
 use crate::measure::{FILE, HOST};
 use crate::placement::{overhead, placement};
@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
         &mut self,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<(), EngineError> {
         if self.seen < self.plan.job.start {
             let reason =

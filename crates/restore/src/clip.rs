@@ -13,7 +13,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use remaster_compute::HostTensor;
-use remaster_engine::{Event, Road, Sink, SinkError, run};
+use remaster_engine::{Event, Events, Road, Sink, SinkError, run};
 use remaster_media::FrameSink;
 
 use crate::decode_thread::{self, Beside, DecodeThread, Footage};
@@ -22,7 +22,7 @@ use crate::error::PipelineError;
 use crate::geometry::Geometry;
 use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Origin};
 use crate::latents::{Latents, means};
-use crate::planned::{Events, Planned};
+use crate::planned::Planned;
 use crate::tail::Tail;
 use crate::worker;
 

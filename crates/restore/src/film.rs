@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
+use remaster_engine::{Event, Events, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
 use remaster_plan::{LookBack, SPACE, Stretch};
 
@@ -24,7 +24,7 @@ use crate::kept;
 use crate::latent_file::LatentWriter;
 use crate::latents::means;
 use crate::noise::Noise;
-use crate::planned::{Events, Planned};
+use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};

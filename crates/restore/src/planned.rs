@@ -1,10 +1,7 @@
-//! A network that was planned, and the listener of its run.
+//! A network that was planned.
 
-use remaster_engine::{Event, Task};
+use remaster_engine::Task;
 use remaster_plan::Plan;
-
-/// Told of everything that happens in a run.
-pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// A network with a clip for it, and how it is to be run.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! A film of restored latents that were kept, without encoder and transformer.
 
+use remaster_engine::Events;
 use remaster_media::{FrameSink, FrameSource};
 use remaster_plan::Stretch;
 
@@ -8,7 +9,7 @@ use crate::film::{Done, Recipe, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
 use crate::kept::kind;
 use crate::latent_file::LatentFile;
-use crate::planned::{Events, Planned};
+use crate::planned::Planned;
 
 /// A film of latents that were kept. `input` has the frames that they were made of; a `recipe` says how what is decoded
 /// is finished.

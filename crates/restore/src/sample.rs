@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
+use remaster_engine::{EngineError, Event, Events, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
 use remaster_plan::{
     Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
@@ -13,7 +13,7 @@ use remaster_plan::{
 
 use crate::error::{PipelineError, RestoreError};
 use crate::noise::Noise;
-use crate::planned::{Events, Planned};
+use crate::planned::Planned;
 use crate::store::Store;
 
 /// Where the noise comes from.

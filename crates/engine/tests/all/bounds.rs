@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Planner, Task, device_sizing};
-use remaster_model::Build;
-use remaster_model::NullVae;
 use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::{Build, NullVae};
 use remaster_plan::{Budget, Clip, Peaks, PlanError, Tiling, Wish, WishedMode};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::measured;

@@ -4,8 +4,7 @@
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{Backend, DType, Ops, Shape};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Scope};
-use remaster_model::{Network, Pass, State, load};
+use remaster_model::{Build, Network, Pass, Scope, State, load};
 use remaster_weights::FormulaParams;
 
 /// Counts of the second slice of a clip, and state bytes behind it.

@@ -4,8 +4,7 @@
 use remaster_compute::meter::Meter;
 use remaster_compute::{Backend, CancelToken, CpuPath, DType, HostTensor, Ops, Shape};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Scope};
-use remaster_model::{Network, Pass, State, load};
+use remaster_model::{Build, Network, Pass, Scope, State, load};
 use remaster_plan::slices::Lengths;
 use remaster_testkit::{Rng, dry_run, nightly, run_clip};
 use remaster_weights::FormulaParams;

@@ -10,8 +10,7 @@ use remaster_compute::{
     Store,
 };
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Params, Scope, Values, Wanted};
-use remaster_model::{Module, Network, load};
+use remaster_model::{Build, Module, Network, Params, Scope, Values, Wanted, load};
 use remaster_testkit::{Rng, dry_run, run_clip};
 use remaster_weights::FormulaParams;
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use remaster_compute::{Backend, DType};
-use remaster_engine::Task;
+use remaster_engine::{Events, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::{Network, Params, Scope, computed};
@@ -27,7 +27,7 @@ use remaster_testkit::hostile::Counting;
 use crate::decode_thread::Footage;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::latent_file::LatentWriter;
-use crate::planned::{Events, Planned};
+use crate::planned::Planned;
 
 /// Counts what a hostile file makes its reader hold.
 #[global_allocator]

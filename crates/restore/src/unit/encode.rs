@@ -1,7 +1,7 @@
 //! The first phase of a unit: frames to latents, some of which are kept.
 
 use remaster_compute::HostTensor;
-use remaster_engine::{Sink, SinkError};
+use remaster_engine::{Events, Sink, SinkError};
 use remaster_plan::first_frame;
 use remaster_scenes::Shots;
 
@@ -14,7 +14,6 @@ use crate::decode_thread::Footage;
 use crate::error::RestoreError;
 use crate::film::{loaded, telling};
 use crate::latents::means;
-use crate::planned::Events;
 use crate::reader::Reader;
 use crate::store::Store;
 

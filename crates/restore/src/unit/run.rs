@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use remaster_engine::Events;
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_plan::LookBack;
 
@@ -11,7 +12,6 @@ use super::layout::Layout;
 use crate::error::RestoreError;
 use crate::film::{Done, Networks, Recipe, Restored, Room, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
-use crate::planned::Events;
 use crate::store::Store;
 
 /// Opens frames of a film by number.

@@ -1,10 +1,11 @@
 //! The second phase of a unit: latents to restored ones, window by window, each of which is kept.
 
+use remaster_engine::Events;
+
 use super::layout::Layout;
 use super::run::Run;
 use crate::error::RestoreError;
 use crate::film::sampler;
-use crate::planned::Events;
 use crate::sample::{Mixing, frames_done};
 
 /// How far windows were restored by earlier runs.
