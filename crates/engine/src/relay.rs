@@ -44,11 +44,7 @@ impl<'a> Relay<'a> {
         sink: &mut dyn Sink,
         events: Events<'_>,
     ) -> Result<Summary, EngineError> {
-        let result = self.through(plan, source, sink, events);
-        if result.is_err() {
-            sink.abort();
-        }
-        result
+        self.through(plan, source, sink, events).inspect_err(|_| sink.abort())
     }
 
     fn through(

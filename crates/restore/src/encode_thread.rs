@@ -15,53 +15,40 @@ use crate::worker::Worker;
 /// The engine's end of the encoding thread. It gets slices, and `None` when the clip is over.
 pub(crate) type EncodeThread = Worker<Option<HostTensor>, PipelineError>;
 
-/// What the thread works with.
-struct Work {
-    sink: Box<dyn FrameSink>,
-    geometry: Geometry,
-    clamp: bool,
-    beside: Asides,
-}
-
 /// What frames have beside their colours, in order; ends where the clip does.
 pub(crate) type Asides = Box<dyn Iterator<Item = Result<Beside, PipelineError>> + Send>;
 
 /// Starts to encode. Frames for which nothing comes beside are those that fill up the end of a clip.
 pub(crate) fn start(
-    sink: Box<dyn FrameSink>,
+    mut sink: Box<dyn FrameSink>,
     geometry: Geometry,
     clamp: bool,
-    beside: Asides,
+    mut beside: Asides,
 ) -> EncodeThread {
-    let work = Work { sink, geometry, clamp, beside };
-    Worker::start(PipelineError::Thread, move |slices| work.run(&slices))
-}
-
-impl Sink for EncodeThread {
-    fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
-        self.send(Some(frames)).map_err(|error| SinkError(Box::new(error)))
-    }
-}
-
-impl Work {
-    fn run(mut self, slices: &Receiver<Option<HostTensor>>) -> Result<usize, PipelineError> {
+    Worker::start(PipelineError::Thread, move |slices: Receiver<Option<HostTensor>>| {
         let mut frame = Frame::new(0, 0, 3);
         let mut written = 0;
         for slice in slices {
             let Some(slice) = slice else {
-                self.sink.finish()?;
+                sink.finish()?;
                 return Ok(written);
             };
             let length = (slice.data.len() / slice.shape.t.max(1)).max(1);
             for data in slice.data.chunks_exact(length) {
-                let Some(beside) = self.beside.next() else { break };
+                let Some(beside) = beside.next() else { break };
                 let Beside { pts, alpha } = beside?;
-                self.geometry.restore(data, alpha.as_deref(), self.clamp, &mut frame);
-                self.sink.write(&frame, pts)?;
+                geometry.restore(data, alpha.as_deref(), clamp, &mut frame);
+                sink.write(&frame, pts)?;
                 written += 1;
             }
         }
         // Dropped before its end: the sink leaves nothing behind.
         Err(MediaError::Cancelled.into())
+    })
+}
+
+impl Sink for EncodeThread {
+    fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
+        self.send(Some(frames)).map_err(|error| SinkError(Box::new(error)))
     }
 }

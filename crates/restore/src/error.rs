@@ -193,17 +193,35 @@ pub enum PipelineError {
     Thread(&'static str),
 }
 
-impl From<EngineError> for PipelineError {
-    /// What a source or a sink failed with is what the person wants to know.
+/// What a source or a sink failed with, which is what the person wants to know; or the error of the engine itself.
+fn cause(error: EngineError) -> Result<Box<dyn std::error::Error + Send + Sync>, EngineError> {
+    match error {
+        EngineError::Source { source, .. } => Ok(source.0),
+        EngineError::Sink { source, .. } => Ok(source.0),
+        other => Err(other),
+    }
+}
+
+impl From<EngineError> for RestoreError {
     fn from(error: EngineError) -> Self {
-        let inner = match error {
-            EngineError::Source { source, .. } => source.0,
-            EngineError::Sink { source, .. } => source.0,
-            other => return PipelineError::Engine(other),
+        let inner = match cause(error) {
+            Ok(inner) => inner.downcast::<RestoreError>(),
+            Err(engine) => return RestoreError::Engine(engine),
         };
-        match inner.downcast::<PipelineError>() {
+        match inner.map_err(|other| other.downcast::<PipelineError>()) {
             Ok(error) => *error,
-            Err(other) => {
+            Err(Ok(error)) => RestoreError::Kept(*error),
+            Err(Err(other)) => RestoreError::Frames(other.to_string()),
+        }
+    }
+}
+
+impl From<EngineError> for PipelineError {
+    fn from(error: EngineError) -> Self {
+        match cause(error).map(|inner| inner.downcast::<PipelineError>()) {
+            Err(engine) => PipelineError::Engine(engine),
+            Ok(Ok(error)) => *error,
+            Ok(Err(other)) => {
                 PipelineError::Thread(if other.to_string().is_empty() { "engine" } else { "frame" })
             }
         }

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{EngineError, Event, Events, MemoryClip, Planner, Relay, Task};
+use remaster_engine::{Event, Events, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
 use remaster_plan::{
     Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
     share_before,
 };
 
-use crate::error::{PipelineError, RestoreError};
+use crate::error::RestoreError;
 use crate::noise::Noise;
 use crate::planned::Planned;
 use crate::store::Store;
@@ -234,22 +234,6 @@ fn shifted(share: f32, latents: usize, [h, w, _]: [usize; 3]) -> f32 {
     };
     let share = f64::from(share);
     (shift * share / (1.0 + (shift - 1.0) * share)) as f32
-}
-
-impl From<EngineError> for RestoreError {
-    /// What a source or a sink failed with is what the person wants to know.
-    fn from(error: EngineError) -> Self {
-        let inner = match error {
-            EngineError::Source { source, .. } => source.0,
-            EngineError::Sink { source, .. } => source.0,
-            other => return RestoreError::Engine(other),
-        };
-        match inner.downcast::<RestoreError>().map_err(|other| other.downcast::<PipelineError>()) {
-            Ok(error) => *error,
-            Err(Ok(error)) => RestoreError::Kept(*error),
-            Err(Err(other)) => RestoreError::Frames(other.to_string()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -215,14 +215,13 @@ impl LatentFile {
 
     /// When frames are shown, read as they are needed.
     pub(crate) fn times(&self) -> Result<Times, PipelineError> {
-        let Shape { t, h, w, c } = self.shape;
-        Ok(Times::new(self, self.rows(4 * (t * h * w * c) as u64)?))
+        Ok(Times::new(self, self.rows(4 * self.shape.len() as u64)?))
     }
 
     /// The shots of a restored film, read as they are needed; none of a clip.
     pub fn shots(&self) -> Result<ShotRows, PipelineError> {
-        let Shape { t, h, w, c } = self.shape;
-        Ok(ShotRows::new(self, self.rows(4 * (t * h * w * c) as u64 + 8 * self.frames as u64)?))
+        let latents_and_times = 4 * self.shape.len() as u64 + 8 * self.frames as u64;
+        Ok(ShotRows::new(self, self.rows(latents_and_times)?))
     }
 
     /// Some of the latents for a decoder.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use remaster_compute::{Backend, DType};
 use remaster_engine::{Event, Open, Pace, Recovery, Task};
 use remaster_media::FrameSource;
-use remaster_model::Build;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
 use remaster_plan::{Budget, Clip, Plan, Tiling, Wish, WishedMode};
@@ -43,10 +42,8 @@ fn geometry() -> Geometry {
 fn half(direction: Direction, slice: usize, faults: &Faults, folder: &Path) -> (Task, Plan) {
     let [width, height] = geometry().padded;
     let clip = Clip::new(29, height, width).unwrap();
-    let build = Build { dtype: DType::F32, collapse: true };
-    let backend = Backend::cpu_with(1);
-    let mut task =
-        Task::new(direction.network(&NARROW, &mut FormulaParams, build), clip.cells(), backend, build.dtype);
+    let network = direction.network(&NARROW, &mut FormulaParams, DType::F32);
+    let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
     task.job.open_ended = true;
     let pace = Some(Pace { every: Duration::ZERO, times: 0 });
     task.settings.recovery = Some(Recovery { budget: PLENTY, pace });
