@@ -5,6 +5,7 @@ use remaster_plan::Plan;
 use crate::error::EngineError;
 use crate::guard::{Guarded, Lane};
 use crate::io::{Event, Events, Sink, Source, Summary};
+use crate::run::Road;
 
 /// A network whose weights are loaded once for all clips that go through it: the shots of a film, or the windows of its
 /// shots. Each clip begins without anything of the one before. A lost device costs the clip at work.
@@ -44,26 +45,21 @@ impl<'a> Relay<'a> {
         sink: &mut dyn Sink,
         events: Events<'_>,
     ) -> Result<Summary, EngineError> {
-        self.through(plan, source, sink, events).inspect_err(|_| sink.abort())
+        let mut road = Road { source, links: Vec::new(), sink };
+        self.through(plan, &mut road, events).inspect_err(|_| road.sink.abort())
     }
 
     fn through(
         &mut self,
         plan: &Plan,
-        source: &mut dyn Source,
-        sink: &mut dyn Sink,
+        road: &mut Road<'_>,
         events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let fresh = std::mem::replace(&mut self.fresh, false);
         self.run.begin(plan, fresh, events)?;
-        while !self.run.is_done(0) {
-            let step = self.run.advance(0, source, sink, events).and_then(|()| self.run.keep(events));
-            if let Err(error) = step {
-                self.run.recover(error, &mut |frame| source.back_to(frame), events)?;
-            }
-        }
+        road.drive(&mut self.run, events)?;
         let summary = self.run.summary(0);
-        sink.finish().map_err(|source| EngineError::Sink { frame: summary.frames, source })?;
+        road.finish(summary.frames)?;
         Ok(summary)
     }
 }

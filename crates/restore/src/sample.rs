@@ -73,7 +73,6 @@ impl<'a> Sampler<'a> {
         back: LookBack,
         events: Events<'_>,
     ) -> Result<(), RestoreError> {
-        let length = self.size.iter().product::<usize>();
         let windows = stretch.windows(&self.sampling.windows, back);
         let first = windows.first().map_or(0, |w| w.start);
         let mut mixing = Mixing::default();
@@ -82,9 +81,7 @@ impl<'a> Sampler<'a> {
             let given = store.read(place(window.start)..place(window.end))?;
             let done = frames_done(stretch, &windows, i);
             let restored = self.window(window.clone(), &given, done, events)?;
-            let next = windows.get(i + 1).map_or(window.end, |w| w.start);
-            let restored = mixing.take(restored, length, next - window.start);
-            store.write(place(window.start), &restored)?;
+            mixing.write(restored, (&windows, i), store, place(window.start))?;
         }
         Ok(())
     }
@@ -201,17 +198,26 @@ impl<'a> Sampler<'a> {
 pub(crate) struct Mixing(Vec<f32>);
 
 impl Mixing {
-    /// Mixes a restored window, in latents of `length` values, into what the one before has of it. Returns the first `done`
-    /// latents, in which the next window takes no part.
-    pub(crate) fn take(&mut self, mut restored: Vec<f32>, length: usize, done: usize) -> Vec<f32> {
-        let known = self.0.len() / length.max(1);
-        let pairs = restored.chunks_exact_mut(length.max(1)).zip(self.0.chunks_exact(length.max(1)));
+    /// Mixes restored window number `i` of a shot, whose first latent is at `place` of the store, into what the one before
+    /// has of it. Writes the latents in which the next window takes no part.
+    pub(crate) fn write(
+        &mut self,
+        mut restored: Vec<f32>,
+        (windows, i): (&[Range<usize>], usize),
+        store: &mut Store,
+        place: usize,
+    ) -> Result<(), RestoreError> {
+        let length = store.length().max(1);
+        let known = self.0.len() / length;
+        let pairs = restored.chunks_exact_mut(length).zip(self.0.chunks_exact(length));
         for (j, (new, old)) in pairs.enumerate() {
             let before = share_before(j, known);
             new.iter_mut().zip(old).for_each(|(new, old)| *new = before * old + (1.0 - before) * *new);
         }
-        self.0 = restored.split_off((done * length).min(restored.len()));
-        restored
+        let next = windows.get(i + 1).map_or(windows[i].end, |next| next.start);
+        let done = (next - windows[i].start) * store.length();
+        self.0 = restored.split_off(done.min(restored.len()));
+        store.write(place, &restored)
     }
 }
 

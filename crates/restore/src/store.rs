@@ -42,6 +42,11 @@ impl Store {
         Ok(Store { place, length, room, latents: 0 })
     }
 
+    /// Values of a latent.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     /// Latents that are there.
     pub(crate) fn latents(&self) -> usize {
         self.latents

@@ -91,11 +91,6 @@ pub(super) struct Run<'a, 'k> {
 }
 
 impl Run<'_, '_> {
-    /// Values of a latent.
-    pub(super) fn length(&self) -> usize {
-        self.size.iter().product()
-    }
-
     /// The third phase: frames of all restored latents.
     fn decode(
         self,

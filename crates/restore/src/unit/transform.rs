@@ -39,10 +39,8 @@ impl Run<'_, '_> {
                 let Some(values) = self.keeper.window(item.shot, window)? else {
                     return Ok(Progress { item: i, windows: j, mixing, latent: window.start });
                 };
-                let next = windows.get(j + 1).map_or(window.end, |next| next.start);
-                let mixed = mixing.take(values, self.length(), next - window.start);
                 let place = item.place(window.start) - self.layout.places.start;
-                self.store.write(place, &mixed)?;
+                mixing.write(values, (&windows, j), &mut self.store, place)?;
             }
         }
         Ok(Progress { item: self.layout.items.len(), ..Progress::default() })
@@ -77,9 +75,7 @@ impl Run<'_, '_> {
                         values
                     }
                 };
-                let next = windows.get(j + 1).map_or(window.end, |next| next.start);
-                let mixed = mixing.take(values, self.length(), next - window.start);
-                self.store.write(place, &mixed)?;
+                mixing.write(values, (&windows, j), &mut self.store, place)?;
             }
             mixing = Mixing::default();
         }
