@@ -8,13 +8,11 @@
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back;
 //! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
-//! * [`Noise`]: what the transformer starts from, the same on every machine;
 //! * [`held_bytes`] and [`unit_held_bytes`]: what it takes beside the networks.
 //!
 //! Nothing crosses a cut. Inside a shot the state of the VAE is carried from its first frame to its last, and the
 //! transformer's windows are mixed in latent space.
 
-mod blend;
 pub mod clip;
 mod cuts;
 mod decode_thread;
@@ -41,7 +39,6 @@ mod tests;
 mod unit;
 mod worker;
 
-pub use blend::weight_before;
 pub use cuts::{Cuts, Cutter};
 pub use decode_thread::{Again, Footage};
 pub use error::{PipelineError, RestoreError};
@@ -52,7 +49,6 @@ pub use held::{held_bytes, unit_held_bytes};
 pub use latent_file::{
     About, LatentFile, LatentWriter, Lost, NetworkId, Origin, Restored, ShotLatents, ShotRows,
 };
-pub use noise::Noise;
 pub use planned::Planned;
 pub use redecode::redecode;
 pub use sample::{Sampling, Start};

@@ -60,8 +60,12 @@ struct Disturbed {
 }
 
 impl Disturbed {
-    fn new(bench: Bench) -> Self {
-        Disturbed { bench, faults: Faults::default(), folder: tempfile::tempdir().unwrap() }
+    /// With what comes of a run that nothing disturbs.
+    fn new(bench: Bench, plan: &Plan) -> (Self, Outcome) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Disturbed { bench, faults: Faults::default(), folder };
+        let whole = run.run(plan, None, Faults::default());
+        (run, whole)
     }
 
     fn run(&mut self, plan: &Plan, recovery: Option<Recovery>, faults: Faults) -> Outcome {
@@ -127,8 +131,7 @@ fn a_device_lost_anywhere_changes_no_bit_and_no_frame_comes_twice() {
             // The source alone knows where it ends.
             bench.task.job.open_ended = dtype == DType::Bf16;
             let plan = sliced(&bench, 4 * (1 + rng.below(2)));
-            let mut run = Disturbed::new(bench);
-            let whole = run.run(&plan, None, Faults::default());
+            let (mut run, whole) = Disturbed::new(bench, &plan);
             let used = whole.result.unwrap();
             let calls = run.faults.calls();
             for i in 0..10 {
@@ -163,8 +166,7 @@ fn a_device_lost_anywhere_changes_no_bit_and_no_frame_comes_twice() {
 fn a_second_fault_is_the_error_unless_state_was_saved_in_between() {
     let bench = bench(Direction::Decode, 29, DType::F32);
     let plan = sliced(&bench, 4);
-    let mut run = Disturbed::new(bench);
-    let whole = run.run(&plan, None, Faults::default());
+    let (mut run, whole) = Disturbed::new(bench, &plan);
     let calls = run.faults.calls();
 
     let ended = |cut: Outcome| {
@@ -198,8 +200,7 @@ fn a_device_without_room_is_planned_anew_once() {
     for _ in 0..4 {
         let bench = bench(direction(&mut rng), 13, DType::F32);
         let plan = sliced(&bench, 8);
-        let mut run = Disturbed::new(bench);
-        let whole = run.run(&plan, None, Faults::default());
+        let (mut run, whole) = Disturbed::new(bench, &plan);
         for budget in [PLENTY, Budget::Shared { ram: 1 << 40, disk: 1 << 40 }] {
             let recovery = Some(Recovery { budget, pace: None });
             let cut = run.run(&plan, recovery, refused(1));
@@ -227,8 +228,7 @@ fn tiles_and_bands_stay_as_they_were() {
         let build = build(DType::F32, true);
         let bench = Bench::new(&NARROW, Direction::Decode, clip, Backend::cpu_with(2), build);
         let plan = bench.plan(Candidate { mode, slice: 8, state: Tiers::DEVICE, ..WHOLE });
-        let mut run = Disturbed::new(bench);
-        let whole = run.run(&plan, None, Faults::default());
+        let (mut run, whole) = Disturbed::new(bench, &plan);
         whole.result.unwrap();
         assert_eq!(whole.warnings.len(), 1, "{:?}", whole.warnings);
         let calls = run.faults.calls();
@@ -250,8 +250,7 @@ fn tiles_and_bands_stay_as_they_were() {
 fn what_cannot_be_read_twice_or_saved_is_said() {
     let bench = bench(Direction::Encode, 21, DType::F32);
     let plan = sliced(&bench, 4);
-    let mut run = Disturbed::new(bench);
-    let whole = run.run(&plan, None, Faults::default());
+    let (mut run, whole) = Disturbed::new(bench, &plan);
     let calls = run.faults.calls();
 
     let pipe = &mut Pipe(MemoryClip::source(run.bench.clip.clone()));

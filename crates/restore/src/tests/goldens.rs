@@ -219,7 +219,7 @@ fn batches_and_their_weights_are_the_originals() {
         let weights = weights.as_array().unwrap();
         assert_eq!(weights.len(), overlap.parse::<usize>().unwrap());
         for (i, weight) in weights.iter().enumerate() {
-            let ours = crate::blend::weight_before(i, weights.len());
+            let ours = crate::finish::weight_before(i, weights.len());
             assert!((f64::from(ours) - weight.as_f64().unwrap()).abs() < 1e-6, "{overlap}, {i}");
         }
     }
