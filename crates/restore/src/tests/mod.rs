@@ -10,6 +10,7 @@ mod unit;
 mod unit_resume;
 
 pub(crate) use invariance::recipe;
+pub(crate) use unit::Memory;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -51,17 +51,26 @@ pub(super) fn is_damaged(values: &[f32]) -> bool {
 }
 
 /// Kept latents in memory.
-pub(super) struct Memory {
-    pub(super) kept: BTreeMap<String, Vec<f32>>,
-    pub(super) fuse: Fuse,
+pub(crate) struct Memory {
+    pub(crate) kept: BTreeMap<String, Vec<f32>>,
+    /// What was loaded, in order.
+    pub(crate) loads: Vec<String>,
+    fuse: Fuse,
     /// Asked so often, it is time.
-    pub(super) pace: usize,
+    pub(crate) pace: usize,
     asked: usize,
 }
 
 impl Memory {
     pub(super) fn new(kept: BTreeMap<String, Vec<f32>>, fuse: &Fuse, pace: usize) -> Self {
-        Memory { kept, fuse: fuse.clone(), pace, asked: 0 }
+        Memory { kept, loads: Vec::new(), fuse: fuse.clone(), pace, asked: 0 }
+    }
+}
+
+impl Default for Memory {
+    /// Nothing is kept, it is never time, and nothing fails.
+    fn default() -> Self {
+        Memory::new(BTreeMap::new(), &Fuse::new(usize::MAX), usize::MAX)
     }
 }
 
@@ -76,6 +85,7 @@ impl Checkpoint for Memory {
     }
 
     fn load(&mut self, name: &str) -> Result<Option<Vec<f32>>, Box<dyn Error + Send + Sync>> {
+        self.loads.push(name.to_owned());
         Ok(self.kept.get(name).cloned())
     }
 
