@@ -4,9 +4,7 @@
 
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Task, device_sizing};
-use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Budget, Clip, Mode, Plan, Wish};
 use remaster_weights::FormulaParams;
 
@@ -48,14 +46,8 @@ fn main() -> Result<(), EngineError> {
             );
             for (name, height, width) in SIZES {
                 let clip = Clip::new(1001, height, width)?;
-                let build = Build { dtype, collapse: true };
-                let backend = Backend::cpu_with(1);
-                let task = Task::new(
-                    direction.network(&VaeConfig::full(), &mut FormulaParams, build),
-                    clip.cells(),
-                    backend,
-                    build.dtype,
-                );
+                let network = direction.network(&VaeConfig::full(), &mut FormulaParams, dtype);
+                let task = Task::new(network, clip.cells(), Backend::cpu_with(1), dtype);
                 let mut planner = task.planner_for(device_sizing);
                 for device in DEVICES {
                     let mut row = format!("| {name} | {device} GiB |");

@@ -166,24 +166,10 @@ impl Course {
         f32s(Shape { t: longest, ..self.input }) + result + cut
     }
 
-    /// One slice of `frames` frames through the network; `states` has as many as `states()` says. Returns
-    /// how many frames there were, and whether they were the last.
-    pub(crate) fn slice(
-        &self,
-        ops: &mut dyn Ops,
-        network: &dyn Network,
-        states: &mut [State],
-        frames: usize,
-        last: bool,
-        traffic: &mut dyn Traffic,
-    ) -> Result<(usize, bool), EngineError> {
-        let tiles = self.tiles.iter().enumerate();
-        self.tiles_of_slice(ops, network, states, frames, last, traffic, tiles)
-    }
-
-    /// As `slice`, with some of the tiles by number; `states` has those of these tiles.
+    /// Tiles of one slice of `frames` frames through the network, by number; `states` has those of these tiles, of all
+    /// as many as `states()` says. Returns how many frames there were, and whether they were the last.
     #[expect(clippy::too_many_arguments, reason = "all of a slice, and which tiles")]
-    pub(crate) fn tiles_of_slice(
+    pub(crate) fn slice(
         &self,
         ops: &mut dyn Ops,
         network: &dyn Network,

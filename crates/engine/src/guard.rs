@@ -6,7 +6,7 @@ use remaster_plan::{Budget, Job, Mode, Plan, bytes};
 
 use crate::checkpoint::{Checkpoint, Pace};
 use crate::error::EngineError;
-use crate::io::{Event, Sink, SinkError, Source, SourceError, Summary};
+use crate::io::{Event, Events, Sink, SinkError, Source, SourceError, Summary};
 use crate::planner::Planner;
 use crate::replan::replan;
 use crate::session::{Session, Settings};
@@ -38,6 +38,14 @@ pub struct Lane<'a> {
     pub plan: Plan,
 }
 
+impl Lane<'_> {
+    /// Makes plans for this network where it runs.
+    pub(crate) fn planner(&self, job: Job) -> Planner<'_> {
+        let Settings { backend, dtype, .. } = self.settings;
+        Planner::new(self.network, *dtype, || backend.sizing(), job)
+    }
+}
+
 /// The sessions of a run: each network makes what the next one takes. When their device is full or
 /// lost they are planned anew within less, once, and go on from the state that was saved last. A fault after
 /// another state was saved counts as the first again.
@@ -58,10 +66,7 @@ pub(crate) struct Guarded<'a> {
 
 impl<'a> Guarded<'a> {
     /// Opens the device and loads the weights.
-    pub(crate) fn start(
-        lanes: Vec<Lane<'a>>,
-        events: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Self, EngineError> {
+    pub(crate) fn start(lanes: Vec<Lane<'a>>, events: Events<'_>) -> Result<Self, EngineError> {
         let mut told = Vec::new();
         for text in lanes.iter().filter_map(|lane| differs(&lane.plan.how.mode)) {
             if !told.contains(&text) {
@@ -83,10 +88,7 @@ impl<'a> Guarded<'a> {
             used,
             lanes,
         };
-        match run.open() {
-            Ok(()) => {}
-            Err(error) => run.again(error, events)?,
-        }
+        run.open().or_else(|error| run.again(error, events))?;
         Ok(run)
     }
 
@@ -96,12 +98,7 @@ impl<'a> Guarded<'a> {
     }
 
     /// Begins another clip, of a run of one network. What does not fit as it was opened is opened again.
-    pub(crate) fn begin(
-        &mut self,
-        plan: &Plan,
-        fresh: bool,
-        events: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), EngineError> {
+    pub(crate) fn begin(&mut self, plan: &Plan, fresh: bool, events: Events<'_>) -> Result<(), EngineError> {
         let same = self.plan().is_some_and(|now| now.job == plan.job);
         if fresh && same && !self.sessions.is_empty() {
             return Ok(());
@@ -117,10 +114,7 @@ impl<'a> Guarded<'a> {
             return self.sessions.iter_mut().zip(&plans).try_for_each(|(s, plan)| s.again(plan));
         }
         self.close();
-        match self.open() {
-            Ok(()) => Ok(()),
-            Err(error) => self.again(error, events),
-        }
+        self.open().or_else(|error| self.again(error, events))
     }
 
     /// Whether the whole clip went through network number `i`.
@@ -146,7 +140,7 @@ impl<'a> Guarded<'a> {
         i: usize,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<(), EngineError> {
         let last = i + 1 == self.lanes.len();
         let (Some(session), Some(told)) = (self.sessions.get_mut(i), self.told.get_mut(i)) else {
@@ -168,7 +162,7 @@ impl<'a> Guarded<'a> {
     }
 
     /// Saves the state if it is time. Nothing may be on its way between the networks.
-    pub(crate) fn keep(&mut self, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
+    pub(crate) fn keep(&mut self, events: Events<'_>) -> Result<(), EngineError> {
         let between = self.sessions.iter().all(|s| s.seen() > 0 && !s.is_done());
         if !between || !self.checkpoint.is_due() {
             return Ok(());
@@ -211,7 +205,7 @@ impl<'a> Guarded<'a> {
         &mut self,
         error: EngineError,
         back: &mut dyn FnMut(usize) -> Result<(), SourceError>,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<(), EngineError> {
         if !self.may_try(&error) {
             self.close();
@@ -231,7 +225,7 @@ impl<'a> Guarded<'a> {
     }
 
     /// Opens the device with plans that take less.
-    fn again(&mut self, error: EngineError, events: &mut dyn FnMut(Event<'_>)) -> Result<(), EngineError> {
+    fn again(&mut self, error: EngineError, events: Events<'_>) -> Result<(), EngineError> {
         self.close();
         let (Some(fault), true) = (error.fault(), self.may_try(&error)) else { return Err(error) };
         self.tried = true;
@@ -299,9 +293,7 @@ fn whole(lane: &Lane<'_>, plan: &Plan) -> Result<Plan, EngineError> {
     if plan.job.start == 0 && plan.how == lane.plan.how {
         return Ok(plan.clone());
     }
-    let job = Job { start: 0, ..plan.job.clone() };
-    let sizing = || lane.settings.backend.sizing();
-    Planner::new(lane.network, lane.settings.dtype, sizing, job).exactly(&lane.plan.how)
+    lane.planner(Job { start: 0, ..plan.job.clone() }).exactly(&lane.plan.how)
 }
 
 fn most(a: Summary, b: Summary) -> Summary {

@@ -170,6 +170,9 @@ pub enum Event<'a> {
     Done(&'a Summary),
 }
 
+/// Who is told what happens in a run.
+pub type Events<'a> = &'a mut dyn FnMut(Event<'_>);
+
 /// What a run took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {

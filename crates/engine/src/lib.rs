@@ -32,7 +32,7 @@ pub use checkpoint::Pace;
 pub use device_sizing::device_sizing;
 pub use error::EngineError;
 pub use guard::{Lane, Recovery};
-pub use io::{Event, Link, MemoryClip, Sink, SinkError, Source, SourceError, Summary};
+pub use io::{Event, Events, Link, MemoryClip, Sink, SinkError, Source, SourceError, Summary};
 pub use planner::Planner;
 pub use relay::Relay;
 pub use run::{Road, run};

@@ -119,17 +119,13 @@ fn dry_run(
     let mut work = WorkTotal::default();
     for (i, (length, slices)) in runs.iter().enumerate() {
         let last = i + 1 == runs.len();
-        if course.bands.is_some() {
-            let before = ops.counts();
-            course.slice(ops, network, &mut states, *length, last, &mut Nothing)?;
-            add(&mut work, &before, &ops.counts(), *slices as u64);
-            continue;
-        }
         for (tile, times) in &kinds {
             let before = ops.counts();
             let one = std::iter::once((*tile, course.tiles.get(*tile)));
-            let state = states.get_mut(*tile..*tile + 1).unwrap_or_default();
-            course.tiles_of_slice(ops, network, state, *length, last, &mut Nothing, one)?;
+            // The one tile of a frame in bands has all states.
+            let state = if course.bands.is_some() { 0..states.len() } else { *tile..*tile + 1 };
+            let state = states.get_mut(state).unwrap_or_default();
+            course.slice(ops, network, state, *length, last, &mut Nothing, one)?;
             add(&mut work, &before, &ops.counts(), (*slices as u64).saturating_mul(*times as u64));
         }
     }

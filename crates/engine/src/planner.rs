@@ -40,9 +40,13 @@ impl<'a> Planner<'a> {
         if let Some(cost) = self.measured.get(how) {
             return Ok(*cost);
         }
+        self.measure(how, |_| Caps::ENDLESS)
+    }
+
+    fn measure(&mut self, how: &Candidate, caps: impl FnOnce(&Course) -> Caps) -> Result<Cost, EngineError> {
         how.check(&self.job)?;
         let course = Course::new(&self.job, how, self.dtype);
-        let cost = measure(self.network, &course, &self.sizing, &self.job, how, Caps::ENDLESS)?;
+        let cost = measure(self.network, &course, &self.sizing, &self.job, how, caps(&course))?;
         self.measured.insert(*how, cost);
         Ok(cost)
     }
@@ -59,17 +63,11 @@ impl<'a> Planner<'a> {
             return Ok(Measured::Takes(*cost));
         }
         let known = self.refused.get(how).into_iter().flatten();
-        if let Some((_, memory)) = known.into_iter().find(|(refused, _)| is_within(budget, refused)) {
+        if let Some((_, memory)) = known.into_iter().find(|(refused, _)| budget.is_within(refused)) {
             return Ok(Measured::Lacks(*memory));
         }
-        how.check(&self.job)?;
-        let course = Course::new(&self.job, how, self.dtype);
-        let caps = Caps::within(budget, &course);
-        match measure(self.network, &course, &self.sizing, &self.job, how, caps) {
-            Ok(cost) => {
-                self.measured.insert(*how, cost);
-                Ok(Measured::Takes(cost))
-            }
+        match self.measure(how, |course| Caps::within(budget, course)) {
+            Ok(cost) => Ok(Measured::Takes(cost)),
             Err(EngineError::Compute(ComputeError::OutOfMemory { arena, .. })) => {
                 let memory = match arena {
                     FILE => Memory::Disk,
@@ -109,16 +107,5 @@ impl<'a> Planner<'a> {
         let mut planners: Vec<&mut Planner<'_>> =
             turns.iter_mut().flat_map(|turn| turn.iter_mut().map(|planner| &mut **planner)).collect();
         choose_together(&jobs, budget, wish, &mut |i, how, budget| planners[i].ask(how, budget))
-    }
-}
-
-/// Whether `budget` allows no more than `other`.
-fn is_within(budget: &Budget, other: &Budget) -> bool {
-    match (*budget, *other) {
-        (Budget::Shared { ram, disk }, Budget::Shared { ram: r, disk: d }) => ram <= r && disk <= d,
-        (Budget::Apart { vram, ram, disk }, Budget::Apart { vram: v, ram: r, disk: d }) => {
-            vram <= v && ram <= r && disk <= d
-        }
-        _ => false,
     }
 }

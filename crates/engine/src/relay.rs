@@ -4,7 +4,8 @@ use remaster_plan::Plan;
 
 use crate::error::EngineError;
 use crate::guard::{Guarded, Lane};
-use crate::io::{Event, Sink, Source, Summary};
+use crate::io::{Event, Events, Sink, Source, Summary};
+use crate::run::Road;
 
 /// A network whose weights are loaded once for all clips that go through it: the shots of a film, or the windows of its
 /// shots. Each clip begins without anything of the one before. A lost device costs the clip at work.
@@ -16,7 +17,7 @@ pub struct Relay<'a> {
 
 impl<'a> Relay<'a> {
     /// Opens the device and loads the weights.
-    pub fn start(lane: Lane<'a>, events: &mut dyn FnMut(Event<'_>)) -> Result<Self, EngineError> {
+    pub fn start(lane: Lane<'a>, events: Events<'_>) -> Result<Self, EngineError> {
         events(Event::Planned(&lane.plan));
         let run = Guarded::start(vec![lane], events)?;
         events(Event::Loaded);
@@ -29,7 +30,7 @@ impl<'a> Relay<'a> {
         &mut self,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let Some(plan) = self.run.plan().cloned() else { return Ok(Summary::default()) };
         self.clip_as(&plan, source, sink, events)
@@ -42,32 +43,23 @@ impl<'a> Relay<'a> {
         plan: &Plan,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
-        let result = self.through(plan, source, sink, events);
-        if result.is_err() {
-            sink.abort();
-        }
-        result
+        let mut road = Road { source, links: Vec::new(), sink };
+        self.through(plan, &mut road, events).inspect_err(|_| road.sink.abort())
     }
 
     fn through(
         &mut self,
         plan: &Plan,
-        source: &mut dyn Source,
-        sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        road: &mut Road<'_>,
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let fresh = std::mem::replace(&mut self.fresh, false);
         self.run.begin(plan, fresh, events)?;
-        while !self.run.is_done(0) {
-            let step = self.run.advance(0, source, sink, events).and_then(|()| self.run.keep(events));
-            if let Err(error) = step {
-                self.run.recover(error, &mut |frame| source.back_to(frame), events)?;
-            }
-        }
+        road.drive(&mut self.run, events)?;
         let summary = self.run.summary(0);
-        sink.finish().map_err(|source| EngineError::Sink { frame: summary.frames, source })?;
+        road.finish(summary.frames)?;
         Ok(summary)
     }
 }

@@ -4,7 +4,6 @@ use remaster_plan::{Budget, Job, Mode, Peaks, Plan, Wish, WishedMode};
 
 use crate::error::EngineError;
 use crate::guard::Lane;
-use crate::planner::Planner;
 
 /// What may be used now, where `peaks` were too much. A quarter less is enough for a driver that counted wrong
 /// or a program that came in between.
@@ -21,10 +20,8 @@ fn smaller(budget: &Budget, peaks: &Peaks) -> Budget {
 /// A plan for what is left behind `start` input frames: the best one that is smaller and gives the same bits,
 /// else the old one again.
 pub(crate) fn replan(lane: &Lane<'_>, budget: &Budget, start: usize) -> Result<Plan, EngineError> {
-    let (old, settings) = (&lane.plan, lane.settings);
-    let job = Job { start, ..old.job.clone() };
-    let sizing = || settings.backend.sizing();
-    let mut planner = Planner::new(lane.network, settings.dtype, sizing, job);
+    let old = &lane.plan;
+    let mut planner = lane.planner(Job { start, ..old.job.clone() });
     // Stripes change no bit. Other tiles or bands would.
     let modes = match old.how.mode {
         Mode::Whole | Mode::Exact { .. } => vec![WishedMode::Whole, WishedMode::Exact { stripes: None }],

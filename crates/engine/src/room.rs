@@ -31,8 +31,7 @@ pub(crate) fn tails(network: &dyn Network, course: &Course, start: usize) -> Res
         return Ok(vec![Tails::new(); course.states()]);
     }
     if course.bands.is_some() {
-        let all: Vec<usize> = vec![0];
-        return tails_of(network, course, &all, course.states());
+        return tails_of(network, course, &[0], course.states());
     }
     // Tiles of one size have the same tails.
     let kinds: Vec<usize> = course.tiles.kinds().map(|(i, _)| i).collect();
@@ -58,7 +57,7 @@ fn tails_of(
     let mut left = vec![State::new(); states];
     let tiles = tiles.iter().map(|i| (*i, course.tiles.get(*i)));
     load(&mut meter, network)?;
-    course.tiles_of_slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles)?;
+    course.slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles)?;
     let list = |s: &State| s.tails().map(|(name, tail)| (name.to_owned(), tail.shape())).collect();
     Ok(left.iter().map(list).collect())
 }

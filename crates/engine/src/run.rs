@@ -1,8 +1,8 @@
-//! The one run loop: a clip through networks that follow one another.
+//! The one run loop: a clip through networks that follow one another, or one network.
 
 use crate::error::EngineError;
 use crate::guard::{Guarded, Lane};
-use crate::io::{Event, Link, Sink, Source, Summary};
+use crate::io::{Event, Events, Link, Sink, Source, Summary};
 
 /// What a clip passes: a source, what waits between the networks, and a sink. One link fewer than networks.
 pub struct Road<'a> {
@@ -37,6 +37,28 @@ impl Road<'_> {
         };
         (1..=self.links.len()).rev().find(ready).unwrap_or(0)
     }
+
+    /// Takes the clip through the networks of a run, and on another opening of the device if that fails.
+    pub(crate) fn drive(&mut self, run: &mut Guarded<'_>, events: Events<'_>) -> Result<(), EngineError> {
+        while !run.is_done(self.links.len()) {
+            let i = self.next(run);
+            let (source, sink) = self.ends(i);
+            let step = run.advance(i, source, sink, events).and_then(|()| {
+                // Slices of one network are multiples of those of another, so every few of them nothing waits.
+                if self.links.iter().all(|link| link.waiting() == 0) { run.keep(events) } else { Ok(()) }
+            });
+            if let Err(error) = step {
+                self.links.iter_mut().for_each(|link| link.clear());
+                run.recover(error, &mut |frame| self.source.back_to(frame), events)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All `frames` results were written.
+    pub(crate) fn finish(&mut self, frames: usize) -> Result<(), EngineError> {
+        self.sink.finish().map_err(|source| EngineError::Sink { frame: frames, source })
+    }
 }
 
 /// Takes a clip through the networks, which take turns slice by slice: the first results are written while the last
@@ -44,7 +66,7 @@ impl Road<'_> {
 pub fn run(
     lanes: Vec<Lane<'_>>,
     mut road: Road<'_>,
-    events: &mut dyn FnMut(Event<'_>),
+    events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
     let result = through(lanes, &mut road, events);
     match &result {
@@ -57,7 +79,7 @@ pub fn run(
 fn through(
     lanes: Vec<Lane<'_>>,
     road: &mut Road<'_>,
-    events: &mut dyn FnMut(Event<'_>),
+    events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
     let count = lanes.len();
     if count != road.links.len() + 1 {
@@ -67,22 +89,9 @@ fn through(
     lanes.iter().for_each(|lane| events(Event::Planned(&lane.plan)));
     let mut run = Guarded::start(lanes, events)?;
     events(Event::Loaded);
-    while !run.is_done(count - 1) {
-        let i = road.next(&run);
-        let (source, sink) = road.ends(i);
-        let step = run.advance(i, source, sink, events).and_then(|()| {
-            // Slices of one network are multiples of those of another, so every few of them nothing waits.
-            if road.links.iter().all(|link| link.waiting() == 0) { run.keep(events) } else { Ok(()) }
-        });
-        if let Err(error) = step {
-            road.links.iter_mut().for_each(|link| link.clear());
-            let source = &mut *road.source;
-            run.recover(error, &mut |frame| source.back_to(frame), events)?;
-        }
-    }
+    road.drive(&mut run, events)?;
     events(Event::Finishing);
     let summaries: Vec<Summary> = (0..count).map(|i| run.summary(i)).collect();
-    let frame = summaries.last().map_or(0, |last| last.frames);
-    road.sink.finish().map_err(|source| EngineError::Sink { frame, source })?;
+    road.finish(summaries.last().map_or(0, |last| last.frames))?;
     Ok(summaries)
 }

@@ -13,7 +13,7 @@ use remaster_plan::{Peaks, Plan, Tile, VERSION};
 use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Recovery;
-use crate::io::{Event, Sink, Source, Summary};
+use crate::io::{Event, Events, Sink, Source, Summary};
 use crate::live::{Ahead, Live};
 use crate::measure::{FILE, HOST};
 use crate::placement::{overhead, placement};
@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
         &mut self,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<(), EngineError> {
         if self.seen < self.plan.job.start {
             let reason =
@@ -199,8 +199,8 @@ impl<'a> Session<'a> {
         let (course, network, ahead) = (&self.course, self.network, &mut self.ahead);
         let mut live = Live::new(course, network, work, self.seen, source, sink, ahead, events);
         let last = left == 1 && !self.course.open_ended;
-        let (frames, last) =
-            self.course.slice(&mut self.ops, self.network, &mut self.states, frames, last, &mut live)?;
+        let (ops, states, tiles) = (&mut self.ops, &mut self.states, course.tiles.iter().enumerate());
+        let (frames, last) = course.slice(ops, network, states, frames, last, &mut live, tiles)?;
         let busy = started.elapsed().saturating_sub(live.waited());
         self.seen += frames;
         self.over = last;
@@ -275,10 +275,7 @@ impl<'a> Session<'a> {
             && now.job.numerics == then.job.numerics
             && now.job.dtype == then.job.dtype
             && now.how == then.how;
-        let within = then.peaks.device <= self.opened.device
-            && then.peaks.host <= self.opened.host
-            && then.peaks.disk <= self.opened.disk;
-        same && within && now.job.start == 0 && then.job.start == 0
+        same && then.peaks.is_within(&self.opened) && now.job.start == 0 && then.job.start == 0
     }
 
     /// Back to the start, for a clip of a plan that [`Session::takes`] approves.

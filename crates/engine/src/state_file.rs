@@ -47,9 +47,12 @@ struct Tail {
     shape: [usize; 4],
 }
 
-fn described((name, tail): (&str, &Tensor)) -> Tail {
-    let Shape { t, h, w, c } = tail.shape();
-    Tail { name: name.to_owned(), shape: [t, h, w, c] }
+fn described(states: &[State]) -> Vec<Vec<Tail>> {
+    let described = |(name, tail): (&str, &Tensor)| {
+        let Shape { t, h, w, c } = tail.shape();
+        Tail { name: name.to_owned(), shape: [t, h, w, c] }
+    };
+    states.iter().map(|state| state.tails().map(described).collect()).collect()
 }
 
 fn broken(reason: impl ToString) -> EngineError {
@@ -146,12 +149,8 @@ pub(crate) fn save(
     states: &[State],
     to: &mut (dyn Write + Send),
 ) -> Result<(), EngineError> {
-    let tails = |state: &State| -> Vec<Tail> { state.tails().map(described).collect() };
-    let header = Header {
-        belongs: belongs.clone(),
-        seen: states.first().map_or(0, State::seen),
-        states: states.iter().map(tails).collect(),
-    };
+    let seen = states.first().map_or(0, State::seen);
+    let header = Header { belongs: belongs.clone(), seen, states: described(states) };
     let header = serde_json::to_vec(&header).map_err(broken)?;
     let mut file = Writing(Stream::new(to));
     file.0.file.write_all(MAGIC).map_err(|e| failed("save", e))?;
@@ -191,8 +190,7 @@ pub(crate) fn restore(
     if header.belongs != *belongs {
         return Err(broken(format!("it belongs to {:?}, this is {belongs:?}", header.belongs)));
     }
-    let tails = |state: &State| -> Vec<Tail> { state.tails().map(described).collect() };
-    if header.states != states.iter().map(tails).collect::<Vec<_>>() {
+    if header.states != described(states) {
         return Err(broken("its layers are not those of this network"));
     }
     for (name, tail) in states.iter().flat_map(State::tails) {

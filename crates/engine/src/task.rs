@@ -7,7 +7,7 @@ use remaster_plan::{Candidate, Cells, Description, INPUT, Job, Plan};
 use crate::course::Course;
 use crate::error::EngineError;
 use crate::guard::Lane;
-use crate::io::{Event, Sink, Source, Summary};
+use crate::io::{Events, Sink, Source, Summary};
 use crate::measure::{Caps, measure};
 use crate::planner::Planner;
 use crate::run::{Road, run};
@@ -104,7 +104,7 @@ impl Task {
         plan: &Plan,
         source: &mut dyn Source,
         sink: &mut dyn Sink,
-        events: &mut dyn FnMut(Event<'_>),
+        events: Events<'_>,
     ) -> Result<Summary, EngineError> {
         let summaries = run(vec![self.lane(plan)], Road { source, links: Vec::new(), sink }, events)?;
         Ok(summaries.first().copied().unwrap_or_default())

@@ -75,115 +75,104 @@ impl Budget {
         matches!(self, Budget::Apart { .. })
     }
 
+    /// Whether it is of the same kind as `other` and allows no more.
+    pub fn is_within(&self, other: &Budget) -> bool {
+        let mut sizes = self.sizes().into_iter().zip(other.sizes());
+        self.is_apart() == other.is_apart() && sizes.all(|(own, other)| own <= other)
+    }
+
     /// The first memory that is too small.
     pub fn lack(&self, peaks: &Peaks) -> Option<Lack> {
-        let needs = match *self {
-            Budget::Shared { ram, disk } => {
-                vec![
-                    (Memory::Host, peaks.device.saturating_add(peaks.host), ram),
-                    (Memory::Disk, peaks.disk, disk),
-                ]
-            }
-            Budget::Apart { vram, ram, disk } => vec![
-                (Memory::Device, peaks.device, vram),
-                (Memory::Host, peaks.host, ram),
-                (Memory::Disk, peaks.disk, disk),
-            ],
-        };
-        needs
-            .into_iter()
-            .find(|(_, needed, allowed)| needed > allowed)
-            .map(|(memory, needed, allowed)| Lack { memory, needed, allowed })
+        let memories = [Memory::Device, Memory::Host, Memory::Disk];
+        let needs = memories.into_iter().zip(self.needs(peaks)).zip(self.sizes());
+        let mut needs = needs.map(|((memory, needed), allowed)| Lack { memory, needed, allowed });
+        needs.find(|lack| lack.needed > lack.allowed)
     }
 
     /// A part of it.
     pub fn share(&self, part: u64, of: u64) -> Budget {
         let share = |n: u64| u128::from(n) * u128::from(part) / u128::from(of.max(1));
-        self.each(&Peaks::default(), |n, _| share(n).min(u128::from(u64::MAX)) as u64)
+        self.each([0; 3], |n, _| share(n).min(u128::from(u64::MAX)) as u64)
     }
 
     /// What is left of it when a run with these peaks has its part.
     pub fn less(&self, peaks: &Peaks) -> Budget {
-        self.each(peaks, u64::saturating_sub)
+        self.each(self.needs(peaks), u64::saturating_sub)
     }
 
     /// It and what a run with these peaks takes.
     pub fn plus(&self, peaks: &Peaks) -> Budget {
-        self.each(peaks, u64::saturating_add)
+        self.each(self.needs(peaks), u64::saturating_add)
     }
 
     /// The least of this kind that allows both itself and these peaks.
     pub fn raised(&self, peaks: &Peaks) -> Budget {
-        self.each(peaks, u64::max)
+        self.each(self.needs(peaks), u64::max)
     }
 
     /// The smaller of two, memory by memory.
     pub(crate) fn least_of(&self, other: &Budget) -> Budget {
-        let [vram, ram, disk] = other.sizes();
-        match *self {
-            Budget::Shared { ram: r, disk: d } => Budget::Shared { ram: r.min(ram), disk: d.min(disk) },
-            Budget::Apart { vram: v, ram: r, disk: d } => {
-                Budget::Apart { vram: v.min(vram), ram: r.min(ram), disk: d.min(disk) }
-            }
-        }
+        self.each(other.sizes(), u64::min)
     }
 
     /// The larger of two, memory by memory.
     pub(crate) fn most_of(&self, other: &Budget) -> Budget {
-        let [vram, ram, disk] = other.sizes();
+        self.each(other.sizes(), u64::max)
+    }
+
+    /// The same but for what is near the computation: the device's memory, or the host's if it computes there.
+    pub(crate) fn with_near(&self, near: u64) -> Budget {
         match *self {
-            Budget::Shared { ram: r, disk: d } => Budget::Shared { ram: r.max(ram), disk: d.max(disk) },
-            Budget::Apart { vram: v, ram: r, disk: d } => {
-                Budget::Apart { vram: v.max(vram), ram: r.max(ram), disk: d.max(disk) }
+            Budget::Shared { disk, .. } => Budget::Shared { ram: near, disk },
+            Budget::Apart { ram, disk, .. } => Budget::Apart { vram: near, ram, disk },
+        }
+    }
+
+    fn each(&self, [device, host, file]: [u64; 3], f: impl Fn(u64, u64) -> u64) -> Budget {
+        match *self {
+            Budget::Shared { ram, disk } => Budget::Shared { ram: f(ram, host), disk: f(disk, file) },
+            Budget::Apart { vram, ram, disk } => {
+                Budget::Apart { vram: f(vram, device), ram: f(ram, host), disk: f(disk, file) }
             }
         }
     }
 
-    fn each(&self, peaks: &Peaks, f: impl Fn(u64, u64) -> u64) -> Budget {
-        match *self {
-            Budget::Shared { ram, disk } => Budget::Shared {
-                ram: f(ram, peaks.device.saturating_add(peaks.host)),
-                disk: f(disk, peaks.disk),
-            },
-            Budget::Apart { vram, ram, disk } => Budget::Apart {
-                vram: f(vram, peaks.device),
-                ram: f(ram, peaks.host),
-                disk: f(disk, peaks.disk),
-            },
-        }
-    }
-
-    /// Bytes of memory and of disk.
+    /// Bytes on the device, of host memory and of disk; a device without memory of its own has none.
     pub(crate) fn sizes(&self) -> [u64; 3] {
         match *self {
             Budget::Shared { ram, disk } => [0, ram, disk],
             Budget::Apart { vram, ram, disk } => [vram, ram, disk],
         }
     }
+
+    /// The same of what a run takes.
+    fn needs(&self, &Peaks { device, host, disk }: &Peaks) -> [u64; 3] {
+        match self {
+            Budget::Shared { .. } => [0, device.saturating_add(host), disk],
+            Budget::Apart { .. } => [device, host, disk],
+        }
+    }
 }
 
 impl Peaks {
     /// Whether it takes no more than `other` of anything.
-    pub(crate) fn is_within(&self, other: &Peaks) -> bool {
+    pub fn is_within(&self, other: &Peaks) -> bool {
         self.device <= other.device && self.host <= other.host && self.disk <= other.disk
     }
 
     /// Of two runs one after the other.
     pub fn most(&self, other: &Peaks) -> Peaks {
-        Peaks {
-            device: self.device.max(other.device),
-            host: self.host.max(other.host),
-            disk: self.disk.max(other.disk),
-        }
+        self.each(other, u64::max)
     }
 
     /// Of two runs at the same time.
     pub fn with(&self, other: &Peaks) -> Peaks {
-        Peaks {
-            device: self.device.saturating_add(other.device),
-            host: self.host.saturating_add(other.host),
-            disk: self.disk.saturating_add(other.disk),
-        }
+        self.each(other, u64::saturating_add)
+    }
+
+    fn each(&self, other: &Peaks, f: impl Fn(u64, u64) -> u64) -> Peaks {
+        let Peaks { device, host, disk } = *other;
+        Peaks { device: f(self.device, device), host: f(self.host, host), disk: f(self.disk, disk) }
     }
 }
 

@@ -156,7 +156,7 @@ fn in_words(needs: &[Budget]) -> String {
 }
 
 /// An error if `given` is more than `most`.
-fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), PlanError> {
+pub(crate) fn at_most(what: &'static str, given: usize, most: usize) -> Result<(), PlanError> {
     if given > most { Err(PlanError::TooLarge { what, given, most }) } else { Ok(()) }
 }
 
@@ -192,11 +192,8 @@ impl Clip {
         at_most("the number of pixels of a frame", height * width, MAX_PIXELS)?;
         if frames % TIME != 1 {
             let below = (frames.saturating_sub(1) / TIME * TIME + 1).max(1);
-            return Err(PlanError::Frames {
-                frames,
-                below,
-                above: below + if frames == 0 { 0 } else { TIME },
-            });
+            let above = below + if frames == 0 { 0 } else { TIME };
+            return Err(PlanError::Frames { frames, below, above });
         }
         for (axis, pixels) in [("height", height), ("width", width)] {
             if pixels == 0 || pixels % SPACE != 0 {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{Lack, Peaks, bytes};
 use crate::description::{Cells, Description};
 use crate::geometry::{
-    MAX_FRAMES, MAX_PIXELS, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
+    MAX_FRAMES, MAX_PIXELS, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError, at_most,
 };
 use crate::tiles::Tiling;
 
@@ -202,14 +202,8 @@ impl Candidate {
         let [frames, height, width] = job.picture();
         let unit = job.network.unit();
         let pixels = height.saturating_mul(width);
-        for (what, given, most) in [
-            ("the number of frames", frames, MAX_FRAMES),
-            ("the number of pixels of a frame", pixels, MAX_PIXELS),
-        ] {
-            if given > most {
-                return Err(PlanError::TooLarge { what, given, most });
-            }
-        }
+        at_most("the number of frames", frames, MAX_FRAMES)?;
+        at_most("the number of pixels of a frame", pixels, MAX_PIXELS)?;
         if pixels == 0 || frames == 0 {
             return Err(PlanError::Empty { frames, height, width });
         }
@@ -219,9 +213,9 @@ impl Candidate {
             n => n.saturating_add(1).min(frames),
         };
         let most = MAX_SLICE.min(MAX_SLICE_PIXELS / pixels).max(1);
-        if longest > most && job.network.step.is_none() {
+        if job.network.step.is_none() {
             // Such a network has no slices that could be shorter.
-            return Err(PlanError::TooLarge { what: "the number of latent frames", given: longest, most });
+            at_most("the number of latent frames", longest, most)?;
         }
         if longest > most {
             return Err(PlanError::LongSlice { frames: longest, most: (most - 1) / unit * unit });
@@ -230,14 +224,8 @@ impl Candidate {
             Mode::SharedStats(_) if job.network.levels < 2 => {
                 Err(PlanError::Mode { network: job.network.name.clone(), mode: self.mode.name() })
             }
-            Mode::Exact { stripes } if stripes > MAX_STRIPES => {
-                Err(PlanError::TooLarge { what: "the number of stripes", given: stripes, most: MAX_STRIPES })
-            }
-            Mode::SharedStats(bands) if bands.count > MAX_STRIPES => Err(PlanError::TooLarge {
-                what: "the number of bands",
-                given: bands.count,
-                most: MAX_STRIPES,
-            }),
+            Mode::Exact { stripes } => at_most("the number of stripes", stripes, MAX_STRIPES),
+            Mode::SharedStats(bands) => at_most("the number of bands", bands.count, MAX_STRIPES),
             Mode::Blend(tiling) => {
                 let tiles = tiling.tiles([job.cells.rows, job.cells.columns], job.network.cell()).len();
                 match tiles > MAX_TILES {
@@ -245,7 +233,7 @@ impl Candidate {
                     false => Ok(()),
                 }
             }
-            _ => Ok(()),
+            Mode::Whole => Ok(()),
         }
     }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Network as _, NullVae, Params};
-use remaster_pipeline::NetworkId;
 use remaster_plan::{Clip, LookBack};
+use remaster_restore::NetworkId;
 use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes};
 
 use crate::error::Error;

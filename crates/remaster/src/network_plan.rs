@@ -7,8 +7,8 @@ use remaster_engine::{Planner, Task, device_sizing};
 use remaster_media::{Format, Probe, appetite};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
-use remaster_pipeline::Geometry;
 use remaster_plan::{Clip, Plan};
+use remaster_restore::Geometry;
 use remaster_weights::FormulaParams;
 use serde::Serialize;
 

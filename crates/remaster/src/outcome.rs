@@ -1,8 +1,8 @@
 //! What a restoration will take, and what it took.
 
 use remaster_media::Format;
-use remaster_pipeline::Geometry;
 use remaster_plan::Plan;
+use remaster_restore::Geometry;
 use serde::Serialize;
 
 use crate::plan::Total;

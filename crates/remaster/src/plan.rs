@@ -3,8 +3,9 @@
 use remaster_compute::Backend;
 use remaster_engine::{EngineError, Task};
 use remaster_media::appetite;
-use remaster_pipeline::{Geometry, held_bytes};
 use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
+use remaster_restore::Geometry;
+use remaster_restore::clip::held_bytes;
 use serde::Serialize;
 
 use crate::error::Error;

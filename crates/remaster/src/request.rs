@@ -88,7 +88,7 @@ impl Request {
 
     /// Restores at this size.
     #[must_use]
-    pub fn resolution(mut self, size: remaster_pipeline::Resize) -> Self {
+    pub fn resolution(mut self, size: remaster_restore::Resize) -> Self {
         self.how.size.resolution = Some(size);
         self
     }

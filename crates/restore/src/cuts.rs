@@ -42,53 +42,37 @@ impl Cuts {
 
 /// Cuts a film that comes frame by frame.
 pub struct Cutter {
-    how: How,
+    cuts: Cuts,
+    /// Of [`Cuts::Auto`].
+    detector: Box<Detector>,
     frame: u64,
-}
-
-enum How {
-    Detect(Box<Detector>),
-    Never,
-    At(Shots),
-    Batches { size: u64, overlap: u64 },
 }
 
 impl Cutter {
     /// At the first frame.
     pub fn new(cuts: &Cuts) -> Self {
-        let how = match cuts {
-            Cuts::Auto => How::Detect(Box::new(Detector::new())),
-            Cuts::None => How::Never,
-            Cuts::At(shots) => How::At(shots.clone()),
-            Cuts::Batches { size, .. } => {
-                How::Batches { size: (*size).max(1) as u64, overlap: cuts.overlap() as u64 }
-            }
-        };
-        Cutter { how, frame: 0 }
+        Cutter { cuts: cuts.clone(), detector: Box::default(), frame: 0 }
     }
 
     /// Takes the next frame. Tells what is certain now of the oldest ones: whether each begins a shot.
     pub fn push(&mut self, frame: &Frame) -> Vec<bool> {
         let index = self.frame;
         self.frame += 1;
-        match &mut self.how {
-            How::Detect(detector) => detector.push(frame).into_iter().map(|verdict| verdict.cut).collect(),
-            How::Never => vec![index == 0],
-            How::At(shots) => vec![shots.starts_at(index)],
+        match &self.cuts {
+            Cuts::Auto => self.detector.push(frame).into_iter().map(|verdict| verdict.cut).collect(),
+            Cuts::None => vec![index == 0],
+            Cuts::At(shots) => vec![shots.starts_at(index)],
             // The first batch takes `size` new frames, every other one `size - overlap`.
-            How::Batches { size, overlap } => {
-                vec![index == 0 || (index >= *size && (index - *size).is_multiple_of(*size - *overlap))]
+            Cuts::Batches { size, .. } => {
+                let (size, overlap) = ((*size).max(1) as u64, self.cuts.overlap() as u64);
+                vec![index == 0 || (index >= size && (index - size).is_multiple_of(size - overlap))]
             }
         }
     }
 
     /// There are no more frames: tells of those that were left.
     pub fn finish(&mut self) -> Vec<bool> {
-        match &mut self.how {
-            How::Detect(detector) => {
-                std::mem::take(detector.as_mut()).finish().into_iter().map(|verdict| verdict.cut).collect()
-            }
-            How::Never | How::At(_) | How::Batches { .. } => Vec::new(),
-        }
+        // Without frames it has nothing to tell.
+        std::mem::take(self.detector.as_mut()).finish().into_iter().map(|verdict| verdict.cut).collect()
     }
 }

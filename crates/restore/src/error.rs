@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use remaster_colour::ColourError;
 use remaster_engine::EngineError;
 use remaster_media::MediaError;
-use remaster_pipeline::PipelineError;
 use remaster_plan::bytes;
 use thiserror::Error;
 
@@ -167,6 +166,74 @@ impl RestoreError {
             RestoreError::Checkpoint(error) => {
                 matches!(error.downcast_ref(), Some(MediaError::Cancelled))
             }
+            _ => false,
+        }
+    }
+}
+
+/// A clip that did not come through. Nothing half-made is left behind.
+#[derive(Debug, Error)]
+pub enum PipelineError {
+    /// Reading or writing video.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+    /// The network.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// A latent file.
+    #[error("cannot use {path} as a latent file: {reason}")]
+    Latents {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A thread died.
+    #[error("the {0} thread ended unexpectedly; please report this with the command that did it")]
+    Thread(&'static str),
+}
+
+/// What a source or a sink failed with, which is what the person wants to know; or the error of the engine itself.
+fn cause(error: EngineError) -> Result<Box<dyn std::error::Error + Send + Sync>, EngineError> {
+    match error {
+        EngineError::Source { source, .. } => Ok(source.0),
+        EngineError::Sink { source, .. } => Ok(source.0),
+        other => Err(other),
+    }
+}
+
+impl From<EngineError> for RestoreError {
+    fn from(error: EngineError) -> Self {
+        let inner = match cause(error) {
+            Ok(inner) => inner.downcast::<RestoreError>(),
+            Err(engine) => return RestoreError::Engine(engine),
+        };
+        match inner.map_err(|other| other.downcast::<PipelineError>()) {
+            Ok(error) => *error,
+            Err(Ok(error)) => RestoreError::Kept(*error),
+            Err(Err(other)) => RestoreError::Frames(other.to_string()),
+        }
+    }
+}
+
+impl From<EngineError> for PipelineError {
+    fn from(error: EngineError) -> Self {
+        match cause(error).map(|inner| inner.downcast::<PipelineError>()) {
+            Err(engine) => PipelineError::Engine(engine),
+            Ok(Ok(error)) => *error,
+            Ok(Err(other)) => {
+                PipelineError::Thread(if other.to_string().is_empty() { "engine" } else { "frame" })
+            }
+        }
+    }
+}
+
+impl PipelineError {
+    /// Whether somebody asked for the end.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            PipelineError::Media(MediaError::Cancelled) => true,
+            PipelineError::Engine(error) => error.is_cancelled(),
             _ => false,
         }
     }

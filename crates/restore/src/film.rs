@@ -11,16 +11,20 @@ use std::time::{Duration, Instant};
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Event, Relay, Sink, SinkError, Source, SourceError};
+use remaster_engine::{Event, Events, Relay, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, means};
 use remaster_plan::{LookBack, SPACE, Stretch};
 
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::error::RestoreError;
 use crate::finish::{Finish, Finisher, ShotShown};
+use crate::geometry::Geometry;
 use crate::kept;
+use crate::latent_file::LatentWriter;
+use crate::latents::means;
 use crate::noise::Noise;
+use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
@@ -106,8 +110,6 @@ pub struct Done {
     pub finishing: Duration,
 }
 
-pub(crate) type Events<'a> = &'a mut dyn FnMut(Event<'_>);
-
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
@@ -154,7 +156,7 @@ pub fn restore(
     let overlap = cuts.overlap();
     let (mut first, mut told) = (true, 0);
     while more {
-        store.truncate(0).map_err(RestoreError::Latents)?;
+        store.truncate(0)?;
         let shots = {
             let mut encoder = loaded(networks.encode, &mut done, events)?;
             let mut shots = Vec::new();
@@ -165,7 +167,7 @@ pub fn restore(
                     Ok(shot) => shots.push(shot),
                     // It goes into the next group, if the input can be read again.
                     Err(RestoreError::Long { .. }) if !shots.is_empty() && reader.back_to(0).is_ok() => {
-                        store.truncate(first).map_err(RestoreError::Latents)?;
+                        store.truncate(first)?;
                         break;
                     }
                     Err(error) => return Err(error),
@@ -284,10 +286,8 @@ pub(crate) fn sampler<'a>(
     done: &mut Done,
     events: Events<'_>,
 ) -> Result<Sampler<'a>, RestoreError> {
-    let began = Instant::now();
-    let sampler = Sampler::start(planned.task, planned.plan, sampling, size, events)?;
-    done.loading += began.elapsed();
-    Ok(sampler)
+    let relay = loaded(planned, done, events)?;
+    Ok(Sampler::new(relay, planned, sampling, size))
 }
 
 /// Takes the shot at hand through the encoder. Frames of the film up to `told` are not told of again: a shot may be
@@ -329,7 +329,7 @@ pub(crate) struct Encoded<'a> {
 impl Sink for Encoded<'_> {
     fn write(&mut self, first: usize, moments: HostTensor) -> Result<(), SinkError> {
         for mean in means(&moments, self.channels).skip(self.early.saturating_sub(first)) {
-            let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(RestoreError::Latents(e))))?;
+            let kept = self.store.push(&mean).map_err(|e| SinkError(Box::new(e)))?;
             if !kept {
                 let room = 4 * (self.store.room() * mean.len()) as u64;
                 return Err(SinkError(Box::new(RestoreError::Long { start: self.start, room })));
@@ -351,8 +351,7 @@ impl Source for Restored<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         let start = self.shot.start + self.next;
         let count = shape.t.min(self.shot.end - start);
-        let values = self.store.read(start..start + count);
-        let values = values.map_err(|e| SourceError(Box::new(RestoreError::Latents(e))))?;
+        let values = self.store.read(start..start + count).map_err(|e| SourceError(Box::new(e)))?;
         for (out, value) in out.iter_mut().zip(&values) {
             *out = value / self.scale;
         }

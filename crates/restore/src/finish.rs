@@ -1,9 +1,9 @@
 //! Restored frames as frames of a film: colour, strength, alpha, and the encoder, in a thread of its own.
 
+use std::f64::consts::PI;
 use std::path::PathBuf;
 use std::slice::{from_mut, from_ref};
-use std::sync::mpsc::{Receiver, RecvError, Sender, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 
 use remaster_colour::alpha::{self, AlphaKind, Border};
 use remaster_colour::{Mode, ShotStatistics, correct};
@@ -11,14 +11,15 @@ use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
-use remaster_pipeline::{Geometry, Times};
 use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
 use serde::{Deserialize, Serialize};
 
-use crate::blend::weight_before;
 use crate::error::RestoreError;
+use crate::geometry::Geometry;
+use crate::latent_file::Times;
 use crate::prepare::reference;
 use crate::spool::{Shown, Spool};
+use crate::worker::Worker;
 
 /// Which frames share one correction of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,10 +94,7 @@ enum Message {
 }
 
 /// The engine's end of the finishing thread.
-pub(crate) struct Finisher {
-    to: Option<SyncSender<Message>>,
-    thread: Option<JoinHandle<Result<usize, RestoreError>>>,
-}
+pub(crate) struct Finisher(Worker<Message, RestoreError>);
 
 impl Finisher {
     /// Starts to finish frames of a geometry, written at a size, each compared with the next one of `input`, and tells when
@@ -110,55 +108,26 @@ impl Finisher {
         first: usize,
         expected: Option<Times>,
     ) -> (Self, Receiver<i64>) {
-        // While the encoder writes one slice the engine makes the next.
-        let (to, from) = sync_channel(0);
         let (tell, times) = channel();
         let (finish, pending) = (finish.clone(), Vec::new());
         let work = Work { sink, input, geometry, shown, finish, first, expected, tell, pending, written: 0 };
-        let thread = std::thread::spawn(move || work.run(&from));
-        (Finisher { to: Some(to), thread: Some(thread) }, times)
+        (Finisher(Worker::start(RestoreError::Thread, move |from| work.run(&from))), times)
     }
 
     /// The frames of this shot come next.
     pub(crate) fn shot(&mut self, shot: ShotShown) -> Result<(), RestoreError> {
-        self.send(Message::Shot(shot))
+        self.0.send(Message::Shot(shot))
     }
 
     /// Waits until everything is written and the file is in its place. Returns its frames.
-    pub(crate) fn complete(mut self) -> Result<usize, RestoreError> {
-        self.send(Message::Over)?;
-        self.to = None;
-        self.join()
-    }
-
-    fn send(&mut self, message: Message) -> Result<(), RestoreError> {
-        if self.to.as_ref().is_some_and(|to| to.send(message).is_ok()) {
-            return Ok(());
-        }
-        self.to = None;
-        Err(self.join().err().unwrap_or(RestoreError::Thread("encoding")))
-    }
-
-    fn join(&mut self) -> Result<usize, RestoreError> {
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            _ => Err(RestoreError::Thread("encoding")),
-        }
+    pub(crate) fn complete(self) -> Result<usize, RestoreError> {
+        self.0.complete(Message::Over)
     }
 }
 
 impl Sink for Finisher {
     fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
-        self.send(Message::Slice(frames)).map_err(|error| SinkError(Box::new(error)))
-    }
-}
-
-impl Drop for Finisher {
-    fn drop(&mut self) {
-        drop(self.to.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.0.send(Message::Slice(frames)).map_err(|error| SinkError(Box::new(error)))
     }
 }
 
@@ -348,4 +317,15 @@ impl Work {
         self.written += 1;
         Ok(())
     }
+}
+
+/// What counts of the batch before, at frame `i` of `overlap` shared ones, as the popular implementation mixes them: a cosine
+/// in the middle third, and the ends as they are. One, two and four frames do not mix at all.
+pub(crate) fn weight_before(i: usize, overlap: usize) -> f32 {
+    if overlap < 3 {
+        return if i == 0 { 1.0 } else { 0.0 };
+    }
+    let t = i as f64 / (overlap - 1) as f64;
+    let u = ((t - 1.0 / 3.0) * 3.0).clamp(0.0, 1.0);
+    (0.5 + 0.5 * libm::cos(PI * u)) as f32
 }

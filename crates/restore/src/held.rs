@@ -1,11 +1,11 @@
 //! What a film takes of memory beside what the plans of its networks count.
 
 use remaster_colour::{Mode, working_bytes};
-use remaster_pipeline::Geometry;
 use remaster_plan::{SPACE, Windows};
 
 use crate::film::Recipe;
 use crate::finish::Pool;
+use crate::geometry::Geometry;
 use crate::reader::in_flight;
 use crate::unit::CHUNK;
 
@@ -83,9 +83,9 @@ fn window_bytes([width, height]: [usize; 2], channels: u64, windows: &Windows) -
 mod tests {
     use super::*;
     use crate::cuts::Cuts;
+    use crate::geometry::Resize;
     use crate::tests::recipe;
     use remaster_picture::Edges;
-    use remaster_pipeline::Resize;
 
     #[test]
     fn what_a_unit_keeps_is_counted() {

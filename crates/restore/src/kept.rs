@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use remaster_colour::alpha::AlphaKind;
-use remaster_pipeline::LatentWriter;
 
 use crate::error::RestoreError;
+use crate::latent_file::LatentWriter;
 use crate::store::Store;
 
 /// Alpha as a number in a file.
@@ -35,7 +35,7 @@ pub(crate) fn shot(
     scale: f32,
 ) -> Result<(), RestoreError> {
     for latent in latents {
-        let values = store.read(latent..latent + 1).map_err(RestoreError::Latents)?;
+        let values = store.read(latent..latent + 1)?;
         keep.latent(values.iter().map(|value| value / scale))?;
     }
     keep.shot(frames, code(alpha));
@@ -45,7 +45,7 @@ pub(crate) fn shot(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remaster_pipeline::KINDS;
+    use crate::latent_file::KINDS;
 
     #[test]
     fn every_kind_of_alpha_has_a_number() {

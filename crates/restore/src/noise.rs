@@ -16,28 +16,28 @@ enum For {
 
 /// Normals for a seed.
 #[derive(Clone, Copy, Debug)]
-pub struct Noise {
+pub(crate) struct Noise {
     key: [u32; 2],
 }
 
 impl Noise {
     /// The noise of a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Noise { key: [seed as u32, (seed >> 32) as u32] }
     }
 
     /// What the transformer starts from: `[h, w, c]` of latent `index`, counted from the first of the shot.
-    pub fn latent(&self, index: usize, [h, w, c]: [usize; 3]) -> Vec<f32> {
+    pub(crate) fn latent(&self, index: usize, [h, w, c]: [usize; 3]) -> Vec<f32> {
         self.plane(For::Start, index, [h, w, c])
     }
 
     /// What the condition of latent `index` is mixed with, `[h, w, c]`.
-    pub fn condition(&self, index: usize, [h, w, c]: [usize; 3]) -> Vec<f32> {
+    pub(crate) fn condition(&self, index: usize, [h, w, c]: [usize; 3]) -> Vec<f32> {
         self.plane(For::Condition, index, [h, w, c])
     }
 
     /// Adds noise of a deviation of `scale` to frame `index` of a shot, `[h, w, c]`.
-    pub fn add_to_frame(&self, index: usize, [h, w, c]: [usize; 3], scale: f32, frame: &mut [f32]) {
+    pub(crate) fn add_to_frame(&self, index: usize, [h, w, c]: [usize; 3], scale: f32, frame: &mut [f32]) {
         let noise = self.plane(For::Frames, index, [h, w, c]);
         frame.iter_mut().zip(noise).for_each(|(v, n)| *v += scale * n);
     }

@@ -2,8 +2,8 @@
 
 use remaster_colour::alpha::plane;
 use remaster_picture::{Frame, resize};
-use remaster_pipeline::Geometry;
 
+use crate::geometry::Geometry;
 use crate::noise::Noise;
 
 /// How much input noise of 1 is, in values of [-1, 1].

@@ -11,12 +11,13 @@ use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 use remaster_media::{FrameSource, MediaError};
 use remaster_picture::Frame;
-use remaster_pipeline::{Again, Footage, Tail, read_frames};
 use remaster_scenes::LOOKAHEAD;
 
 use crate::cuts::{Cuts, Cutter};
+use crate::decode_thread::{Again, Footage, reopened};
 use crate::error::RestoreError;
 use crate::prepare::Prepare;
+use crate::tail::{Tail, read_frames};
 
 /// Prepared frames that wait for the encoder. Two keep it busy; a slice is read at once.
 const WAITING: usize = 4;
@@ -54,13 +55,10 @@ pub(crate) struct Reader<'a> {
     thread: Option<JoinHandle<()>>,
     /// The first frame of a shot that was found to be there.
     first: Option<Vec<f32>>,
-    last: Tail,
+    /// Of this shot.
+    tail: Tail,
     /// Frames of the shots before, repeated ones counted again.
     before: usize,
-    /// Frames of this shot that came.
-    seen: usize,
-    /// Frames of this shot that were given, with those that fill up the end.
-    given: usize,
     /// The end of this shot came.
     over: Option<Option<AlphaKind>>,
     /// Frames of the film so far, for who has no reader at hand.
@@ -79,10 +77,8 @@ impl<'a> Reader<'a> {
             items: None,
             thread: None,
             first: None,
-            last: Tail::default(),
+            tail: Tail::default(),
             before: 0,
-            seen: 0,
-            given: 0,
             over: None,
             count: Arc::default(),
             index,
@@ -116,9 +112,8 @@ impl<'a> Reader<'a> {
 
     /// Goes on to the next shot; false at the end of the film.
     pub(crate) fn next_shot(&mut self) -> Result<bool, RestoreError> {
-        self.before += self.seen;
-        (self.seen, self.given, self.over) = (0, 0, None);
-        self.last.clear();
+        self.before += self.tail.seen;
+        (self.tail, self.over) = (Tail::default(), None);
         self.first = match self.receive()? {
             Some(Item::Frame(frame)) => Some(frame),
             Some(Item::End(_)) | None => None,
@@ -131,11 +126,13 @@ impl<'a> Reader<'a> {
         if self.over.is_none() {
             match self.receive()? {
                 Some(Item::End(alpha)) => self.over = Some(alpha),
-                Some(Item::Frame(_)) => return Err(RestoreError::Changed { frame: self.before + self.seen }),
+                Some(Item::Frame(_)) => {
+                    return Err(RestoreError::Changed { frame: self.before + self.tail.seen });
+                }
                 None => return Err(RestoreError::Thread("decoding")),
             }
         }
-        Ok(ShotRead { frames: self.seen, alpha: self.over.flatten() })
+        Ok(ShotRead { frames: self.tail.seen, alpha: self.over.flatten() })
     }
 
     /// Counts the frames of the film so far, without what fills up the ends of shots.
@@ -165,10 +162,8 @@ impl<'a> Reader<'a> {
             };
             match item {
                 Some(Item::Frame(frame)) => {
-                    let frame = Arc::new(frame);
-                    self.seen += 1;
-                    self.count.store(self.before + self.seen, Relaxed);
-                    self.last.push(&frame);
+                    let frame = self.tail.push(frame);
+                    self.count.store(self.before + self.tail.seen, Relaxed);
                     return Ok(Some(frame));
                 }
                 Some(Item::End(alpha)) => self.over = Some(alpha),
@@ -176,38 +171,29 @@ impl<'a> Reader<'a> {
                 None => return Err(RestoreError::Thread("decoding")),
             }
         }
-        Ok(self.last.fill(self.given, self.seen))
+        Ok(self.tail.fill())
     }
 }
 
 impl Source for Reader<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
-        read_frames(shape, out, || {
-            let frame = self.next().map_err(|e| SourceError(Box::new(e)))?;
-            self.given += usize::from(frame.is_some());
-            Ok(frame)
-        })
+        read_frames("frame", shape, out, || self.next().map_err(|e| SourceError(Box::new(e))))
     }
 
     /// Decodes from the start of the film again: where it was cut depends on all of it.
     fn back_to(&mut self, frame: usize) -> Result<(), SourceError> {
-        let Some(again) = &mut self.again else {
-            return Err(SourceError("a pipe cannot be read twice".into()));
-        };
-        let source = again().map_err(SourceError)?;
+        let source = reopened(&mut self.again)?;
         self.stop();
         // The end of a shot needs the last frames before it.
         let start = frame.saturating_sub(Tail::LENGTH);
-        (self.seen, self.given, self.over, self.first) = (start, start, None, None);
-        self.last.clear();
+        (self.tail, self.over, self.first) = (Tail::at(start), None, None);
         self.run(source, self.before + start);
-        while self.given < frame {
+        while self.tail.given < frame {
             let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
             if next.is_none() || self.over.is_some() {
-                let reason = format!("a shot of at least {frame} frames now has {}", self.seen);
+                let reason = format!("a shot of at least {frame} frames now has {}", self.tail.seen);
                 return Err(SourceError(reason.into()));
             }
-            self.given += 1;
         }
         Ok(())
     }

@@ -1,13 +1,15 @@
 //! A film of restored latents that were kept, without encoder and transformer.
 
+use remaster_engine::Events;
 use remaster_media::{FrameSink, FrameSource};
-use remaster_pipeline::{LatentFile, Planned};
 use remaster_plan::Stretch;
 
 use crate::error::RestoreError;
-use crate::film::{Done, Events, Recipe, completed, loaded, show};
+use crate::film::{Done, Recipe, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
 use crate::kept::kind;
+use crate::latent_file::LatentFile;
+use crate::planned::Planned;
 
 /// A film of latents that were kept. `input` has the frames that they were made of; a `recipe` says how what is decoded
 /// is finished.

@@ -4,9 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{EngineError, Event, MemoryClip, Planner, Relay, Task};
+use remaster_engine::{Event, Events, MemoryClip, Planner, Relay, Task};
 use remaster_model::dit::{patches, unpatched};
-use remaster_pipeline::PipelineError;
 use remaster_plan::{
     Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
     share_before,
@@ -14,6 +13,7 @@ use remaster_plan::{
 
 use crate::error::RestoreError;
 use crate::noise::Noise;
+use crate::planned::Planned;
 use crate::store::Store;
 
 /// Where the noise comes from.
@@ -51,20 +51,16 @@ pub(crate) struct Sampler<'a> {
     plans: Vec<(usize, Plan)>,
 }
 
-type Events<'a> = &'a mut dyn FnMut(Event<'_>);
-
 impl<'a> Sampler<'a> {
-    /// Loads the transformer as planned for the longest window; `size` has the rows, columns and channels of a latent.
-    pub(crate) fn start(
-        task: &'a Task,
-        plan: &Plan,
+    /// The transformer is loaded as planned for the longest window; `size` has the rows, columns and channels of a latent.
+    pub(crate) fn new(
+        relay: Relay<'a>,
+        Planned { task, plan }: Planned<'a>,
         sampling: &'a Sampling,
         size: [usize; 3],
-        events: Events<'_>,
-    ) -> Result<Self, RestoreError> {
-        let relay = Relay::start(task.lane(plan), events)?;
+    ) -> Self {
         let plans = vec![(plan.job.cells.steps, plan.clone())];
-        Ok(Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans })
+        Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans }
     }
 
     /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a stretch
@@ -77,18 +73,15 @@ impl<'a> Sampler<'a> {
         back: LookBack,
         events: Events<'_>,
     ) -> Result<(), RestoreError> {
-        let length = self.size.iter().product::<usize>();
         let windows = stretch.windows(&self.sampling.windows, back);
         let first = windows.first().map_or(0, |w| w.start);
         let mut mixing = Mixing::default();
         for (i, window) in windows.iter().enumerate() {
             let place = |latent: usize| at + latent - first;
-            let given = store.read(place(window.start)..place(window.end)).map_err(RestoreError::Latents)?;
+            let given = store.read(place(window.start)..place(window.end))?;
             let done = frames_done(stretch, &windows, i);
             let restored = self.window(window.clone(), &given, done, events)?;
-            let next = windows.get(i + 1).map_or(window.end, |w| w.start);
-            let restored = mixing.take(restored, length, next - window.start);
-            store.write(place(window.start), &restored).map_err(RestoreError::Latents)?;
+            mixing.write(restored, (&windows, i), store, place(window.start))?;
         }
         Ok(())
     }
@@ -187,13 +180,12 @@ impl<'a> Sampler<'a> {
         let settings = &self.task.settings;
         let sizing = || settings.backend.sizing();
         let mut planner = Planner::new(self.task.network.as_ref(), settings.dtype, sizing, job);
-        let Peaks { device, host, disk } = longest.peaks;
         let mut plan = planner.exactly(&longest.how)?;
-        let Peaks { device: d, host: h, disk: f } = plan.peaks;
-        if d > device || h > host || f > disk {
+        if !plan.peaks.is_within(&longest.peaks) {
             // Less lies in the arena in another order, which may take more.
+            let Peaks { device: vram, host: ram, disk } = longest.peaks;
             let budget = settings.recovery.map(|recovery| recovery.budget);
-            let budget = budget.unwrap_or(Budget::Apart { vram: device, ram: host, disk });
+            let budget = budget.unwrap_or(Budget::Apart { vram, ram, disk });
             plan = planner.plan(&budget, &Wish::default())?;
         }
         self.plans.push((steps, plan.clone()));
@@ -206,17 +198,26 @@ impl<'a> Sampler<'a> {
 pub(crate) struct Mixing(Vec<f32>);
 
 impl Mixing {
-    /// Mixes a restored window, in latents of `length` values, into what the one before has of it. Returns the first `done`
-    /// latents, in which the next window takes no part.
-    pub(crate) fn take(&mut self, mut restored: Vec<f32>, length: usize, done: usize) -> Vec<f32> {
-        let known = self.0.len() / length.max(1);
-        let pairs = restored.chunks_exact_mut(length.max(1)).zip(self.0.chunks_exact(length.max(1)));
+    /// Mixes restored window number `i` of a shot, whose first latent is at `place` of the store, into what the one before
+    /// has of it. Writes the latents in which the next window takes no part.
+    pub(crate) fn write(
+        &mut self,
+        mut restored: Vec<f32>,
+        (windows, i): (&[Range<usize>], usize),
+        store: &mut Store,
+        place: usize,
+    ) -> Result<(), RestoreError> {
+        let length = store.length().max(1);
+        let known = self.0.len() / length;
+        let pairs = restored.chunks_exact_mut(length).zip(self.0.chunks_exact(length));
         for (j, (new, old)) in pairs.enumerate() {
             let before = share_before(j, known);
             new.iter_mut().zip(old).for_each(|(new, old)| *new = before * old + (1.0 - before) * *new);
         }
-        self.0 = restored.split_off((done * length).min(restored.len()));
-        restored
+        let next = windows.get(i + 1).map_or(windows[i].end, |next| next.start);
+        let done = (next - windows[i].start) * store.length();
+        self.0 = restored.split_off(done.min(restored.len()));
+        store.write(place, &restored)
     }
 }
 
@@ -239,22 +240,6 @@ fn shifted(share: f32, latents: usize, [h, w, _]: [usize; 3]) -> f32 {
     };
     let share = f64::from(share);
     (shift * share / (1.0 + (shift - 1.0) * share)) as f32
-}
-
-impl From<EngineError> for RestoreError {
-    /// What a source or a sink failed with is what the person wants to know.
-    fn from(error: EngineError) -> Self {
-        let inner = match error {
-            EngineError::Source { source, .. } => source.0,
-            EngineError::Sink { source, .. } => source.0,
-            other => return RestoreError::Engine(other),
-        };
-        match inner.downcast::<RestoreError>().map_err(|other| other.downcast::<PipelineError>()) {
-            Ok(error) => *error,
-            Err(Ok(error)) => RestoreError::Kept(*error),
-            Err(Err(other)) => RestoreError::Frames(other.to_string()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -42,10 +42,6 @@ struct Beside {
     alpha: Option<([usize; 2], AlphaKind)>,
 }
 
-fn failed(source: std::io::Error) -> RestoreError {
-    RestoreError::Latents(source)
-}
-
 impl Spool {
     pub(crate) fn new(folder: &Path, room: u64) -> Result<Self, RestoreError> {
         let file = tempfile::tempfile_in(folder)
@@ -61,7 +57,7 @@ impl Spool {
             let bytes: Vec<u8> = frame.data.iter().flat_map(|v| v.to_le_bytes()).collect();
             let left = self.left.checked_sub(bytes.len() as u64);
             self.left = left.ok_or(RestoreError::Pool { room: self.room })?;
-            file.write_all(&bytes).map_err(failed)?;
+            file.write_all(&bytes).map_err(RestoreError::Latents)?;
         }
         let size = [shown.frame.width, shown.frame.height];
         let alpha = shown.alpha.as_ref().map(|(source, kind)| ([source.width, source.height], *kind));
@@ -74,15 +70,15 @@ impl Spool {
         if let Ends::Writing(_) = self.file
             && let Ends::Writing(file) = std::mem::replace(&mut self.file, Ends::Neither)
         {
-            let mut file = file.into_inner().map_err(|e| failed(e.into_error()))?;
-            file.rewind().map_err(failed)?;
+            let mut file = file.into_inner().map_err(|e| RestoreError::Latents(e.into_error()))?;
+            file.rewind().map_err(RestoreError::Latents)?;
             self.file = Ends::Reading(BufReader::with_capacity(1 << 20, file));
         }
         let Ends::Reading(file) = &mut self.file else { return Err(RestoreError::Thread("encoding")) };
         let Some(Beside { pts, size, alpha }) = self.beside.pop_front() else { return Ok(None) };
         let mut next = |[width, height]: [usize; 2], channels: usize| {
             let mut bytes = vec![0; 4 * width * height * channels];
-            file.read_exact(&mut bytes).map_err(failed)?;
+            file.read_exact(&mut bytes).map_err(RestoreError::Latents)?;
             let data = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
             Ok::<Frame, RestoreError>(Frame { width, height, channels, data })
         };

@@ -42,6 +42,11 @@ impl Store {
         Ok(Store { place, length, room, latents: 0 })
     }
 
+    /// Values of a latent.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     /// Latents that are there.
     pub(crate) fn latents(&self) -> usize {
         self.latents
@@ -60,18 +65,18 @@ impl Store {
     }
 
     /// Forgets latents from number `first` on.
-    pub(crate) fn truncate(&mut self, first: usize) -> std::io::Result<()> {
+    pub(crate) fn truncate(&mut self, first: usize) -> Result<(), RestoreError> {
         self.latents = self.latents.min(first);
         let values = self.latents * self.length;
         match &mut self.place {
             Place::Memory(all) => all.truncate(values),
-            Place::File(file) => file.set_len(4 * values as u64)?,
+            Place::File(file) => file.set_len(4 * values as u64).map_err(RestoreError::Latents)?,
         }
         Ok(())
     }
 
     /// Adds a latent. `Ok(false)` if there is no room.
-    pub(crate) fn push(&mut self, latent: &[f32]) -> std::io::Result<bool> {
+    pub(crate) fn push(&mut self, latent: &[f32]) -> Result<bool, RestoreError> {
         if self.latents >= self.room || latent.len() != self.length {
             return Ok(false);
         }
@@ -81,7 +86,7 @@ impl Store {
     }
 
     /// Replaces latents from number `first` on.
-    pub(crate) fn write(&mut self, first: usize, values: &[f32]) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, first: usize, values: &[f32]) -> Result<(), RestoreError> {
         let start = first * self.length;
         match &mut self.place {
             Place::Memory(all) => {
@@ -94,19 +99,19 @@ impl Store {
             }
             Place::File(file) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                write_at(file, &bytes, 4 * start as u64)
+                write_at(file, &bytes, 4 * start as u64).map_err(RestoreError::Latents)
             }
         }
     }
 
     /// Latents by number.
-    pub(crate) fn read(&self, latents: Range<usize>) -> std::io::Result<Vec<f32>> {
+    pub(crate) fn read(&self, latents: Range<usize>) -> Result<Vec<f32>, RestoreError> {
         let (start, count) = (latents.start * self.length, latents.len() * self.length);
         match &self.place {
             Place::Memory(all) => Ok(all.get(start..start + count).unwrap_or_default().to_vec()),
             Place::File(file) => {
                 let mut bytes = vec![0; 4 * count];
-                read_at(file, &mut bytes, 4 * start as u64)?;
+                read_at(file, &mut bytes, 4 * start as u64).map_err(RestoreError::Latents)?;
                 Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
             }
         }

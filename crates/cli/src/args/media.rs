@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use remaster::{Programs, Size, Source, Target};
 use remaster_media::{Deinterlace, Encoding, Filters};
 use remaster_picture::Edges;
-use remaster_pipeline::Resize;
+use remaster_restore::Resize;
 
 use super::one_of;
 use super::words::{self, Rate};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use remaster_media::{Filters, TimeBase};
 use remaster_picture::Edges;
-use remaster_pipeline::Resize;
+use remaster_restore::Resize;
 
 /// Filters, which can be anything.
 pub(crate) fn filters(text: &str) -> Result<Filters, String> {

@@ -10,7 +10,7 @@ use remaster::{
     WorkerProgram, prepare, preview,
 };
 use remaster_compute::Backend;
-use remaster_pipeline::Resize;
+use remaster_restore::Resize;
 
 use crate::desk::{Desk, bytes, files, quick_ffmpeg, small_disk};
 

@@ -3,8 +3,7 @@
 
 use crate::common::{Bench, WHOLE, build, direction};
 use remaster_compute::{Backend, DType, HostTensor};
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Bands, Candidate, Clip, Mode, Tiers};
 use remaster_testkit::{Rng, nightly};
 
@@ -45,8 +44,7 @@ fn bands_with_exact_statistics_are_the_whole_frame_to_the_bit() {
 fn estimated_statistics_are_close_and_the_halo_that_reaches_is_enough() {
     for direction in [Direction::Encode, Direction::Decode] {
         let clip = Clip::new(5, 160, 96).unwrap();
-        let bench =
-            Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(2), build(DType::F32, true));
+        let bench = Bench::tiny(direction, clip, 2);
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let run = |halo, reduce| {
             let bands = Bands { level: 2, count: 4, halo, reduce };

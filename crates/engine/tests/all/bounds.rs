@@ -1,31 +1,20 @@
 //! Planning ends soon and in little memory, whatever the numbers, and a refusal names budgets that work.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remaster_compute::{Backend, DType};
 use remaster_engine::{EngineError, Planner, Task, device_sizing};
-use remaster_model::Build;
 use remaster_model::NullVae;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Budget, Clip, Peaks, PlanError, Tiling, Wish, WishedMode};
-use remaster_testkit::Rng;
 use remaster_testkit::hostile::measured;
+use remaster_testkit::{Rng, busy};
 use remaster_weights::FormulaParams;
-
-const BUILD: Build = Build { dtype: DType::F32, collapse: true };
 
 /// The most that planning may hold, and how long it may compute.
 const MEMORY: usize = 64 << 20;
 const TIME: Duration = Duration::from_secs(2);
-
-/// Time on a processor: other tests run beside this one. Elsewhere than on Linux the time on the wall.
-fn busy(started: Instant) -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = text.and_then(|t| t.split(' ').next()?.parse().ok());
-    nanos.map_or_else(|| started.elapsed(), Duration::from_nanos)
-}
 
 /// More cases than CI has time for: `REMASTER_BOUNDS_CASES`.
 fn cases(default: usize) -> usize {
@@ -33,12 +22,11 @@ fn cases(default: usize) -> usize {
 }
 
 fn task(identity: bool, direction: Direction, clip: Clip) -> Task {
-    let backend = Backend::cpu_with(1);
     let network = match identity {
         true => Box::new(NullVae::from(direction)),
-        false => direction.network(&VaeConfig::full(), &mut FormulaParams, BUILD),
+        false => direction.network(&VaeConfig::full(), &mut FormulaParams, DType::F32),
     };
-    Task::new(network, clip.cells(), backend, BUILD.dtype)
+    Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32)
 }
 
 /// A number of any size, small ones as often as large ones.
@@ -88,7 +76,7 @@ fn any_numbers_are_planned_or_refused_in_two_seconds_and_64_mib() {
         let direction = if rng.one_in(2) { Direction::Encode } else { Direction::Decode };
         let (wish, budget, open) = (wish(&mut rng, wild), budget(&mut rng), rng.one_in(3));
         let identity = rng.one_in(4);
-        let (started, before) = (Instant::now(), busy(Instant::now()));
+        let before = busy();
         let (result, held) = measured(|| -> Result<(), EngineError> {
             let mut task = task(identity, direction, Clip::new(numbers[0], numbers[1], numbers[2])?);
             task.job.open_ended = open;
@@ -99,7 +87,7 @@ fn any_numbers_are_planned_or_refused_in_two_seconds_and_64_mib() {
             };
             planner.plan(&budget, &wish.clone()?).map(|_| ())
         });
-        let took = busy(started) - before;
+        let took = busy() - before;
         let about = format!(
             "case {case}: {direction:?} {numbers:?} {wish:?} {budget:?} open {open} identity {identity}"
         );
@@ -197,13 +185,12 @@ fn large_frames_are_refused_in_two_seconds() {
             let (encoder, decoder) =
                 (task(identity, Direction::Encode, clip), task(identity, Direction::Decode, clip));
             let budget = Budget::Shared { ram: 100 << 20, disk: 1 << 40 };
-            let started = Instant::now();
-            let before = busy(started);
+            let before = busy();
             let (result, held) = measured(|| {
                 let planners: &mut [&mut Planner<'_>] = &mut [&mut encoder.planner(), &mut decoder.planner()];
                 Planner::together(&mut [planners], &budget, &Wish::default())
             });
-            let took = busy(started) - before;
+            let took = busy() - before;
             println!("{height} x {width}, identity {identity}: refused in {took:?}, {held} bytes");
             assert!(matches!(result, Err(EngineError::Plan(PlanError::Budget { .. }))));
             assert!(took < 2 * TIME && held < MEMORY);

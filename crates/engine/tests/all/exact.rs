@@ -1,18 +1,12 @@
 //! Cutting the work changes no bit, and takes what the plan says.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Bench, WHOLE, build, clip, direction, way};
-use remaster_compute::{Backend, CpuPath, DType, HostTensor};
+use crate::common::{Bench, WHOLE, build, clip, direction, same, way};
+use remaster_compute::{Backend, CpuPath, DType};
 use remaster_engine::Summary;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Clip, Mode, Plan, Tiers};
 use remaster_testkit::{Rng, nightly};
-
-/// To the bit, also for numbers that compare equal.
-fn same(a: &HostTensor, b: &HostTensor) -> bool {
-    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
-}
 
 fn holds(plan: &Plan, used: &Summary) {
     assert_eq!(used.device_peak, plan.peaks.device, "{plan:?}");
@@ -60,27 +54,31 @@ fn every_kernel_path_agrees_with_itself() {
     }
 }
 
-/// The heavy path of the convolution, whose weights are larger than a cache, needs the channels of the real network.
-#[test]
-fn the_full_network_in_stripes_spilled_and_streamed_gives_the_bits_of_the_whole_run() {
-    let clip = Clip::new(5, 64, 96).unwrap();
+/// Plans of the full network give the bits of the whole run and hold. Returns what they used, in both directions.
+fn full_network(clip: Clip, ways: &[Candidate]) -> Vec<Summary> {
+    let mut all = Vec::new();
     for direction in [Direction::Encode, Direction::Decode] {
         let build = build(DType::F32, true);
         let bench = Bench::new(&VaeConfig::full(), direction, clip, Backend::cpu_with(2), build);
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
-        let how = Candidate {
-            mode: Mode::Exact { stripes: 4 },
-            activations: Tiers::file(0),
-            state: Tiers::file(0),
-            stream_weights: true,
-            ..WHOLE
-        };
-        let plan = bench.plan(how);
-        let (cut, used) = bench.run(&plan).unwrap();
-        assert!(same(&cut, &whole), "{direction:?}: {how:?}");
-        holds(&plan, &used);
-        assert!(used.disk_peak > 0);
+        for how in ways {
+            let plan = bench.plan(*how);
+            let (cut, used) = bench.run(&plan).unwrap();
+            assert!(same(&cut, &whole), "{direction:?}: {how:?}");
+            holds(&plan, &used);
+            all.push(used);
+        }
     }
+    all
+}
+
+/// The heavy path of the convolution, whose weights are larger than a cache, needs the channels of the real network.
+#[test]
+fn the_full_network_in_stripes_spilled_and_streamed_gives_the_bits_of_the_whole_run() {
+    let (mode, far) = (Mode::Exact { stripes: 4 }, Tiers::file(0));
+    let how = Candidate { mode, activations: far, state: far, stream_weights: true, ..WHOLE };
+    let used = full_network(Clip::new(5, 64, 96).unwrap(), &[how]);
+    assert!(used.iter().all(|used| used.disk_peak > 0));
 }
 
 /// Larger, and in five plans: `cargo test --release -p remaster-engine --test all exact:: -- --ignored`, about five minutes
@@ -88,37 +86,15 @@ fn the_full_network_in_stripes_spilled_and_streamed_gives_the_bits_of_the_whole_
 #[test]
 #[ignore = "nightly: five minutes; the test above runs a part of it"]
 fn the_full_network_in_five_plans() {
-    let clip = Clip::new(9, 192, 256).unwrap();
-    for direction in [Direction::Encode, Direction::Decode] {
-        let build = build(DType::F32, true);
-        let bench = Bench::new(&VaeConfig::full(), direction, clip, Backend::cpu_with(2), build);
-        let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
-        let ways = [
-            Candidate { slice: 4, ..WHOLE },
-            Candidate { stream_weights: true, ..WHOLE },
-            Candidate { mode: Mode::Exact { stripes: 3 }, slice: 4, state: Tiers::file(0), ..WHOLE },
-            Candidate {
-                mode: Mode::Exact { stripes: 7 },
-                slice: 4,
-                state: Tiers::host(0),
-                activations: Tiers::file(8 << 20),
-                ..WHOLE
-            },
-            Candidate {
-                mode: Mode::Exact { stripes: 13 },
-                slice: 8,
-                activations: Tiers::host(0),
-                stream_weights: true,
-                ..WHOLE
-            },
-        ];
-        for how in ways {
-            let plan = bench.plan(how);
-            let (cut, used) = bench.run(&plan).unwrap();
-            assert!(same(&cut, &whole), "{direction:?}: {how:?}");
-            holds(&plan, &used);
-        }
-    }
+    let stripes = |stripes, slice| Candidate { mode: Mode::Exact { stripes }, slice, ..WHOLE };
+    let ways = [
+        Candidate { slice: 4, ..WHOLE },
+        Candidate { stream_weights: true, ..WHOLE },
+        Candidate { state: Tiers::file(0), ..stripes(3, 4) },
+        Candidate { state: Tiers::host(0), activations: Tiers::file(8 << 20), ..stripes(7, 4) },
+        Candidate { activations: Tiers::host(0), stream_weights: true, ..stripes(13, 8) },
+    ];
+    full_network(Clip::new(9, 192, 256).unwrap(), &ways);
 }
 
 #[test]
@@ -133,8 +109,7 @@ fn state_saved_under_one_plan_goes_on_under_another() {
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let first = bench.plan(Candidate { slice: 4, ..way(&mut rng) });
 
-        let mut source = remaster_engine::MemoryClip::source(bench.clip.clone());
-        let mut sink = remaster_engine::MemoryClip::sink();
+        let (mut source, mut sink) = bench.ends();
         let mut saved = Vec::new();
         let mut session = bench.task.start(&first).unwrap();
         session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();

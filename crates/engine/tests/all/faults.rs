@@ -3,17 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Bench, Broken, WHOLE, build, run, way};
+use crate::common::{Bench, Broken, WHOLE, way};
 use remaster_compute::{Backend, CancelToken, ComputeError, DType};
-use remaster_engine::{EngineError, MemoryClip, Session, Settings, SpillFile};
+use remaster_engine::{EngineError, MemoryClip, Session, Settings, Sink, Source, SpillFile};
 use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
 use remaster_plan::{Candidate, Clip, Mode, Tiers};
 use remaster_testkit::{Rng, nightly};
 
 fn bench(frames: usize) -> Bench {
     let clip = Clip::new(frames, 64, 64).unwrap();
-    Bench::new(&VaeConfig::tiny(), Direction::Decode, clip, Backend::cpu_with(2), build(DType::F32, true))
+    Bench::tiny(Direction::Decode, clip, 2)
 }
 
 const SPILLED: Candidate = Candidate {
@@ -27,25 +26,21 @@ const SPILLED: Candidate = Candidate {
 #[test]
 fn random_cancels_end_within_a_second_and_leave_nothing() {
     let mut rng = Rng::new(3);
-    let bench = bench(41);
+    let mut bench = bench(41);
     let folder = tempfile::tempdir().unwrap();
     for i in 0..nightly(20, 50) {
         let plan = bench.plan(Candidate { slice: 4, ..way(&mut rng) });
         let cancel = CancelToken::default();
-        let settings = Settings {
-            cancel: cancel.clone(),
-            spill: Some(folder.path().into()),
-            ..bench.task.settings.clone()
-        };
+        bench.task.settings.cancel = cancel.clone();
+        bench.task.settings.spill = Some(folder.path().into());
         let delay = Duration::from_millis(rng.below(300) as u64);
         let canceller = std::thread::spawn(move || {
             std::thread::sleep(delay);
             cancel.cancel();
             Instant::now()
         });
-        let mut sink = MemoryClip::sink();
-        let mut source = MemoryClip::source(bench.clip.clone());
-        let result = run(&plan, bench.task.network.as_ref(), &settings, &mut source, &mut sink, &mut |_| ());
+        let (mut source, mut sink) = bench.ends();
+        let result = bench.task.run(&plan, &mut source, &mut sink, &mut |_| ());
         let ended = Instant::now();
         let asked = canceller.join().unwrap();
         match result {
@@ -67,26 +62,24 @@ fn random_cancels_end_within_a_second_and_leave_nothing() {
 fn a_source_that_ends_or_breaks_and_a_sink_that_fails_are_typed_errors() {
     let bench = bench(17);
     let plan = bench.plan(SPILLED);
-    let half = bench.task.network.as_ref();
-    let mut clip = bench.clip.clone();
-    clip.shape.t -= 1;
-    clip.data.truncate(clip.shape.len());
-    let mut sink = MemoryClip::sink();
-    let result =
-        run(&plan, half, &bench.task.settings, &mut MemoryClip::source(clip), &mut sink, &mut |_| ());
+    let run = |source: &mut dyn Source, sink: &mut dyn Sink| bench.task.run(&plan, source, sink, &mut |_| ());
+    let (mut source, mut sink) = bench.ends();
+    source.clip.shape.t -= 1;
+    source.clip.data.truncate(source.clip.shape.len());
+    let result = run(&mut source, &mut sink);
     assert!(matches!(result, Err(EngineError::Short { got: 4, expected: 5 })), "{result:?}");
     assert_eq!(sink.clip.data.len(), 0);
 
     for after in 0..3 {
         let mut source = Broken { inner: MemoryClip::source(bench.clip.clone()), after };
         let mut sink = MemoryClip::sink();
-        let result = run(&plan, half, &bench.task.settings, &mut source, &mut sink, &mut |_| ());
+        let result = run(&mut source, &mut sink);
         assert!(matches!(result, Err(EngineError::Source { .. })), "{result:?}");
         assert_eq!(sink.clip.data.len(), 0);
 
         let mut source = MemoryClip::source(bench.clip.clone());
         let mut sink = Broken { inner: MemoryClip::sink(), after };
-        let result = run(&plan, half, &bench.task.settings, &mut source, &mut sink, &mut |_| ());
+        let result = run(&mut source, &mut sink);
         assert!(matches!(result, Err(EngineError::Sink { .. })), "{result:?}");
         assert_eq!(sink.inner.clip.data.len(), 0);
     }
@@ -100,7 +93,7 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
     let file = Box::new(SpillFile::over(full, plan.peaks.disk).unwrap());
     let mut session = Session::start_with(&plan, half, &bench.task.settings, file).unwrap();
-    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
+    let (mut source, mut sink) = bench.ends();
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Compute(ComputeError::Store { .. }))), "{result:?}");
     drop(session);
@@ -139,7 +132,7 @@ fn a_plan_for_something_else_is_refused() {
     bench.task.job.start = 2;
     let plan = bench.plan(WHOLE);
     let mut session = bench.task.start(&plan).unwrap();
-    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
+    let (mut source, mut sink) = bench.ends();
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::State { .. })), "{result:?}");
 }
@@ -148,8 +141,7 @@ fn a_plan_for_something_else_is_refused() {
 fn memory_does_not_grow_with_the_length_of_the_clip() {
     let peaks = |frames: usize| {
         let clip = Clip::new(frames, 128, 128).unwrap();
-        let build = build(DType::F32, true);
-        let bench = Bench::new(&VaeConfig::tiny(), Direction::Decode, clip, Backend::cpu_with(2), build);
+        let bench = Bench::tiny(Direction::Decode, clip, 2);
         [Candidate { slice: 4, ..WHOLE }, Candidate { slice: 8, ..SPILLED }].map(|how| bench.plan(how).peaks)
     };
     let short = peaks(65);

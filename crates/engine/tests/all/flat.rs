@@ -5,9 +5,7 @@ use std::process::Command;
 
 use remaster_compute::{Backend, DType, HostTensor, Shape};
 use remaster_engine::{Sink, SinkError, Source, SourceError, Task};
-use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Clip};
 use remaster_testkit::nightly;
 use remaster_weights::{FormulaParams, fill_uniform};
@@ -37,14 +35,8 @@ impl Sink for Count {
 fn run(frames: usize) {
     for direction in [Direction::Encode, Direction::Decode] {
         let clip = Clip::new(frames, 128, 128).unwrap();
-        let build = Build { dtype: DType::F32, collapse: true };
-        let backend = Backend::cpu_with(2);
-        let task = Task::new(
-            direction.network(&VaeConfig::tiny(), &mut FormulaParams, build),
-            clip.cells(),
-            backend,
-            build.dtype,
-        );
+        let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
+        let task = Task::new(network, clip.cells(), Backend::cpu_with(2), DType::F32);
         let plan = task.exactly(Candidate { slice: 4, ..Candidate::WHOLE }).unwrap();
         let mut sink = Count(0);
         task.run(&plan, &mut Noise, &mut sink, &mut |_| ()).unwrap();

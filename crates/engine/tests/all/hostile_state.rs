@@ -1,11 +1,8 @@
 //! Saved states made to do harm: an error or a good state, never a panic and never much memory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Bench, WHOLE, build};
-use remaster_compute::{Backend, DType};
-use remaster_engine::MemoryClip;
+use crate::common::{Bench, WHOLE};
 use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
 use remaster_plan::{Candidate, Clip};
 use remaster_testkit::hostile::attack;
 
@@ -26,15 +23,9 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn no_state_panics_or_takes_memory_that_its_file_does_not_have() {
     let clip = Clip::new(9, 16, 16).unwrap();
-    let mut bench = Bench::new(
-        &VaeConfig::tiny(),
-        Direction::Encode,
-        clip,
-        Backend::cpu_with(1),
-        build(DType::F32, true),
-    );
+    let mut bench = Bench::tiny(Direction::Encode, clip, 1);
     let how = Candidate { slice: 4, ..WHOLE };
-    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
+    let (mut source, mut sink) = bench.ends();
     let mut good = Vec::new();
     let mut session = bench.task.start(&bench.plan(how)).unwrap();
     session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();

@@ -1,10 +1,10 @@
 //! Clips whose length is only known at their end.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Bench, WHOLE, build, direction};
-use remaster_compute::{Backend, DType, HostTensor};
+use crate::common::{Bench, WHOLE, direction};
+use remaster_compute::HostTensor;
 use remaster_engine::MemoryClip;
-use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::vae::Direction;
 use remaster_plan::{Candidate, Clip, INPUT, Mode, Tiers};
 use remaster_testkit::{Rng, nightly};
 
@@ -20,17 +20,15 @@ fn an_open_end_fits_wherever_it_comes() {
     }
     for (direction, [height, width], slice, frames) in cases {
         let guess = Clip::new(1 + 4 * rng.below(8), height, width).unwrap();
-        let mut bench =
-            Bench::new(&VaeConfig::tiny(), direction, guess, Backend::cpu_with(2), build(DType::F32, true));
+        let mut bench = Bench::tiny(direction, guess, 2);
         bench.task.job.open_ended = true;
         let mode = if rng.one_in(3) { Mode::Exact { stripes: 3 } } else { Mode::Whole };
         let state = if rng.one_in(3) { Tiers::file(0) } else { Tiers::DEVICE };
         let plan = bench.plan(Candidate { slice, mode, state, ..WHOLE });
         let real = Clip::new(frames, height, width).unwrap();
-        let whole =
-            Bench::new(&VaeConfig::tiny(), direction, real, Backend::cpu_with(2), build(DType::F32, true));
+        let whole = Bench::tiny(direction, real, 2);
         let (expected, _) = whole.run(&whole.plan(WHOLE)).unwrap();
-        let (mut source, mut sink) = (MemoryClip::source(whole.clip.clone()), MemoryClip::sink());
+        let (mut source, mut sink) = whole.ends();
         let used = bench.task.run(&plan, &mut source, &mut sink, &mut |_| ());
         let used =
             used.unwrap_or_else(|e| panic!("{direction:?} {height} x {width}, {slice}, {frames}: {e}"));
@@ -48,13 +46,7 @@ fn an_open_end_fits_wherever_it_comes() {
 #[test]
 fn an_end_inside_a_step_is_an_error() {
     let clip = Clip::new(9, 16, 16).unwrap();
-    let mut bench = Bench::new(
-        &VaeConfig::tiny(),
-        Direction::Encode,
-        clip,
-        Backend::cpu_with(1),
-        build(DType::F32, true),
-    );
+    let mut bench = Bench::tiny(Direction::Encode, clip, 1);
     bench.task.job.open_ended = true;
     let plan = bench.plan(Candidate { slice: 8, ..WHOLE });
     for frames in [2, 3, 7, 12] {

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use crate::common::{Bench, WHOLE, build, direction};
+use crate::common::{Bench, WHOLE, build, direction, same};
 use remaster_compute::{Backend, ComputeError, DType, HostTensor, Shape};
 use remaster_engine::{
     EngineError, Event, MemoryClip, Open, Pace, Recovery, Sink, SinkError, Source, SourceError, Summary,
 };
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Bands, Budget, Candidate, Clip, Mode, Plan, Tiers, Tiling, Wish};
 use remaster_testkit::{Faults, Rng};
 
@@ -21,10 +20,6 @@ const NARROW: VaeConfig =
 
 /// Behind every slice.
 const ALWAYS: Option<Pace> = Some(Pace { every: Duration::ZERO, times: 0 });
-
-fn same(a: &HostTensor, b: &HostTensor) -> bool {
-    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
-}
 
 /// Takes every frame once, in order.
 struct Strict(MemoryClip);
@@ -65,8 +60,12 @@ struct Disturbed {
 }
 
 impl Disturbed {
-    fn new(bench: Bench) -> Self {
-        Disturbed { bench, faults: Faults::default(), folder: tempfile::tempdir().unwrap() }
+    /// With what comes of a run that nothing disturbs.
+    fn new(bench: Bench, plan: &Plan) -> (Self, Outcome) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Disturbed { bench, faults: Faults::default(), folder };
+        let whole = run.run(plan, None, Faults::default());
+        (run, whole)
     }
 
     fn run(&mut self, plan: &Plan, recovery: Option<Recovery>, faults: Faults) -> Outcome {
@@ -132,8 +131,7 @@ fn a_device_lost_anywhere_changes_no_bit_and_no_frame_comes_twice() {
             // The source alone knows where it ends.
             bench.task.job.open_ended = dtype == DType::Bf16;
             let plan = sliced(&bench, 4 * (1 + rng.below(2)));
-            let mut run = Disturbed::new(bench);
-            let whole = run.run(&plan, None, Faults::default());
+            let (mut run, whole) = Disturbed::new(bench, &plan);
             let used = whole.result.unwrap();
             let calls = run.faults.calls();
             for i in 0..10 {
@@ -168,8 +166,7 @@ fn a_device_lost_anywhere_changes_no_bit_and_no_frame_comes_twice() {
 fn a_second_fault_is_the_error_unless_state_was_saved_in_between() {
     let bench = bench(Direction::Decode, 29, DType::F32);
     let plan = sliced(&bench, 4);
-    let mut run = Disturbed::new(bench);
-    let whole = run.run(&plan, None, Faults::default());
+    let (mut run, whole) = Disturbed::new(bench, &plan);
     let calls = run.faults.calls();
 
     let ended = |cut: Outcome| {
@@ -203,8 +200,7 @@ fn a_device_without_room_is_planned_anew_once() {
     for _ in 0..4 {
         let bench = bench(direction(&mut rng), 13, DType::F32);
         let plan = sliced(&bench, 8);
-        let mut run = Disturbed::new(bench);
-        let whole = run.run(&plan, None, Faults::default());
+        let (mut run, whole) = Disturbed::new(bench, &plan);
         for budget in [PLENTY, Budget::Shared { ram: 1 << 40, disk: 1 << 40 }] {
             let recovery = Some(Recovery { budget, pace: None });
             let cut = run.run(&plan, recovery, refused(1));
@@ -232,8 +228,7 @@ fn tiles_and_bands_stay_as_they_were() {
         let build = build(DType::F32, true);
         let bench = Bench::new(&NARROW, Direction::Decode, clip, Backend::cpu_with(2), build);
         let plan = bench.plan(Candidate { mode, slice: 8, state: Tiers::DEVICE, ..WHOLE });
-        let mut run = Disturbed::new(bench);
-        let whole = run.run(&plan, None, Faults::default());
+        let (mut run, whole) = Disturbed::new(bench, &plan);
         whole.result.unwrap();
         assert_eq!(whole.warnings.len(), 1, "{:?}", whole.warnings);
         let calls = run.faults.calls();
@@ -255,8 +250,7 @@ fn tiles_and_bands_stay_as_they_were() {
 fn what_cannot_be_read_twice_or_saved_is_said() {
     let bench = bench(Direction::Encode, 21, DType::F32);
     let plan = sliced(&bench, 4);
-    let mut run = Disturbed::new(bench);
-    let whole = run.run(&plan, None, Faults::default());
+    let (mut run, whole) = Disturbed::new(bench, &plan);
     let calls = run.faults.calls();
 
     let pipe = &mut Pipe(MemoryClip::source(run.bench.clip.clone()));

@@ -1,25 +1,18 @@
 //! A session holds weights of its own: planning beside it, or a second session, changes nothing.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Bench, WHOLE, build};
-use remaster_compute::{Backend, DType};
-use remaster_engine::MemoryClip;
-use remaster_model::vae::{Direction, VaeConfig};
+use crate::common::{Bench, WHOLE};
+use remaster_model::vae::Direction;
 use remaster_plan::{Candidate, Clip};
-
-fn bench(frames: usize) -> Bench {
-    let clip = Clip::new(frames, 32, 40).unwrap();
-    Bench::new(&VaeConfig::tiny(), Direction::Decode, clip, Backend::cpu_with(1), build(DType::F32, true))
-}
 
 #[test]
 fn a_meter_and_a_second_session_beside_a_live_one_change_no_bit() {
-    let bench = bench(17);
+    let bench = Bench::tiny(Direction::Decode, Clip::new(17, 32, 40).unwrap(), 1);
     let how = Candidate { slice: 4, ..WHOLE };
     let plan = bench.plan(how);
     let (alone, used) = bench.run(&plan).unwrap();
 
-    let (mut source, mut sink) = (MemoryClip::source(bench.clip.clone()), MemoryClip::sink());
+    let (mut source, mut sink) = bench.ends();
     let mut session = bench.task.start(&plan).unwrap();
     session.advance(&mut source, &mut sink, &mut |_| ()).unwrap();
     // The meter runs the same network, whole and streamed, and another session runs it to the end.

@@ -6,10 +6,9 @@ pub(crate) mod dit;
 pub(crate) mod spoiled;
 
 use remaster_compute::{Backend, DType, HostTensor, Shape};
-use remaster_engine::{EngineError, Event, Lane, MemoryClip, Road, Settings, Sink, Source, Summary, Task};
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
-use remaster_model::{Build, Network};
+use remaster_engine::{EngineError, MemoryClip, Sink, SinkError, Source, SourceError, Summary, Task};
+use remaster_model::Build;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Clip, Mode, Plan, Tiers};
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, fill_uniform};
@@ -28,16 +27,26 @@ impl Bench {
         backend: Backend,
         build: Build,
     ) -> Self {
-        let mut task = Task::new(
-            direction.network(config, &mut FormulaParams, build),
-            clip.cells(),
-            backend,
-            build.dtype,
-        );
+        let network = direction.network(config, &mut FormulaParams, build);
+        Self::of(Task::new(network, clip.cells(), backend, build.dtype))
+    }
+
+    /// The small network in f32.
+    pub(crate) fn tiny(direction: Direction, clip: Clip, threads: usize) -> Self {
+        let build = build(DType::F32, true);
+        Self::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(threads), build)
+    }
+
+    pub(crate) fn of(mut task: Task) -> Self {
         task.settings.spill = Some(std::env::temp_dir());
         let mut clip = HostTensor::zeros(task.input());
         fill_uniform("input/engine", 0, &mut clip.data);
         Bench { task, clip }
+    }
+
+    /// The clip as a source, and a sink for what comes out.
+    pub(crate) fn ends(&self) -> (MemoryClip, MemoryClip) {
+        (MemoryClip::source(self.clip.clone()), MemoryClip::sink())
     }
 
     pub(crate) fn plan(&self, how: Candidate) -> Plan {
@@ -45,13 +54,18 @@ impl Bench {
     }
 
     pub(crate) fn run(&self, plan: &Plan) -> Result<(HostTensor, Summary), EngineError> {
-        let (mut source, mut sink) = (MemoryClip::source(self.clip.clone()), MemoryClip::sink());
+        let (mut source, mut sink) = self.ends();
         let summary = self.task.run(plan, &mut source, &mut sink, &mut |_| ())?;
         Ok((sink.clip, summary))
     }
 }
 
 pub(crate) const WHOLE: Candidate = Candidate::WHOLE;
+
+/// To the bit, also for numbers that compare equal.
+pub(crate) fn same(a: &HostTensor, b: &HostTensor) -> bool {
+    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
+}
 
 /// A clip of up to 21 x 160 x 192, mostly smaller, odd multiples of 8 included.
 pub(crate) fn clip(rng: &mut Rng) -> Clip {
@@ -99,9 +113,9 @@ pub(crate) struct Broken {
 }
 
 impl Source for Broken {
-    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, remaster_engine::SourceError> {
+    fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
         if self.after == 0 {
-            return Err(remaster_engine::SourceError("the file ends in the middle of a frame".into()));
+            return Err(SourceError("the file ends in the middle of a frame".into()));
         }
         self.after -= 1;
         self.inner.read(shape, out)
@@ -109,9 +123,9 @@ impl Source for Broken {
 }
 
 impl Sink for Broken {
-    fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), remaster_engine::SinkError> {
+    fn write(&mut self, first: usize, frames: HostTensor) -> Result<(), SinkError> {
         if self.after == 0 {
-            return Err(remaster_engine::SinkError("no space left on device".into()));
+            return Err(SinkError("no space left on device".into()));
         }
         self.after -= 1;
         self.inner.write(first, frames)
@@ -120,18 +134,4 @@ impl Sink for Broken {
     fn abort(&mut self) {
         Sink::abort(&mut self.inner);
     }
-}
-
-/// A clip through one network with settings of one's own.
-pub(crate) fn run(
-    plan: &Plan,
-    network: &dyn Network,
-    settings: &Settings,
-    source: &mut dyn Source,
-    sink: &mut dyn Sink,
-    events: &mut dyn FnMut(Event<'_>),
-) -> Result<Summary, EngineError> {
-    let lane = Lane { network, settings, plan: plan.clone() };
-    let road = Road { source, links: Vec::new(), sink };
-    remaster_engine::run(vec![lane], road, events).map(|summaries| summaries[0])
 }

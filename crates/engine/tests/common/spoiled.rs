@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use remaster_compute::{Backend, DType, HostTensor, SourceError};
+use remaster_compute::{Backend, DType, SourceError};
 use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Params, Values, Wanted};
 use remaster_plan::Clip;
-use remaster_weights::{FormulaParams, fill_uniform};
+use remaster_weights::FormulaParams;
 
 use super::{Bench, build};
 
@@ -60,9 +60,5 @@ pub(crate) fn bench(direction: Direction, dtype: DType, backend: Backend, spoil:
     let clip = Clip::new(9, 48, 32).unwrap();
     let mut params = Spoiled(spoil);
     let network = direction.network(&VaeConfig::tiny(), &mut params, build(dtype, true));
-    let mut task = Task::new(network, clip.cells(), backend, dtype);
-    task.settings.spill = Some(std::env::temp_dir());
-    let mut clip = HostTensor::zeros(task.input());
-    fill_uniform("input/engine", 0, &mut clip.data);
-    Bench { task, clip }
+    Bench::of(Task::new(network, clip.cells(), backend, dtype))
 }

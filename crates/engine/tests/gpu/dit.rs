@@ -2,20 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::dit::{run, task};
-use crate::common::{WHOLE, way};
-use remaster_compute::gpu::{Gpu, GpuDevice};
-use remaster_compute::{Backend, CancelToken, DType, HostTensor};
+use crate::common::{WHOLE, same, way};
+use crate::device;
+use remaster_compute::gpu::Gpu;
+use remaster_compute::{Backend, CancelToken, DType};
 use remaster_model::dit::{DitConfig, Family};
 use remaster_plan::Candidate;
-use remaster_testkit::{Rng, no_gpu};
-
-fn device(test: &str) -> Option<GpuDevice> {
-    let found = ["vulkan:0", "metal:0", "dx12:0"].iter().find_map(|n| n.parse().ok());
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
+use remaster_testkit::Rng;
 
 /// A clip of tokens with windows in every direction, cut at the border.
 const GRID: [usize; 3] = [2, 14, 12];
@@ -38,8 +31,7 @@ fn random_plans_give_the_same_bits_and_keep_their_promise() {
             let group = [0, 1, 50, 100, 5000][rng.below(5)];
             let plan = task.exactly(Candidate { group, slice: 0, ..way(&mut rng) }).unwrap();
             let cut = run(&task, &plan);
-            let bits = |x: &HostTensor| x.data.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-            assert!(bits(&cut) == bits(&whole), "{family:?} {dtype}: {:?}", plan.how);
+            assert!(same(&cut, &whole), "{family:?} {dtype}: {:?}", plan.how);
         }
     }
 }

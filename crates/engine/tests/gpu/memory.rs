@@ -4,26 +4,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::common::{WHOLE, build};
+use crate::common::{Bench, WHOLE, build};
+use crate::found;
 use remaster_compute::gpu::{Choices, Gpu, GpuDevice, GpuSizing};
 use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape, Sizing};
 use remaster_engine::{MemoryClip, Task};
 use remaster_model::NullVae;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Clip};
-use remaster_testkit::no_gpu;
-use remaster_weights::FormulaParams;
 
 /// Each test counts what the whole process has.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn device(test: &str) -> Option<GpuDevice> {
-    let found = "vulkan:0".parse().ok();
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
+    found(&["vulkan:0"], test)
 }
 
 /// Bytes as everybody counts them.
@@ -114,15 +108,9 @@ fn a_run_of_more_than_300_mib_takes_at_most_a_tenth_more() {
 fn a_small_run_takes_at_most_a_tenth_more() {
     let Some(device) = device("a_small_run_takes_at_most_a_tenth_more") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (config, clip) = (VaeConfig::tiny(), Clip::new(5, 40, 48).unwrap());
-    let (backend, build) = (Backend::Gpu(device), build(DType::F32, true));
-    let task = Task::new(
-        Direction::Decode.network(&config, &mut FormulaParams, build),
-        clip.cells(),
-        backend,
-        build.dtype,
-    );
-    keeps_its_promise(device, &task, 0);
+    let (clip, build) = (Clip::new(5, 40, 48).unwrap(), build(DType::F32, true));
+    let bench = Bench::new(&VaeConfig::tiny(), Direction::Decode, clip, Backend::Gpu(device), build);
+    keeps_its_promise(device, &bench.task, 0);
 }
 
 #[test]

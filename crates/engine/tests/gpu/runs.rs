@@ -4,31 +4,17 @@
 
 use std::time::Duration;
 
-use crate::common::{Bench, WHOLE, build, direction, way};
+use crate::common::{Bench, WHOLE, build, direction, same, way};
+use crate::device;
 use remaster_compute::gpu::{Gpu, GpuCounts, GpuDevice};
 use remaster_compute::meter::Meter;
-use remaster_compute::{Backend, CancelToken, DType, HostTensor, Ops, Shape};
+use remaster_compute::{Backend, CancelToken, DType, Ops, Shape};
 use remaster_engine::{Open, Pace, Recovery};
-use remaster_model::Scope;
-use remaster_model::vae::Direction;
-use remaster_model::vae::{Decoder, VaeConfig};
-use remaster_model::{Network, Pass, State, load};
+use remaster_model::vae::{Decoder, Direction, VaeConfig};
+use remaster_model::{Network, Pass, Scope, State, load};
 use remaster_plan::{Budget, Candidate, Clip};
-use remaster_testkit::{Faults, Rng, dry_run, nightly, no_gpu};
+use remaster_testkit::{Faults, Rng, dry_run, nightly};
 use remaster_weights::FormulaParams;
-
-fn device(test: &str) -> Option<GpuDevice> {
-    let names = ["vulkan:0", "metal:0", "dx12:0"];
-    let found = names.iter().find_map(|n| n.parse().ok());
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
-
-fn same(a: &HostTensor, b: &HostTensor) -> bool {
-    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
-}
 
 /// Small clips: a software device computes them.
 fn clip(rng: &mut Rng) -> Clip {

@@ -41,7 +41,7 @@ impl Layouts {
         size: [usize; 3],
         text: usize,
     ) -> Result<Self, ComputeError> {
-        let lists = [false, true].map(|shifted| windows(size, shifted));
+        let (lists, group) = ([false, true].map(|shifted| windows(size, shifted)), ops.group());
         let turns = Turns::new(config, text, lists.iter().flatten());
         let mut upload = |tokens: usize, channels: usize, values: &[f32]| {
             let tensor = ops.alloc(Shape::new(1, tokens, 1, channels), DType::F32)?;
@@ -50,17 +50,12 @@ impl Layouts {
         };
         let table = upload(turns.positions(), 2 * config.frequencies(), &turns.table())?;
         let text_places = turns.text_places().map(|places| upload(text, 3, &places)).transpose()?;
-        let mut places = |list: &[Window]| {
+        let mut layout = |list: Vec<Window>| {
             let values: Vec<f32> = list.iter().flat_map(|window| turns.places(window)).collect();
-            upload(values.len() / 3, 3, &values)
+            Ok::<_, ComputeError>(Layout::new(list, upload(values.len() / 3, 3, &values)?, group))
         };
-        let [even, odd] = &lists;
-        let places = [places(even)?, places(odd)?];
-        let group = ops.group();
         let [even, odd] = lists;
-        let [even_places, odd_places] = places;
-        let layouts = [Layout::new(even, even_places, group), Layout::new(odd, odd_places, group)];
-        Ok(Layouts { layouts, table, text_places })
+        Ok(Layouts { layouts: [layout(even)?, layout(odd)?], table, text_places })
     }
 
     /// What turns the tokens of the text, if anything does.

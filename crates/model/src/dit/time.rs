@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use remaster_compute::{SourceError, WeightSpec};
+use remaster_compute::SourceError;
 
 use super::{DitConfig, Embedding};
 use crate::params::{Origin, Scope, Values};
@@ -49,9 +49,8 @@ pub(super) struct Dense {
 
 impl Dense {
     pub(super) fn new(scope: &mut Scope<'_>, name: &str, cin: usize, cout: usize) -> Self {
-        let spec = WeightSpec::Linear { cin, cout, dtype: scope.build().dtype };
         let matrix = scope.values(Origin::Tensor(format!("{name}.weight")), vec![cout, cin]);
-        let bias = scope.values(Origin::Tensor(format!("{name}.bias")), vec![spec.bias_len()]);
+        let bias = scope.values(Origin::Tensor(format!("{name}.bias")), vec![cout]);
         Dense { matrix, bias, cin, cout }
     }
 

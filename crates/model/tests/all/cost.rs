@@ -4,8 +4,7 @@
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{Backend, DType, Ops, Shape};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Scope};
-use remaster_model::{Network, Pass, State, load};
+use remaster_model::{Build, Network, Pass, Scope, State, load};
 use remaster_weights::FormulaParams;
 
 /// Counts of the second slice of a clip, and state bytes behind it.
@@ -21,8 +20,12 @@ fn steady(half: &dyn Network, first: Shape, second: Shape) -> (Counts, u64) {
     (meter.counts(), state.bytes())
 }
 
-fn near(got: f64, expected: f64) -> bool {
-    (got / expected - 1.0).abs() < 0.005
+/// Multiply-adds per pixel and frame, and bytes of state per pixel, are those that are expected.
+fn takes(what: &str, (macs, state): (f64, f64), expected: (f64, f64)) {
+    println!("{what}: {:.3} M multiply-adds per pixel and frame, {state:.1} B", macs / 1e6);
+    let near = |got: f64, expected: f64| (got / expected - 1.0).abs() < 0.005;
+    assert!(near(macs, expected.0), "{macs}");
+    assert!(near(state, expected.1), "{state}");
 }
 
 #[test]
@@ -33,9 +36,7 @@ fn encoding_takes_4_46_million_multiply_adds_and_3884_bytes_of_state_per_pixel()
     let (counts, state) = steady(&encoder, Shape::new(5, h, w, 3), Shape::new(4, h, w, 3));
     let pixels = (h * w) as f64;
     let macs = (counts.conv_macs + counts.linear_macs) as f64 / pixels / 4.0;
-    println!("encode: {:.3} M multiply-adds per pixel and frame, {:.1} B", macs / 1e6, state as f64 / pixels);
-    assert!(near(macs, 4.46e6), "{macs}");
-    assert!(near(state as f64 / pixels, 3884.0), "{}", state as f64 / pixels);
+    takes("encode", (macs, state as f64 / pixels), (4.46e6, 3884.0));
     // Two products of n tokens by n tokens by 512 for one latent frame.
     let tokens = (h / 8 * w / 8) as u64;
     assert_eq!(counts.attention_macs, 2 * tokens * tokens * 512);
@@ -55,16 +56,10 @@ fn decoding(collapse: bool) -> (f64, f64) {
 
 #[test]
 fn decoding_takes_11_78_million_multiply_adds_and_8641_bytes_of_state_per_pixel() {
-    let (macs, state) = decoding(false);
-    println!("decode: {:.3} M multiply-adds per pixel and frame, {state:.1} B", macs / 1e6);
-    assert!(near(macs, 11.78e6), "{macs}");
-    assert!(near(state, 8641.0), "{state}");
+    takes("decode", decoding(false), (11.78e6, 8641.0));
 }
 
 #[test]
 fn folded_upsamplers_save_a_fifth_of_the_work_and_a_sixth_of_the_state() {
-    let (macs, state) = decoding(true);
-    println!("decode, folded: {:.3} M multiply-adds per pixel and frame, {state:.1} B", macs / 1e6);
-    assert!(near(macs, 9.254e6), "{macs}");
-    assert!(near(state, 7313.0), "{state}");
+    takes("decode, folded", decoding(true), (9.254e6, 7313.0));
 }

@@ -3,20 +3,14 @@
 
 use remaster_compute::meter::Meter;
 use remaster_compute::{Backend, CancelToken, CpuPath, DType, HostTensor, Ops, Shape};
-use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Scope};
-use remaster_model::{Network, Pass, State, load};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::{Build, Network, Pass, State, load};
 use remaster_plan::slices::Lengths;
 use remaster_testkit::{Rng, dry_run, nightly, run_clip};
 use remaster_weights::FormulaParams;
 
-fn half(which: &str, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Network> {
-    let mut params = FormulaParams;
-    let mut scope = Scope::root(&mut params, build);
-    match which {
-        "encoder" => Box::new(Encoder::new(config, &mut scope.at("encoder"))),
-        _ => Box::new(Decoder::new(config, &mut scope.at("decoder"))),
-    }
+fn half(direction: Direction, config: &VaeConfig, build: impl Into<Build>) -> Box<dyn Network> {
+    direction.network(config, &mut FormulaParams, build)
 }
 
 fn noise(seed: u64, shape: Shape) -> HostTensor {
@@ -30,41 +24,42 @@ fn run(half: &dyn Network, backend: Backend, dtype: DType, clip: &HostTensor, le
     out.data.iter().map(|v| v.to_bits()).collect()
 }
 
+/// Every cut of a clip gives the bits of the whole.
+fn cuts_are_the_whole(
+    half: &dyn Network,
+    backend: Backend,
+    build: impl Into<Build>,
+    clip: &HostTensor,
+    cuts: &[Vec<usize>],
+) {
+    let build = build.into();
+    let whole = run(half, backend, build.dtype, clip, &[clip.shape.t]);
+    for cut in cuts {
+        let same = run(half, backend, build.dtype, clip, cut) == whole;
+        assert!(same, "{} {backend:?} {build:?} {}: {cut:?}", half.name(), clip.shape);
+    }
+}
+
+/// A clip of `t` frames or latents in slices of each of these lengths.
+fn by(t: usize, lengths: [usize; 3]) -> Vec<Vec<usize>> {
+    lengths.map(|length| Lengths::new(t, length).iter().collect()).to_vec()
+}
+
 #[test]
 fn sliced_equals_unsliced_to_the_bit_in_the_small_network() {
-    let config = VaeConfig::tiny();
+    let (config, backend) = (VaeConfig::tiny(), Backend::cpu_with(2));
     for dtype in [DType::F32, DType::Bf16] {
-        let encoder = half("encoder", &config, dtype);
-        let decoder = half("decoder", &config, dtype);
+        let encoder = half(Direction::Encode, &config, dtype);
+        let decoder = half(Direction::Decode, &config, dtype);
         for (i, (t, h, w)) in [(25, 16, 24), (17, 40, 24), (9, 8, 8)].into_iter().enumerate() {
             let x = noise(i as u64, Shape::new(t, h, w, 3));
             let z = noise(i as u64, Shape::new((t - 1) / 4 + 1, h / 8, w / 8, 16));
-            let backend = Backend::cpu_with(2);
-            let whole = run(encoder.as_ref(), backend, dtype, &x, &[t]);
-            let back = run(decoder.as_ref(), backend, dtype, &z, &[z.shape.t]);
-            for length in [4, 8, 12] {
-                let cut = Lengths::new(t, length).iter().collect::<Vec<_>>();
-                assert!(
-                    run(encoder.as_ref(), backend, dtype, &x, &cut) == whole,
-                    "encoder {dtype} {t} by {length}"
-                );
-                let cut = Lengths::new(z.shape.t, length / 4).iter().collect::<Vec<_>>();
-                assert!(
-                    run(decoder.as_ref(), backend, dtype, &z, &cut) == back,
-                    "decoder {dtype} {t} by {length}"
-                );
-            }
-            // One latent at a time from the very first: the shortest slices there are.
-            let ones = vec![1; z.shape.t];
-            assert!(
-                run(decoder.as_ref(), backend, dtype, &z, &ones) == back,
-                "decoder {dtype} by single latents"
-            );
-            let first: Vec<usize> = std::iter::once(1).chain(vec![4; (t - 1) / 4]).collect();
-            assert!(
-                run(encoder.as_ref(), backend, dtype, &x, &first) == whole,
-                "encoder {dtype}, first frame alone"
-            );
+            // The first frame alone, and one latent at a time from the very first: the shortest slices there are.
+            let first = [vec![1], vec![4; (t - 1) / 4]].concat();
+            let cuts = [by(t, [4, 8, 12]), vec![first]].concat();
+            cuts_are_the_whole(encoder.as_ref(), backend, dtype, &x, &cuts);
+            let cuts = [by(z.shape.t, [1, 2, 3]), vec![vec![1; z.shape.t]]].concat();
+            cuts_are_the_whole(decoder.as_ref(), backend, dtype, &z, &cuts);
         }
     }
 }
@@ -79,42 +74,26 @@ fn sliced_equals_unsliced_to_the_bit_on_every_cpu_path_folded_or_not() {
         let all = [(true, DType::F32), (false, DType::Bf16), (false, DType::F32), (true, DType::Bf16)];
         for (collapse, dtype) in all.into_iter().take(nightly(2, 4)) {
             let build = Build { dtype, collapse };
-            let encoder = half("encoder", &config, build);
-            let decoder = half("decoder", &config, build);
-            let whole = run(encoder.as_ref(), backend, dtype, &x, &[13]);
-            assert!(
-                run(encoder.as_ref(), backend, dtype, &x, &[5, 4, 4]) == whole,
-                "encoder {path} {build:?}"
-            );
-            let whole = run(decoder.as_ref(), backend, dtype, &z, &[4]);
-            for cut in [vec![2, 1, 1], vec![1, 2, 1], vec![1; 4]] {
-                assert!(
-                    run(decoder.as_ref(), backend, dtype, &z, &cut) == whole,
-                    "decoder {path} {build:?} {cut:?}"
-                );
-            }
+            let encoder = half(Direction::Encode, &config, build);
+            cuts_are_the_whole(encoder.as_ref(), backend, build, &x, &[vec![5, 4, 4]]);
+            let decoder = half(Direction::Decode, &config, build);
+            let cuts = [vec![2, 1, 1], vec![1, 2, 1], vec![1; 4]];
+            cuts_are_the_whole(decoder.as_ref(), backend, build, &z, &cuts);
         }
     }
 }
 
 #[test]
 fn sliced_equals_unsliced_to_the_bit_in_the_full_network() {
-    let config = VaeConfig::full();
+    let (config, backend) = (VaeConfig::full(), Backend::cpu_with(2));
     let x = noise(1, Shape::new(13, 16, 24, 3));
     let z = noise(2, Shape::new(4, 2, 3, 16));
-    let backend = Backend::cpu_with(2);
-    let encoder = half("encoder", &config, DType::F32);
-    let whole = run(encoder.as_ref(), backend, DType::F32, &x, &[13]);
-    for length in [4, 8, 12] {
-        let cut = Lengths::new(13, length).iter().collect::<Vec<_>>();
-        assert!(run(encoder.as_ref(), backend, DType::F32, &x, &cut) == whole, "encoder by {length}");
-    }
+    let encoder = half(Direction::Encode, &config, DType::F32);
+    cuts_are_the_whole(encoder.as_ref(), backend, DType::F32, &x, &by(13, [4, 8, 12]));
     drop(encoder);
-    let decoder = half("decoder", &config, DType::F32);
-    let whole = run(decoder.as_ref(), backend, DType::F32, &z, &[4]);
-    for cut in [vec![2, 1, 1], vec![3, 1], vec![1; 4]] {
-        assert!(run(decoder.as_ref(), backend, DType::F32, &z, &cut) == whole, "decoder by {cut:?}");
-    }
+    let decoder = half(Direction::Decode, &config, DType::F32);
+    let cuts = [vec![2, 1, 1], vec![3, 1], vec![1; 4]];
+    cuts_are_the_whole(decoder.as_ref(), backend, DType::F32, &z, &cuts);
 }
 
 #[test]
@@ -122,7 +101,7 @@ fn two_clips_taking_turns_on_one_model_equal_each_run_alone() {
     let config = VaeConfig::tiny();
     let backend = Backend::cpu_with(2);
     for (which, channels, size, lengths) in
-        [("encoder", 3, (24, 16), [5, 4, 4]), ("decoder", 16, (3, 2), [2, 1, 1])]
+        [(Direction::Encode, 3, (24, 16), [5, 4, 4]), (Direction::Decode, 16, (3, 2), [2, 1, 1])]
     {
         let model = half(which, &config, DType::F32);
         let t = lengths.iter().sum();
@@ -145,7 +124,7 @@ fn two_clips_taking_turns_on_one_model_equal_each_run_alone() {
             }
             start += length;
         }
-        assert!(together == alone, "{which}");
+        assert!(together == alone, "{which:?}");
     }
 }
 
@@ -160,17 +139,10 @@ fn the_arena_peaks_where_the_meter_said_to_the_byte() {
         let (n, h, w) = (rng.between(0, 4), rng.between(1, 6), rng.between(1, 6));
         let length = 4 * rng.between(0, 3);
         let (which, shape, lengths) = match i % 2 {
-            0 => (
-                "encoder",
-                Shape::new(4 * n + 1, 8 * h, 8 * w, 3),
-                Lengths::new(4 * n + 1, length).iter().collect::<Vec<_>>(),
-            ),
-            _ => (
-                "decoder",
-                Shape::new(n + 1, h, w, 16),
-                Lengths::new(n + 1, length / 4).iter().collect::<Vec<_>>(),
-            ),
+            0 => (Direction::Encode, Shape::new(4 * n + 1, 8 * h, 8 * w, 3), Lengths::new(4 * n + 1, length)),
+            _ => (Direction::Decode, Shape::new(n + 1, h, w, 16), Lengths::new(n + 1, length / 4)),
         };
+        let lengths: Vec<usize> = lengths.iter().collect();
         let mut meter = Meter::endless(backend.sizing());
         dry_run(&mut meter, half(which, &config, dtype).as_ref(), dtype, shape, &lengths).unwrap();
 
@@ -181,7 +153,7 @@ fn the_arena_peaks_where_the_meter_said_to_the_byte() {
         assert_eq!(
             ops.arena().peak(),
             meter.arena().peak(),
-            "{which} {shape} {lengths:?} {dtype} {threads} threads"
+            "{which:?} {shape} {lengths:?} {dtype} {threads} threads"
         );
         assert_eq!(ops.arena().peak_live(), meter.arena().peak_live());
 

@@ -9,9 +9,8 @@ use remaster_compute::{
     Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, SourceError,
     Store,
 };
-use remaster_model::vae::{Decoder, Encoder, VaeConfig};
-use remaster_model::{Build, Params, Scope, Values, Wanted};
-use remaster_model::{Module, Network, load};
+use remaster_model::vae::{Decoder, Direction, VaeConfig};
+use remaster_model::{Build, Module, Network, Params, Scope, Values, Wanted, load};
 use remaster_testkit::{Rng, dry_run, run_clip};
 use remaster_weights::FormulaParams;
 
@@ -110,9 +109,7 @@ impl Params for Logged {
 }
 
 fn networks(params: &mut dyn Params, build: Build) -> [Box<dyn Network>; 2] {
-    let (config, mut root) = (VaeConfig::tiny(), Scope::root(params, build));
-    let encoder = Box::new(Encoder::new(&config, &mut root.at("encoder")));
-    [encoder, Box::new(Decoder::new(&config, &mut root.at("decoder")))]
+    [Direction::Encode, Direction::Decode].map(|half| half.network(&VaeConfig::tiny(), params, build))
 }
 
 fn clip(which: usize, t: usize, [h, w]: [usize; 2]) -> HostTensor {

@@ -390,11 +390,7 @@ fn near(budget: &Budget) -> Memory {
 
 /// Whether everything fits but what is near.
 fn far_fits(budget: &Budget, peaks: &Peaks) -> bool {
-    let far = match *budget {
-        Budget::Shared { disk, .. } => Budget::Shared { ram: u64::MAX, disk },
-        Budget::Apart { ram, disk, .. } => Budget::Apart { vram: u64::MAX, ram, disk },
-    };
-    far.lack(peaks).is_none()
+    budget.with_near(u64::MAX).lack(peaks).is_none()
 }
 
 /// A refusal that names budgets which would do: the one that raises the fewest figures, and the one that needs least
@@ -410,14 +406,9 @@ pub(crate) fn refusal(job: String, budget: &Budget, least: &[Peaks]) -> PlanErro
     if let Some(first) = least.iter().min_by_key(|p| raised(p)) {
         needs.push(budget.raised(first));
         let smallest = least.iter().min_by_key(|p| (near(p), raised(p)));
-        needs.extend(smallest.filter(|p| near(p) < near(first) / 10 * 9).map(|p| {
-            // What is near may shrink to what this way takes.
-            let kind = match *budget {
-                Budget::Shared { disk, .. } => Budget::Shared { ram: 0, disk },
-                Budget::Apart { ram, disk, .. } => Budget::Apart { vram: 0, ram, disk },
-            };
-            kind.raised(p)
-        }));
+        let smallest = smallest.filter(|p| near(p) < near(first) / 10 * 9);
+        // What is near may shrink to what this way takes.
+        needs.extend(smallest.map(|p| budget.with_near(0).raised(p)));
     }
     PlanError::Budget { job, allowed: *budget, needs }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use remaster_media::{Encoding, Filters};
-use remaster_pipeline::Resize;
+use remaster_restore::Resize;
 use remaster_units::{Asked, AskedSource, AskedTarget, Resolution, UnitsError};
 
 use super::{Size, Source, Target};

@@ -8,7 +8,7 @@ use remaster_media::{
     Deinterlace, Encoding, Filters, Format, Probe, ReadOptions, Span, TimeBase, Tools, appetite,
 };
 use remaster_picture::{Edges, Layout};
-use remaster_pipeline::{Geometry, Resize};
+use remaster_restore::{Geometry, Resize};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Control;

@@ -5,11 +5,10 @@ use std::path::Path;
 use remaster_engine::{Event, Planner, Recovery, Task};
 use remaster_media::{Format, OutputKind, appetite};
 use remaster_model::vae::Direction;
-use remaster_pipeline::{Geometry, Planned};
 use remaster_plan::{LookBack, Plan, SPACE};
 use remaster_restore::{
-    Done, Film as Whole, Networks as Tasks, Opener, Pool, Recipe, Room as LatentRoom, UnitWork, held_bytes,
-    restore, restore_unit, unit_held_bytes,
+    Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe, Room as LatentRoom,
+    UnitWork, held_bytes, restore, restore_unit, unit_held_bytes,
 };
 use remaster_units::{Restoring, UnitsError};
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use remaster_media::{Format, FrameSink, FrameSource, MediaError};
 use remaster_metrics::{BeforeAfter, Image, Picture, preview as draw};
 use remaster_picture::{Frame, resize};
-use remaster_pipeline::Footage;
-use remaster_restore::{Cuts, Film as Whole};
+use remaster_restore::{Cuts, Film as Whole, Footage};
 use remaster_scenes::Shots;
 
 use super::film::{Film, about};

@@ -6,9 +6,8 @@ use std::path::Path;
 use remaster_colour::alpha::Border;
 use remaster_media::Format;
 use remaster_picture::{Edges, Kind};
-use remaster_pipeline::{Geometry, Resize};
 use remaster_plan::Windows;
-use remaster_restore::{Cuts, Pool, Recipe, Sampling, Start};
+use remaster_restore::{Cuts, Geometry, Pool, Recipe, Resize, Sampling, Start};
 use remaster_scenes::Shots;
 
 use super::networks::Networks;

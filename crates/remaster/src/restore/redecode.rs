@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use remaster_engine::{Event as EngineEvent, Planner, Recovery};
 use remaster_media::Format;
 use remaster_model::vae::Direction;
-use remaster_pipeline::{LatentFile, NetworkId, PipelineError, Planned, Restored};
 use remaster_plan::{Clip, Plan, Windows, bytes};
-use remaster_restore::{Cuts, Done, Recipe, Sampling, Start, held_bytes, redecode as decode};
+use remaster_restore::{
+    Cuts, Done, LatentFile, NetworkId, PipelineError, Planned, Recipe, Restored, Sampling, Start, held_bytes,
+    redecode as decode,
+};
 use serde::Serialize;
 
 use super::film::{children, encoder_bytes};

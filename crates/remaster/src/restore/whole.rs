@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_media::Format;
-use remaster_pipeline::{About, Footage, LatentWriter, Origin, Restored};
-use remaster_restore::Film as Whole;
+use remaster_restore::{About, Film as Whole, Footage, LatentWriter, Origin, Restored};
 use remaster_units::{First, Input, Watch};
 
 use super::film::Film;

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use remaster_media::place::{self, Scratch};
 use remaster_media::{Film, FrameSink, MediaError, join};
 use remaster_picture::Frame;
-use remaster_pipeline::Footage;
-use remaster_restore::Film as Whole;
+use remaster_restore::{Film as Whole, Footage};
 use remaster_units::{NewPiece, Settings};
 
 use super::{assemble, make};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use remaster_pipeline::Geometry;
 use remaster_plan::{Plan, bytes};
+use remaster_restore::Geometry;
 use serde::Serialize;
 
 use super::VaeRequest;

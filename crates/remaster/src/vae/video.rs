@@ -6,10 +6,9 @@ use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery, Task};
 use remaster_media::{Format, FrameSource, Probe, appetite, probe};
 use remaster_model::vae::Direction;
-use remaster_pipeline::{
-    Done, Footage, Geometry, LatentFile, LatentTarget, Lost, Origin, Planned, decode, encode, roundtrip,
-};
 use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, divide};
+use remaster_restore::clip::{Done, LatentTarget, decode, encode, roundtrip};
+use remaster_restore::{Footage, Geometry, LatentFile, Lost, Origin, Planned};
 
 use super::report::{self as words, End, NetworkDone, Start, VaeOutcome};
 use super::{VaeRequest, VaeWork};
@@ -183,7 +182,7 @@ impl Run<'_, '_> {
         let Some(format) = file.about().format(frames) else {
             let reason = format!("unknown pixel format {}", file.about().samples);
             return Err(
-                remaster_pipeline::PipelineError::Latents { path: request.input.clone(), reason }.into()
+                remaster_restore::PipelineError::Latents { path: request.input.clone(), reason }.into()
             );
         };
         let geometry = file.about().geometry;

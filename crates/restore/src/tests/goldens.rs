@@ -6,20 +6,22 @@ use std::sync::Arc;
 use remaster_colour::Mode;
 use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
-use remaster_engine::{MemoryClip, Relay, Task};
-use remaster_model::Scope;
-use remaster_model::dit::{Dit, DitConfig, Family, Text};
+use remaster_engine::{MemoryClip, Relay};
+use remaster_model::dit::{DitConfig, Family};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, LookBack, Plan, Stretch, Windows};
+use remaster_plan::{LookBack, Stretch, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
-use super::{Kept, folder, source};
+use super::invariance::plain;
+use super::{Machines, dit, plenty, source, vae};
 use crate::cuts::Cuts;
-use crate::film::{Encoded, Film, Networks, Recipe, Restored, Room, restore};
-use crate::finish::{Finish, Pool};
+use crate::decode_thread::Footage;
+use crate::film::{Encoded, Restored};
+use crate::finish::Pool;
+use crate::geometry::{Geometry, Resize};
 use crate::noise::Noise;
+use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
@@ -48,29 +50,24 @@ impl Golden {
     }
 
     /// Encoder, transformer and decoder on frames of 80 x 48, windows of `latents`.
-    fn tasks(&self, latents: usize) -> [Task; 3] {
-        let clip = Clip::new(33, 48, 80).unwrap();
-        let vae = |direction: Direction| {
+    fn machines(&self, latents: usize) -> Machines {
+        let backend = Backend::cpu_with(1);
+        let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
             let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
-            let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
-            task.job.open_ended = true;
-            task
-        };
-        let config = DitConfig::tiny(Family::Shared);
-        let mut params = FormulaParams;
-        let scope = &mut Scope::root(&mut params, DType::F32);
+            vae(network, [80, 48], backend)
+        });
         let text = self.get("txt").to_vec();
-        let text = Text::new(&config, scope, 11, remaster_model::computed(move |i| text[i]));
-        let network = Dit::new(&config, scope, text, [3, 5], DitConfig::STEP);
-        let cells = Cells { steps: latents, rows: 15, columns: 1 };
-        let dit = Task::new(Box::new(network), cells, Backend::cpu_with(1), DType::F32);
-        [vae(Direction::Encode), dit, vae(Direction::Decode)]
+        let text = (11, move |i: usize| text[i]);
+        let config = DitConfig::tiny(Family::Shared);
+        let dit = dit(&config, &mut FormulaParams, text, [latents, 3, 5], backend);
+        Machines::sliced([encode, dit, decode], 4)
     }
 }
 
-fn plans(tasks: &[Task; 3]) -> [Plan; 3] {
-    let slices = [4, 0, 4];
-    [0, 1, 2].map(|i| tasks[i].exactly(Candidate { slice: slices[i], ..Candidate::WHOLE }).unwrap())
+/// The film that a reader gets, in batches.
+fn reader(images: &Arc<Vec<Frame>>, geometry: Geometry, cuts: Cuts) -> Reader<'static> {
+    let prepare = Prepare { geometry, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
+    Reader::start(Footage::from(source(images)), Arc::new(prepare), cuts, 0)
 }
 
 fn sampling(noise: &[f32], frames: usize) -> Sampling {
@@ -125,11 +122,8 @@ fn latents(
     window: usize,
 ) -> Vec<[Vec<f32>; 2]> {
     let images: Arc<Vec<Frame>> = Arc::new(golden.images[..frames].to_vec());
-    let tasks = golden.tasks(Windows::new(window).unwrap().length());
-    let plans = plans(&tasks);
-    let geometry = geometry(short);
-    let prepare = Prepare { geometry, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
-    let mut reader = Reader::start(Footage::from(source(&images)), Arc::new(prepare), cuts, 0);
+    let Machines { tasks, plans } = golden.machines(Windows::new(window).unwrap().length());
+    let mut reader = reader(&images, geometry(short), cuts);
     let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
     let mut encoder = Relay::start(tasks[0].lane(&plans[0]), &mut |_| ()).unwrap();
     let mut shots = Vec::new();
@@ -140,7 +134,9 @@ fn latents(
         shots.push((first..store.latents(), reader.shot().unwrap().frames));
     }
     let sampling = sampling(golden.get(noise), window);
-    let mut sampler = Sampler::start(&tasks[1], &plans[1], &sampling, [6, 10, 16], &mut |_| ()).unwrap();
+    let transform = Planned { task: &tasks[1], plan: &plans[1] };
+    let relay = Relay::start(tasks[1].lane(&plans[1]), &mut |_| ()).unwrap();
+    let mut sampler = Sampler::new(relay, transform, &sampling, [6, 10, 16]);
     let mut out = Vec::new();
     for (range, frames) in shots {
         let before: Vec<f32> = store.read(range.clone()).unwrap().iter().map(|v| v * LATENT_SCALE).collect();
@@ -162,40 +158,13 @@ fn film(
     window: usize,
     colour: Mode,
 ) -> Vec<f32> {
-    let images: Arc<Vec<Frame>> = Arc::new(golden.images[..frames].to_vec());
-    let tasks = golden.tasks(Windows::new(window).unwrap().length());
-    let plans = plans(&tasks);
-    let recipe = Recipe {
-        geometry: geometry(short),
-        shown,
-        cuts,
-        softness: 0.0,
-        input_noise: 0.0,
-        sampling: sampling(golden.get(noise), window),
-        finish: Finish {
-            colour,
-            pool: Pool::Window,
-            strength: 1.0,
-            dither: None,
-            border: Border::Zeros,
-            folder: folder(),
-            room: 1 << 30,
-        },
-    };
-    let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
-    let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
-    let kept = Kept::default();
-    let room = Room { folder: None, bytes: 1 << 30 };
-    let film = Film {
-        footage: Footage::from(source(&images)),
-        input: source(&images),
-        sink: Box::new(kept.clone()),
-        keep: None,
-    };
-    let done = restore(film, &recipe, networks, &room, &mut |_| ());
-    assert_eq!(done.unwrap().frames, frames);
-    let kept = kept.0.lock().unwrap();
-    kept.iter().flat_map(|frame| frame.data.iter().copied()).collect()
+    let machines = golden.machines(Windows::new(window).unwrap().length());
+    let sampling = sampling(golden.get(noise), window);
+    let mut recipe = plain(geometry(short), cuts, sampling, Pool::Window, colour);
+    (recipe.shown, recipe.finish.border) = (shown, Border::Zeros);
+    let (made, done) = machines.restore(&golden.images[..frames], &recipe, &plenty(), None, &mut |_| ());
+    assert_eq!((done.frames, made.len()), (frames, frames));
+    made.into_iter().flat_map(|frame| frame.data).collect()
 }
 
 #[test]
@@ -209,16 +178,13 @@ fn every_phase_of_one_batch_is_the_originals() {
     distance("latent", &latents[0][0], golden.get("latent"), 5e-5);
     distance("z", &latents[0][1], golden.get("z"), 5e-5);
     // The decoder on the original's latents.
-    let tasks = golden.tasks(3);
-    let plans = plans(&tasks);
+    let Machines { tasks, plans } = golden.machines(3);
     let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
     golden.get("z").chunks_exact(6 * 10 * 16).for_each(|z| assert!(store.push(z).unwrap()));
     let mut decoded = MemoryClip::sink();
     let mut z = Restored { store: &store, shot: 0..3, next: 0, scale: LATENT_SCALE };
-    Relay::start(tasks[2].lane(&plans[2]), &mut |_| ())
-        .unwrap()
-        .clip(&mut z, &mut decoded, &mut |_| ())
-        .unwrap();
+    let mut decoder = Relay::start(tasks[2].lane(&plans[2]), &mut |_| ()).unwrap();
+    decoder.clip(&mut z, &mut decoded, &mut |_| ()).unwrap();
     distance("decoded", &decoded.clip.data, &channels_last(golden.get("decoded"), [3, 9, 48, 80]), 5e-5);
     let none = film(&golden, 9, 48, [66, 48], Cuts::None, "noise", 9, Mode::None);
     let assembled: Vec<f32> =
@@ -253,7 +219,7 @@ fn batches_and_their_weights_are_the_originals() {
         let weights = weights.as_array().unwrap();
         assert_eq!(weights.len(), overlap.parse::<usize>().unwrap());
         for (i, weight) in weights.iter().enumerate() {
-            let ours = crate::blend::weight_before(i, weights.len());
+            let ours = crate::finish::weight_before(i, weights.len());
             assert!((f64::from(ours) - weight.as_f64().unwrap()).abs() < 1e-6, "{overlap}, {i}");
         }
     }
@@ -268,22 +234,12 @@ fn batches_and_their_weights_are_the_originals() {
         let frames: Arc<Vec<Frame>> = Arc::new(
             (0..total).map(|i| Frame { width: 1, height: 1, channels: 3, data: vec![i as f32; 3] }).collect(),
         );
-        let prepare = Prepare {
-            geometry: Geometry::new([1, 1], Resize::Keep, Edges::Black),
-            softness: 0.0,
-            input_noise: 0.0,
-            noise: Noise::new(0),
-        };
-        let cuts = Cuts::Batches { size, overlap };
-        let mut reader = Reader::start(Footage::from(source(&frames)), Arc::new(prepare), cuts, 0);
+        let geometry = Geometry::new([1, 1], Resize::Keep, Edges::Black);
+        let mut reader = reader(&frames, geometry, Cuts::Batches { size, overlap });
         for batch in case["batches"].as_array().unwrap() {
             assert!(reader.next_shot().unwrap());
-            let wanted: Vec<usize> = batch["encoded_frames"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|n| n.as_u64().unwrap() as usize)
-                .collect();
+            let wanted = batch["encoded_frames"].as_array().unwrap();
+            let wanted: Vec<usize> = wanted.iter().map(|n| n.as_u64().unwrap() as usize).collect();
             let shape = remaster_compute::Shape::new(1, 16, 16, 3);
             let mut given = Vec::new();
             let mut frame = vec![0.0; shape.len()];

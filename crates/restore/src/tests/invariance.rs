@@ -1,25 +1,23 @@
 //! However a film is cut for memory and devices: the same bits.
 
-use std::sync::Arc;
-
 use remaster_colour::Mode as Colour;
 use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
-use remaster_engine::Task;
-use remaster_model::Scope;
-use remaster_model::dit::{Dit, DitConfig, Family, Text};
+use remaster_engine::Event;
+use remaster_model::dit::{DitConfig, Family};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, LatentWriter, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, LookBack, Mode, Plan, Windows};
+use remaster_plan::{Candidate, LookBack, Mode, Windows};
 use remaster_scenes::Shots;
 use remaster_testkit::Rng;
 use remaster_weights::{FormulaParams, LATENT_SCALE, uniform};
 
-use super::{Kept, folder, source};
+use super::{Machines, dit, folder, plenty, vae};
 use crate::cuts::Cuts;
-use crate::film::{Done, Film, Networks, Recipe, Room, restore};
+use crate::film::{Done, Recipe, Room};
 use crate::finish::{Finish, Pool};
+use crate::geometry::{Geometry, Resize};
+use crate::latent_file::LatentWriter;
 use crate::sample::{Sampling, Start};
 
 const SIZE: [usize; 2] = [40, 24];
@@ -70,6 +68,18 @@ pub(crate) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
     }
 }
 
+/// Nothing is added: no noise, nothing of the input, no dithering.
+pub(super) fn plain(
+    geometry: Geometry,
+    cuts: Cuts,
+    sampling: Sampling,
+    pool: Pool,
+    colour: Colour,
+) -> Recipe {
+    let finish = Finish { colour, strength: 1.0, dither: None, ..recipe(Cuts::None, pool).finish };
+    Recipe { geometry, shown: geometry.shown, cuts, softness: 0.0, input_noise: 0.0, sampling, finish }
+}
+
 /// How the networks run.
 pub(super) struct Way {
     pub(super) config: VaeConfig,
@@ -81,8 +91,7 @@ pub(super) struct Way {
 
 pub(super) fn whole() -> Way {
     let vae = Candidate { slice: 8, ..Candidate::WHOLE };
-    let room = Room { folder: None, bytes: 1 << 30 };
-    Way { config: VaeConfig::tiny(), threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room }
+    Way { config: VaeConfig::tiny(), threads: 1, vae: [vae; 2], dit: Candidate::WHOLE, room: plenty() }
 }
 
 /// Narrower networks, for tests of many runs.
@@ -91,42 +100,18 @@ pub(super) fn narrow() -> Way {
     Way { config, ..whole() }
 }
 
-/// The networks, and how they run.
-pub(super) struct Machines {
-    pub(super) tasks: [Task; 3],
-    plans: [Plan; 3],
-}
-
 impl Machines {
     pub(super) fn new(recipe: &Recipe, way: &Way) -> Self {
         let [width, height] = recipe.geometry.padded;
         let backend = Backend::cpu_with(way.threads);
-        let vae = |direction: Direction| {
+        let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
             let network = direction.network(&way.config, &mut FormulaParams, DType::F32);
-            let clip = Clip::new(33, height, width).unwrap();
-            let mut task = Task::new(network, clip.cells(), backend, DType::F32);
-            task.job.open_ended = true;
-            task.settings.spill = Some(folder());
-            task
-        };
-        let config = DitConfig::tiny(Family::Shared);
-        let mut params = FormulaParams;
-        let scope = &mut Scope::root(&mut params, DType::F32);
-        let text = Text::new(&config, scope, 9, remaster_model::computed(|i| uniform("text", i as u64)));
-        let network = Dit::new(&config, scope, text, [height / 16, width / 16], DitConfig::STEP);
-        let length = recipe.sampling.windows.length();
-        let cells = Cells { steps: length, rows: height / 16 * (width / 16), columns: 1 };
-        let mut dit = Task::new(Box::new(network), cells, backend, DType::F32);
-        dit.settings.spill = Some(folder());
-        let tasks = [vae(Direction::Encode), dit, vae(Direction::Decode)];
-        let ways = [way.vae[0], way.dit, way.vae[1]];
-        let plans = [0, 1, 2].map(|i| tasks[i].exactly(ways[i]).unwrap());
-        Machines { tasks, plans }
-    }
-
-    pub(super) fn networks(&self) -> Networks<'_> {
-        let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
-        Networks { encode: planned(0), transform: planned(1), decode: planned(2) }
+            vae(network, [width, height], backend)
+        });
+        let text = (9, |i: usize| uniform("text", i as u64));
+        let tokens = [recipe.sampling.windows.length(), height / 16, width / 16];
+        let dit = dit(&DitConfig::tiny(Family::Shared), &mut FormulaParams, text, tokens, backend);
+        Machines::of([encode, dit, decode], [way.vae[0], way.dit, way.vae[1]])
     }
 }
 
@@ -146,26 +131,22 @@ pub(super) fn run_and_keep(
     way: &Way,
     keep: Option<LatentWriter>,
 ) -> (Vec<Frame>, Done) {
-    let machines = Machines::new(recipe, way);
-    let frames = Arc::new(frames.to_vec());
-    let kept = Kept::default();
     let mut told = [0; 3];
-    let again = {
-        let frames = Arc::clone(&frames);
-        move || Ok(source(&frames))
-    };
-    let footage = Footage { source: source(&frames), again: Some(Box::new(again)) };
-    let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep };
-    let done = restore(film, recipe, machines.networks(), &way.room, &mut |event| {
-        if let remaster_engine::Event::SliceDone { network, frames, .. } = event {
+    let machines = Machines::new(recipe, way);
+    let made = machines.restore(frames, recipe, &way.room, keep, &mut |event| {
+        if let Event::SliceDone { network, frames, .. } = event {
             told[["encode", "dit", "decode"].iter().position(|name| *name == network).unwrap()] += frames;
         }
     });
-    let done = done.unwrap();
     // Every phase tells of every frame of the film, once.
     assert_eq!(told, [frames.len(); 3]);
-    let kept = kept.0.lock().unwrap().clone();
-    (kept, done)
+    made
+}
+
+/// What a run that fails says.
+fn refusal(frames: &[Frame], recipe: &Recipe, way: &Way) -> String {
+    let result = std::panic::catch_unwind(|| run(frames, recipe, way));
+    result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap()
 }
 
 pub(super) fn shots() -> Cuts {
@@ -229,8 +210,7 @@ fn a_shot_that_does_not_fit_is_named() {
     let way = Way { room: Room { folder: None, bytes: 10 * latent }, ..whole() };
     let film = film();
     let recipe = recipe(shots(), Pool::Frame);
-    let result = std::panic::catch_unwind(|| run(&film, &recipe, &way));
-    let message = result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap();
+    let message = refusal(&film, &recipe, &way);
     assert!(message.contains("Long { start: 0"), "{message}");
 }
 
@@ -243,8 +223,7 @@ fn a_pool_of_a_shot_keeps_to_its_room() {
     recipe.finish.room = enough;
     assert_eq!(run(&film, &recipe, &whole()).0.len(), FRAMES);
     recipe.finish.room = enough - 1;
-    let result = std::panic::catch_unwind(|| run(&film, &recipe, &whole()));
-    let message = result.err().and_then(|e| e.downcast_ref::<String>().cloned()).unwrap();
+    let message = refusal(&film, &recipe, &whole());
     assert!(message.contains(&format!("Pool {{ room: {} }}", enough - 1)), "{message}");
 }
 

@@ -4,21 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use remaster_colour::Mode;
-use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
-use remaster_engine::Task;
-use remaster_model::Scope;
-use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::Direction;
 use remaster_picture::{Edges, Frame};
-use remaster_pipeline::{Footage, Geometry, Planned, Resize};
-use remaster_plan::{Candidate, Cells, Clip, Windows};
+use remaster_plan::Windows;
 use remaster_weights::{TextEmbedding, open_dit, open_vae, read_tensors};
 
-use super::{Kept, folder, source};
+use super::invariance::plain;
+use super::{Machines, dit, plenty, vae};
 use crate::cuts::Cuts;
-use crate::film::{Film, Networks, Recipe, Room, restore};
-use crate::finish::{Finish, Pool};
+use crate::finish::Pool;
+use crate::geometry::{Geometry, Resize};
 use crate::noise::Noise;
 use crate::sample::{Sampling, Start};
 
@@ -52,59 +48,23 @@ fn still() -> Vec<Frame> {
 /// The still restored by the trained networks in these windows. What `nano` makes hardly depends on its noise, so its
 /// windows would not jump anyway.
 fn restored(windows: Windows) -> Vec<Frame> {
-    let (vae, mut vae_params, _) = open_vae(&testdata("trained.safetensors")).unwrap();
-    let (config, mut params, _) = open_dit(&testdata("trained_dit.safetensors")).unwrap();
+    let (config, mut vae_params, _) = open_vae(&testdata("trained.safetensors")).unwrap();
+    let (dit_config, mut params, _) = open_dit(&testdata("trained_dit.safetensors")).unwrap();
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
     let [width, height] = geometry.padded;
-    let mut task = |direction: Direction| {
-        let network = direction.network(&vae, &mut vae_params, DType::F32);
-        let mut task =
-            Task::new(network, Clip::new(FRAMES, height, width).unwrap().cells(), Backend::cpu(), DType::F32);
-        task.job.open_ended = true;
-        task
-    };
-    let (encode, decode) = (task(Direction::Encode), task(Direction::Decode));
+    let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
+        let network = direction.network(&config, &mut vae_params, DType::F32);
+        vae(network, geometry.padded, Backend::cpu())
+    });
     let checkpoint = Arc::clone(params.checkpoint());
-    let text = TextEmbedding::of_checkpoint(&checkpoint, config.text).unwrap();
-    let scope = &mut Scope::root(&mut params, DType::F32);
-    let values = text.values;
-    let text = Text::new(&config, scope, text.rows, remaster_model::computed(move |i| values[i]));
-    let network = Dit::new(&config, scope, text, [height / 16, width / 16], DitConfig::STEP);
-    let cells = Cells { steps: windows.length(), rows: height / 16 * (width / 16), columns: 1 };
-    let tasks = [encode, Task::new(Box::new(network), cells, Backend::cpu(), DType::F32), decode];
-    let slices = [16, 0, 16];
-    let plans =
-        [0, 1, 2].map(|i| tasks[i].exactly(Candidate { slice: slices[i], ..Candidate::WHOLE }).unwrap());
-    let planned = |i: usize| Planned { task: &tasks[i], plan: &plans[i] };
-    let networks = Networks { encode: planned(0), transform: planned(1), decode: planned(2) };
-    let recipe = Recipe {
-        geometry,
-        shown: geometry.shown,
-        cuts: Cuts::None,
-        softness: 0.0,
-        input_noise: 0.0,
-        sampling: Sampling {
-            start: Start::Seed(42),
-            windows,
-            scale: checkpoint.latent_scale().unwrap(),
-            latent_noise: 0.0,
-        },
-        finish: Finish {
-            colour: Mode::None,
-            pool: Pool::Frame,
-            strength: 1.0,
-            dither: None,
-            border: Border::Inside,
-            folder: folder(),
-            room: 0,
-        },
-    };
-    let frames = Arc::new(still());
-    let kept = Kept::default();
-    let (footage, room) = (Footage::from(source(&frames)), Room { folder: None, bytes: 1 << 30 });
-    let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep: None };
-    restore(film, &recipe, networks, &room, &mut |_| ()).unwrap();
-    kept.0.lock().unwrap().clone()
+    let text = TextEmbedding::of_checkpoint(&checkpoint, dit_config.text).unwrap();
+    let (rows, values) = (text.rows, text.values);
+    let tokens = [windows.length(), height / 16, width / 16];
+    let dit = dit(&dit_config, &mut params, (rows, move |i| values[i]), tokens, Backend::cpu());
+    let scale = checkpoint.latent_scale().unwrap();
+    let sampling = Sampling { start: Start::Seed(42), windows, scale, latent_noise: 0.0 };
+    let recipe = plain(geometry, Cuts::None, sampling, Pool::Frame, Mode::None);
+    Machines::sliced([encode, dit, decode], 16).restore(&still(), &recipe, &plenty(), None, &mut |_| ()).0
 }
 
 /// Mean difference of frames on both sides of the borders of windows, over that of all other neighbours. Borders are

@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use remaster_colour::Mode as Colour;
-use remaster_colour::alpha::Border;
 use remaster_picture::Frame;
-use remaster_pipeline::{About, LatentFile, LatentWriter, NetworkId, Restored};
 
-use super::invariance::{FRAMES, Machines, Way, film, recipe, run, run_and_keep, shots, whole};
-use super::{Kept, source};
+use super::invariance::{FRAMES, Way, film, recipe, run, run_and_keep, shots, whole};
+use super::{Kept, Machines, source};
 use crate::error::RestoreError;
 use crate::film::{Recipe, Room};
-use crate::finish::{Finish, Pool};
+use crate::finish::Pool;
+use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Restored};
 use crate::redecode::redecode;
 
 fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {
@@ -35,8 +34,7 @@ fn again(path: &Path, input: &[Frame], recipe: &Recipe) -> Result<Vec<Frame>, Re
     let (input, sink) = (source(&Arc::new(input.to_vec())), Box::new(kept.clone()));
     let done = redecode(&file, input, sink, recipe, machines.networks().decode, &mut |_| ())?;
     assert_eq!((done.frames, done.shots), (FRAMES, vec![0, 40, 64]));
-    let frames = kept.0.lock().unwrap().clone();
-    Ok(frames)
+    Ok(kept.frames_from(0))
 }
 
 #[test]
@@ -54,16 +52,8 @@ fn a_film_made_again_is_the_film_and_another_input_is_refused() {
     for (colour, pool) in
         [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)]
     {
-        let finish = Finish {
-            colour,
-            pool,
-            strength: 1.0,
-            dither: None,
-            border: Border::Inside,
-            folder: super::folder(),
-            room: 1 << 30,
-        };
-        let other = Recipe { finish, ..recipe(shots(), pool) };
+        let mut other = recipe(shots(), pool);
+        (other.finish.colour, other.finish.strength, other.finish.dither) = (colour, 1.0, None);
         assert!(again(&path, &film, &other).unwrap() == run(&film, &other, &whole()).0, "{colour:?}");
     }
     // Fewer frames, and more.

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_engine::{Event, Open, Recovery};
-use remaster_media::{Format, FrameSink, FrameSource, MediaError};
+use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
 use remaster_plan::{Budget, LookBack, Stretch};
 use remaster_testkit::Faults;
 
-use super::invariance::{FRAMES, Machines, Way, back, film, narrow, recipe, run, shots, whole};
-use super::{folder, source};
+use super::invariance::{FRAMES, Way, back, film, narrow, recipe, run, shots, whole};
+use super::{Kept, Machines, folder, source, source_at};
 use crate::cuts::Cuts;
 use crate::error::RestoreError;
 use crate::film::{Done, Recipe, Room};
@@ -51,17 +51,26 @@ pub(super) fn is_damaged(values: &[f32]) -> bool {
 }
 
 /// Kept latents in memory.
-pub(super) struct Memory {
-    pub(super) kept: BTreeMap<String, Vec<f32>>,
-    pub(super) fuse: Fuse,
+pub(crate) struct Memory {
+    pub(crate) kept: BTreeMap<String, Vec<f32>>,
+    /// What was loaded, in order.
+    pub(crate) loads: Vec<String>,
+    fuse: Fuse,
     /// Asked so often, it is time.
-    pub(super) pace: usize,
+    pub(crate) pace: usize,
     asked: usize,
 }
 
 impl Memory {
     pub(super) fn new(kept: BTreeMap<String, Vec<f32>>, fuse: &Fuse, pace: usize) -> Self {
-        Memory { kept, fuse: fuse.clone(), pace, asked: 0 }
+        Memory { kept, loads: Vec::new(), fuse: fuse.clone(), pace, asked: 0 }
+    }
+}
+
+impl Default for Memory {
+    /// Nothing is kept, it is never time, and nothing fails.
+    fn default() -> Self {
+        Memory::new(BTreeMap::new(), &Fuse::new(usize::MAX), usize::MAX)
     }
 }
 
@@ -76,6 +85,7 @@ impl Checkpoint for Memory {
     }
 
     fn load(&mut self, name: &str) -> Result<Option<Vec<f32>>, Box<dyn Error + Send + Sync>> {
+        self.loads.push(name.to_owned());
         Ok(self.kept.get(name).cloned())
     }
 
@@ -97,33 +107,18 @@ impl Checkpoint for Memory {
 }
 
 /// Frames with their times, until the fuse blows.
-#[derive(Clone)]
-struct Out(Arc<Mutex<Vec<(Frame, i64)>>>, Fuse);
+struct Out(Kept, Fuse);
 
 impl FrameSink for Out {
     fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
         if self.1.is_blown() {
             return Err(MediaError::Cancelled);
         }
-        self.0.lock().unwrap().push((frame.clone(), pts));
-        Ok(())
+        self.0.write(frame, pts)
     }
 
     fn finish(self: Box<Self>) -> Result<(), MediaError> {
         Ok(())
-    }
-}
-
-/// Frames of a film from a number on.
-struct From(Box<dyn FrameSource>, i64);
-
-impl FrameSource for From {
-    fn format(&self) -> &Format {
-        self.0.format()
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        Ok(self.0.next(frame)?.map(|pts| pts + self.1))
     }
 }
 
@@ -172,7 +167,7 @@ impl Stage {
         checkpoint: Option<&mut Memory>,
         fuse: &Fuse,
     ) -> (Result<Done, RestoreError>, Trace) {
-        let out = Out(Arc::default(), fuse.clone());
+        let kept = Kept::default();
         let opened = Rc::new(RefCell::new(Vec::new()));
         let mut open = |range: Range<usize>| {
             opened.borrow_mut().push(range.clone());
@@ -180,7 +175,7 @@ impl Stage {
                 return Err(MediaError::Cancelled);
             }
             let frames = Arc::new(self.film[range.clone()].to_vec());
-            Ok(Box::new(From(source(&frames), range.start as i64)) as Box<dyn FrameSource>)
+            Ok(source_at(&frames, range.start))
         };
         let mut trace = Trace::default();
         let mut events = |event: Event<'_>| match event {
@@ -197,16 +192,13 @@ impl Stage {
             unit,
             from,
             open: &mut open,
-            sink: Box::new(out.clone()),
+            sink: Box::new(Out(kept.clone(), fuse.clone())),
             checkpoint: checkpoint.map(|memory| memory as &mut dyn Checkpoint),
         };
         let networks = self.machines.networks();
         let done = in_chunks(work, &self.recipe, networks, self.back, &self.room, self.chunk, &mut events);
         trace.opened = opened.take();
-        for (i, (frame, pts)) in out.0.lock().unwrap().drain(..).enumerate() {
-            assert_eq!(pts, (from + i) as i64);
-            trace.frames.push(frame);
-        }
+        trace.frames = kept.frames_from(from);
         (done, trace)
     }
 
@@ -419,8 +411,8 @@ fn frames_that_are_missing_or_too_many_are_named() {
             }
             Ok(source)
         };
-        let out = Out(Arc::default(), Fuse::new(usize::MAX));
-        let work = UnitWork { unit: &unit, from: 0, open: &mut open, sink: Box::new(out), checkpoint: None };
+        let sink = Box::new(Kept::default());
+        let work = UnitWork { unit: &unit, from: 0, open: &mut open, sink, checkpoint: None };
         let networks = stage.machines.networks();
         let done = in_chunks(work, &stage.recipe, networks, stage.back, &stage.room, 1 << 20, &mut |_| ());
         let error = done.unwrap_err();

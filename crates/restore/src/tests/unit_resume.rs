@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use remaster_picture::{Edges, Frame, crop};
-use remaster_pipeline::{Geometry, Resize};
 use remaster_plan::Stretch;
 
 use super::invariance::{film, narrow, recipe, run, shots};
 use super::unit::{Fuse, Memory, Stage, Trace, is_damaged, long, unit_of};
 use crate::cuts::Cuts;
 use crate::finish::Pool;
+use crate::geometry::{Geometry, Resize};
 use crate::unit::{Unit, units_of};
 
 /// Bytes of a latent of 2 x 2 cells: these tests have many runs.

@@ -1,8 +1,7 @@
 //! The first phase of a unit: frames to latents, some of which are kept.
 
 use remaster_compute::HostTensor;
-use remaster_engine::{Sink, SinkError};
-use remaster_pipeline::{Footage, means};
+use remaster_engine::{Events, Sink, SinkError};
 use remaster_plan::first_frame;
 use remaster_scenes::Shots;
 
@@ -11,8 +10,10 @@ use super::layout::Reading;
 use super::run::{Opener, Run};
 use super::transform::Progress;
 use crate::cuts::Cuts;
+use crate::decode_thread::Footage;
 use crate::error::RestoreError;
-use crate::film::{Events, loaded, telling};
+use crate::film::{loaded, telling};
+use crate::latents::means;
 use crate::reader::Reader;
 use crate::store::Store;
 
@@ -116,7 +117,7 @@ impl Chunks<'_, '_> {
             if self.next == self.end {
                 return Err(RestoreError::Changed { frame: 0 });
             }
-            self.store.write(self.next - self.origin, &mean).map_err(RestoreError::Latents)?;
+            self.store.write(self.next - self.origin, &mean)?;
             self.next += 1;
             self.keep(When::Full)?;
         }

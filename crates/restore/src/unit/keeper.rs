@@ -122,7 +122,7 @@ impl<'a> Keeper<'a> {
             let Some((end, start)) = near.pop().filter(|(end, _)| *end > next) else { break };
             let Some(values) = self.load(&chunk_name(&(start..end)), end - start)? else { continue };
             let new = values.get((next - start) * self.length..).unwrap_or_default();
-            store.write(next - origin, new).map_err(RestoreError::Latents)?;
+            store.write(next - origin, new)?;
             next = end;
         }
         Ok(next)
@@ -147,8 +147,7 @@ impl<'a> Keeper<'a> {
                 break;
             }
             let chunk = latents.start..latents.end.min(latents.start.saturating_add(self.chunk));
-            let values =
-                store.read(chunk.start - origin..chunk.end - origin).map_err(RestoreError::Latents)?;
+            let values = store.read(chunk.start - origin..chunk.end - origin)?;
             self.keep(&chunk_name(&chunk), &[&values])?;
             latents.start = chunk.end;
         }
@@ -186,33 +185,8 @@ fn chunk(name: &str) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Memory;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    /// In memory; counts what is loaded.
-    #[derive(Default)]
-    struct Memory {
-        kept: BTreeMap<String, Vec<f32>>,
-        loads: Vec<String>,
-        due: bool,
-    }
-
-    impl Checkpoint for Memory {
-        fn is_due(&mut self) -> bool {
-            self.due
-        }
-        fn names(&mut self) -> Result<Vec<String>, Failed> {
-            Ok(self.kept.keys().cloned().collect())
-        }
-        fn load(&mut self, name: &str) -> Result<Option<Vec<f32>>, Failed> {
-            self.loads.push(name.to_owned());
-            Ok(self.kept.get(name).cloned())
-        }
-        fn keep(&mut self, name: &str, values: &[&[f32]]) -> Result<(), Failed> {
-            self.kept.insert(name.to_owned(), values.concat());
-            Ok(())
-        }
-    }
 
     /// Latent `i` is `[i, i + 0.5]`.
     fn latents(range: Range<usize>) -> Vec<f32> {
@@ -277,7 +251,7 @@ mod tests {
         store.write(0, &latents(5..30)).unwrap();
         let mut memory = Memory::default();
         let mut keep = |due: bool, latents: Range<usize>, when| {
-            memory.due = due;
+            memory.pace = if due { 1 } else { usize::MAX };
             let end = Keeper::new(Some(&mut memory), 2, 8 * 6).unwrap().keep_chunks(latents, when, &store, 5);
             let names = std::mem::take(&mut memory.kept);
             for (name, values) in &names {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use remaster_engine::Events;
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_plan::LookBack;
 
@@ -9,7 +10,7 @@ use super::Unit;
 use super::keeper::{CHUNK, Checkpoint, Keeper};
 use super::layout::Layout;
 use crate::error::RestoreError;
-use crate::film::{Done, Events, Networks, Recipe, Restored, Room, completed, loaded, show};
+use crate::film::{Done, Networks, Recipe, Restored, Room, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
 use crate::store::Store;
 
@@ -90,11 +91,6 @@ pub(super) struct Run<'a, 'k> {
 }
 
 impl Run<'_, '_> {
-    /// Values of a latent.
-    pub(super) fn length(&self) -> usize {
-        self.size.iter().product()
-    }
-
     /// The third phase: frames of all restored latents.
     fn decode(
         self,

@@ -199,28 +199,28 @@ mod tests {
         let last = u64::MAX;
         let most = 1u64 << 40;
         for (json, why) in [
-            (r#"{"first":0,"shots":[]}"#.to_owned(), "1 to 1000000"),
-            (r#"{"first":0,"shots":[{"frames":0}]}"#.to_owned(), "shot 1"),
-            (r#"{"first":0,"shots":[{"frames":5,"from":3,"to":3}]}"#.to_owned(), "in order"),
-            (r#"{"first":0,"shots":[{"frames":5,"from":4,"to":3}]}"#.to_owned(), "in order"),
-            (r#"{"first":0,"shots":[{"frames":5,"to":6}]}"#.to_owned(), "of the shot"),
-            (r#"{"first":2,"shots":[{"frames":5,"from":3}]}"#.to_owned(), "where it cannot be"),
-            (r#"{"first":9,"shots":[{"frames":5,"to":3},{"frames":4}]}"#.to_owned(), "does not go on"),
+            (r#"{"first":0,"shots":[]}"#, "1 to 1000000"),
+            (r#"{"first":0,"shots":[{"frames":0}]}"#, "shot 1"),
+            (r#"{"first":0,"shots":[{"frames":5,"from":3,"to":3}]}"#, "in order"),
+            (r#"{"first":0,"shots":[{"frames":5,"from":4,"to":3}]}"#, "in order"),
+            (r#"{"first":0,"shots":[{"frames":5,"to":6}]}"#, "of the shot"),
+            (r#"{"first":2,"shots":[{"frames":5,"from":3}]}"#, "where it cannot be"),
+            (r#"{"first":9,"shots":[{"frames":5,"to":3},{"frames":4}]}"#, "does not go on"),
+            (r#"{"first":9,"shots":[{"frames":5,"to":3},{"frames":6,"from":3}]}"#, "does not go on"),
+            (r#"{"first":9,"shots":[{"frames":5},{"frames":5,"from":1}]}"#, "does not go on"),
+            (&*format!(r#"{{"first":{last},"shots":[{{"frames":1}}]}}"#), "where it cannot be"),
+            (&*format!(r#"{{"first":0,"shots":[{{"frames":{last}}}]}}"#), "at most"),
             (
-                r#"{"first":9,"shots":[{"frames":5,"to":3},{"frames":6,"from":3}]}"#.to_owned(),
-                "does not go on",
+                &*format!(r#"{{"first":0,"shots":[{{"frames":{most}}},{{"frames":1}}]}}"#),
+                "where it cannot be",
             ),
-            (r#"{"first":9,"shots":[{"frames":5},{"frames":5,"from":1}]}"#.to_owned(), "does not go on"),
-            (format!(r#"{{"first":{last},"shots":[{{"frames":1}}]}}"#), "where it cannot be"),
-            (format!(r#"{{"first":0,"shots":[{{"frames":{last}}}]}}"#), "at most"),
-            (format!(r#"{{"first":0,"shots":[{{"frames":{most}}},{{"frames":1}}]}}"#), "where it cannot be"),
-            (r#"{"first":-1,"shots":[{"frames":1}]}"#.to_owned(), "-1"),
-            (r#"{"first":0,"shots":[{"frames":1}],"more":1}"#.to_owned(), "more"),
-            (r#"{"first":0,"shots":[{"frames":1,"more":1}]}"#.to_owned(), "more"),
-            (r#"{"first":0,"shots":[{"frames":1,"alpha":"none"}]}"#.to_owned(), "none"),
-            (r#"{"shots":[{"frames":1}]}"#.to_owned(), "first"),
+            (r#"{"first":-1,"shots":[{"frames":1}]}"#, "-1"),
+            (r#"{"first":0,"shots":[{"frames":1}],"more":1}"#, "more"),
+            (r#"{"first":0,"shots":[{"frames":1,"more":1}]}"#, "more"),
+            (r#"{"first":0,"shots":[{"frames":1,"alpha":"none"}]}"#, "none"),
+            (r#"{"shots":[{"frames":1}]}"#, "first"),
         ] {
-            let error = read(&json).unwrap_err();
+            let error = read(json).unwrap_err();
             assert!(error.contains(why), "{json}: {error}");
         }
         let shots = vec![r#"{"frames":1}"#; MOST_SHOTS];

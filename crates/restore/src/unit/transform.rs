@@ -1,9 +1,11 @@
 //! The second phase of a unit: latents to restored ones, window by window, each of which is kept.
 
+use remaster_engine::Events;
+
 use super::layout::Layout;
 use super::run::Run;
 use crate::error::RestoreError;
-use crate::film::{Events, sampler};
+use crate::film::sampler;
 use crate::sample::{Mixing, frames_done};
 
 /// How far windows were restored by earlier runs.
@@ -37,10 +39,8 @@ impl Run<'_, '_> {
                 let Some(values) = self.keeper.window(item.shot, window)? else {
                     return Ok(Progress { item: i, windows: j, mixing, latent: window.start });
                 };
-                let next = windows.get(j + 1).map_or(window.end, |next| next.start);
-                let mixed = mixing.take(values, self.length(), next - window.start);
                 let place = item.place(window.start) - self.layout.places.start;
-                self.store.write(place, &mixed).map_err(RestoreError::Latents)?;
+                mixing.write(values, (&windows, j), &mut self.store, place)?;
             }
         }
         Ok(Progress { item: self.layout.items.len(), ..Progress::default() })
@@ -68,17 +68,14 @@ impl Run<'_, '_> {
                                 events,
                             )?),
                         };
-                        let given = self.store.read(place..place + window.len());
-                        let given = given.map_err(RestoreError::Latents)?;
+                        let given = self.store.read(place..place + window.len())?;
                         let done = frames_done(&item.stretch, &windows, j);
                         let values = network.window(window.clone(), &given, done, events)?;
                         self.keeper.keep_window(item.shot, window, &values)?;
                         values
                     }
                 };
-                let next = windows.get(j + 1).map_or(window.end, |next| next.start);
-                let mixed = mixing.take(values, self.length(), next - window.start);
-                self.store.write(place, &mixed).map_err(RestoreError::Latents)?;
+                mixing.write(values, (&windows, j), &mut self.store, place)?;
             }
             mixing = Mixing::default();
         }

@@ -5,8 +5,8 @@ use remaster_picture::Layout;
 use remaster_plan::Windows;
 use serde::{Deserialize, Serialize};
 
+use super::origin::Origin;
 use crate::geometry::Geometry;
-use crate::origin::Origin;
 
 /// The network that made latents. Those of one mean nothing to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl About {
     }
 
     /// Refuses what no clip has.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         self.geometry.check()?;
         if self.geometry.alpha {
             return Err("it claims alpha, which latents have not".into());

@@ -1,4 +1,11 @@
-//! The ways a clip can take.
+//! One clip through one or two networks, slice by slice.
+//!
+//! Frames are decoded in one thread and encoded in another; between them the engine takes slice after slice
+//! through the network. All queues are bounded: memory does not depend on the length of a clip.
+//!
+//! * [`roundtrip`]: frames to latents and back;
+//! * [`encode`], [`decode`]: one of the two, with a [`LatentFile`] in between;
+//! * [`held_bytes`]: what frames take on their way.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,27 +13,18 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use remaster_compute::HostTensor;
-use remaster_engine::{Event, Road, Sink, SinkError, Task, run};
+use remaster_engine::{Event, Events, Road, Sink, SinkError, run};
 use remaster_media::FrameSink;
-use remaster_plan::Plan;
 
-use crate::about::{About, NetworkId};
+use crate::decode_thread::{self, Beside, DecodeThread, Footage};
+use crate::encode_thread;
 use crate::error::PipelineError;
 use crate::geometry::Geometry;
-use crate::intake::{Beside, Footage, Intake};
-use crate::latent_file::{LatentFile, LatentWriter};
+use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Origin};
 use crate::latents::{Latents, means};
-use crate::origin::Origin;
-use crate::outlet::Outlet;
-
-/// A network with a clip for it, and how it is to be run.
-#[derive(Clone, Copy)]
-pub struct Planned<'a> {
-    /// The network.
-    pub task: &'a Task,
-    /// How it is to be run.
-    pub plan: &'a Plan,
-}
+use crate::planned::Planned;
+use crate::tail::Tail;
+use crate::worker;
 
 /// What a clip took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,8 +34,6 @@ pub struct Done {
     /// Time between the last frame made and the file in its place.
     pub finishing: Duration,
 }
-
-type Events<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// A clip through networks that follow one another. What fills up its end is no part of it: `clip` says how many frames
 /// are known.
@@ -72,13 +68,13 @@ pub fn roundtrip(
     events: Events<'_>,
 ) -> Result<Done, PipelineError> {
     let mut latents = Latents::new(networks[1].task.job.network.channels[0]);
-    let (mut intake, beside) = Intake::start(footage, geometry);
-    let mut outlet = Outlet::start(sink, geometry, clamp, Box::new(beside.into_iter().map(Ok)));
-    let count = intake.counter();
-    let road = Road { source: &mut intake, links: vec![&mut latents], sink: &mut outlet };
+    let (mut decoding, beside) = DecodeThread::start(footage, geometry);
+    let mut encoding = encode_thread::start(sink, geometry, clamp, Box::new(beside.into_iter().map(Ok)));
+    let count = decoding.counter();
+    let road = Road { source: &mut decoding, links: vec![&mut latents], sink: &mut encoding };
     let started = through(&networks, &count, road, events)?;
-    drop(intake);
-    let frames = outlet.complete()?;
+    drop(decoding);
+    let frames = encoding.complete(None)?;
     Ok(Done { frames, finishing: started.elapsed() })
 }
 
@@ -105,13 +101,13 @@ pub fn encode(
 ) -> Result<Done, PipelineError> {
     let geometry = geometry.with_alpha(false);
     let about = About::new(footage.source.format(), geometry, target.network, target.origin);
-    let (mut intake, beside) = Intake::start(footage, geometry);
+    let (mut decoding, beside) = DecodeThread::start(footage, geometry);
     let writer = LatentWriter::create(target.path, target.overwrite, &about, channels)?;
     let mut file = Means { writer, channels, beside };
-    let count = intake.counter();
-    let road = Road { source: &mut intake, links: Vec::new(), sink: &mut file };
+    let count = decoding.counter();
+    let road = Road { source: &mut decoding, links: Vec::new(), sink: &mut file };
     let started = through(&[network], &count, road, events)?;
-    drop(intake);
+    drop(decoding);
     let frames = file.complete()?;
     Ok(Done { frames, finishing: started.elapsed() })
 }
@@ -159,9 +155,47 @@ pub fn decode(
 ) -> Result<Done, PipelineError> {
     file.one_clip()?;
     let mut reader = file.latents(0..file.shape().t);
-    let mut outlet = Outlet::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
-    let road = Road { source: &mut reader, links: Vec::new(), sink: &mut outlet };
+    let mut encoding =
+        encode_thread::start(sink, file.about().geometry, clamp, Box::new(file.times()?.asides()));
+    let road = Road { source: &mut reader, links: Vec::new(), sink: &mut encoding };
     let started = through(&[network], &|| file.frames(), road, events)?;
-    let frames = outlet.complete()?;
+    let frames = encoding.complete(None)?;
     Ok(Done { frames, finishing: started.elapsed() })
+}
+
+/// Buffers of pipes and files: one of 1 MiB, and a few of 64 KiB.
+const BUFFERS: u64 = 2 << 20;
+
+/// Bytes of host memory that frames take on their way through slices of `slice` frames, at most: samples as they are
+/// stored, frames that are prepared or wait, slices between engine and encoder, alpha, latents. Tiles of blend mode are
+/// not among it: they take up to one more slice.
+pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
+    let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
+    let (source, shown, padded) = (area(geometry.source), area(geometry.shown), area(geometry.padded));
+    let slice = (slice.max(4) as u64).saturating_add(1);
+    let bytes = |pixels: u64, each: u64| pixels.saturating_mul(each);
+    // Samples of up to 16 bytes a pixel, the frame that is made of them, and two more while it is turned.
+    let reading = bytes(source, 4 * 16);
+    let resizing = match geometry.source == geometry.shown {
+        true => 0,
+        // The picture between the passes over columns and rows, and the one after them.
+        false => bytes(area([geometry.shown[0], geometry.source[1]]), 16).saturating_add(bytes(shown, 16)),
+    };
+    // Colours without alpha, and the padded frame; then frames that wait, one at hand, and those kept for the end.
+    let preparing = bytes(shown, 12).saturating_add(bytes(padded, 12));
+    let waiting = bytes(padded, 12 * (decode_thread::WAITING + 1 + Tail::LENGTH) as u64);
+    // One slice is written while the engine makes or takes the next.
+    let slices = bytes(padded, 12 * slice.saturating_mul(2 + worker::WAITING as u64));
+    // Moments, their means and latents that wait: 4 bytes for each of 48 channels of a cell of 64 pixels in 4 frames.
+    let latents = bytes(padded, slice);
+    // Frames between both ends: read ahead, in either half, between them, and being written.
+    let alpha = match geometry.alpha {
+        true => bytes(shown, 4 * slice.saturating_mul(5).saturating_add(decode_thread::WAITING as u64 + 2)),
+        false => 0,
+    };
+    // The finished frame, its samples, and what packing or compressing them takes.
+    let writing = bytes(shown, 4 * 16);
+    [reading, resizing, preparing, waiting, slices, latents, alpha, writing, BUFFERS]
+        .into_iter()
+        .fold(0, u64::saturating_add)
 }

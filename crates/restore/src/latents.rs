@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use remaster_compute::{HostTensor, Shape};
 use remaster_engine::{Link, Sink, SinkError, Source, SourceError};
 
+use crate::tail::read_frames;
+
 /// Latents that the encoder made and the decoder has not taken yet.
 pub(crate) struct Latents {
     waiting: VecDeque<Vec<f32>>,
@@ -19,7 +21,7 @@ impl Latents {
 }
 
 /// The mean of moments, latent by latent.
-pub fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item = Vec<f32>> {
+pub(crate) fn means(moments: &HostTensor, channels: usize) -> impl Iterator<Item = Vec<f32>> {
     let Shape { t, c, .. } = moments.shape;
     let length = moments.data.len() / t.max(1);
     let mean = move |latent: &[f32]| -> Vec<f32> {
@@ -47,15 +49,6 @@ impl Sink for Latents {
 
 impl Source for Latents {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
-        let length = shape.len() / shape.t.max(1);
-        for (i, out) in out.chunks_exact_mut(length.max(1)).take(shape.t).enumerate() {
-            let Some(latent) = self.waiting.pop_front() else { return Ok(i) };
-            if latent.len() != out.len() {
-                let reason = format!("a latent of {} values where {shape} was planned", latent.len());
-                return Err(SourceError(reason.into()));
-            }
-            out.copy_from_slice(&latent);
-        }
-        Ok(shape.t)
+        read_frames("latent", shape, out, || Ok(self.waiting.pop_front()))
     }
 }

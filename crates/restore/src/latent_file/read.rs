@@ -1,7 +1,7 @@
 //! Reading a latent file that was checked: times, shots and latents, as they are needed.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use remaster_compute::Shape;
 use remaster_engine::{Source, SourceError};
 
 use super::{KINDS, LatentFile, ShotLatents, latents_of, wrong_time};
+use crate::decode_thread::Beside;
 use crate::error::PipelineError;
-use crate::intake::Beside;
 
 /// Timestamps of a latent file, one after the other.
-pub struct Times {
+pub(crate) struct Times {
     path: PathBuf,
     input: BufReader<File>,
     frames: u64,
@@ -27,7 +27,7 @@ impl Times {
     }
 
     /// All of them.
-    pub fn frames(&self) -> usize {
+    pub(crate) fn frames(&self) -> usize {
         self.frames as usize
     }
 
@@ -124,7 +124,7 @@ impl Iterator for ShotRows {
 }
 
 /// Reads latents in order.
-pub struct LatentReader<'a> {
+pub(crate) struct LatentReader<'a> {
     file: &'a LatentFile,
     latents: Range<usize>,
     input: Option<BufReader<File>>,
@@ -151,10 +151,8 @@ impl Source for LatentReader<'_> {
         let input = match &mut self.input {
             Some(input) => input,
             None => {
-                let mut file = File::open(&self.file.path).map_err(|e| failed(e.to_string()))?;
-                let start = self.file.start + 4 * (next as u64) * (length as u64);
-                file.seek(SeekFrom::Start(start)).map_err(|e| failed(e.to_string()))?;
-                self.input.insert(BufReader::with_capacity(1 << 16, file))
+                let rows = self.file.rows(4 * (next as u64) * (length as u64));
+                self.input.insert(rows.map_err(|e| SourceError(Box::new(e)))?)
             }
         };
         let frames = shape.t.min(self.latents.end - next);

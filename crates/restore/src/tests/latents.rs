@@ -1,81 +1,31 @@
 //! Latent files: what they say, what they refuse, and that hostile ones do no harm.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use remaster_compute::{Backend, DType, Shape};
 use remaster_engine::{Source, Task};
-use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
+use remaster_media::FrameSource;
 use remaster_model::vae::Direction;
 use remaster_model::{Network, NullVae};
-use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    About, Geometry, LatentFile, LatentTarget, LatentWriter, NetworkId, PipelineError, Planned, Restored,
-    ShotLatents, decode, encode,
-};
+use remaster_picture::Edges;
 use remaster_plan::{Budget, Clip, Plan, Wish};
-use remaster_testkit::Rng;
 use remaster_testkit::hostile::attack;
+use serde_json::Value;
 
-const SIZE: [usize; 2] = [21, 13];
+use super::{Kept, NOISE};
+use crate::clip::{LatentTarget, decode, encode};
+use crate::error::PipelineError;
+use crate::geometry::Geometry;
+use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Restored, ShotLatents};
+use crate::planned::Planned;
 
 fn network(name: &str, sha256: Option<&str>) -> NetworkId {
     NetworkId { kind: "vae".into(), name: name.into(), sha256: sha256.map(str::to_owned) }
 }
 
-/// So many frames of noise with alpha, at uneven times.
-struct Noise {
-    frames: usize,
-    given: usize,
-    format: Format,
-}
-
+/// So many frames of noise at uneven times.
 fn noise(frames: usize) -> Box<dyn FrameSource> {
-    let layout = Layout::from_name("rgba").unwrap();
-    let format = Format {
-        width: SIZE[0],
-        height: SIZE[1],
-        layout,
-        colour: Colour::new(Said::default(), &layout, SIZE),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base: TimeBase { num: 1, den: 1000 },
-        rate: Some(TimeBase { num: 25, den: 1 }),
-        frames: None,
-    };
-    Box::new(Noise { frames, given: 0, format })
-}
-
-impl FrameSource for Noise {
-    fn format(&self) -> &Format {
-        &self.format
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        if self.given == self.frames {
-            return Ok(None);
-        }
-        *frame = Frame::new(SIZE[0], SIZE[1], 4);
-        frame.data = Rng::new(self.given as u64).values(frame.data.len());
-        self.given += 1;
-        Ok(Some((self.given * 3 - self.given % 2) as i64))
-    }
-}
-
-type Shown = Arc<Mutex<Vec<(i64, usize)>>>;
-
-struct Screen(Shown);
-
-impl FrameSink for Screen {
-    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
-        self.0.lock().unwrap().push((pts, frame.channels));
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        Ok(())
-    }
+    super::noise(frames, |n| n * 3 - n % 2)
 }
 
 fn planned(direction: Direction, clip: Clip) -> (Task, Plan) {
@@ -89,7 +39,7 @@ fn planned(direction: Direction, clip: Clip) -> (Task, Plan) {
 }
 
 fn write(path: &Path, frames: usize, edges: Edges) {
-    let geometry = Geometry::new(SIZE, Default::default(), edges);
+    let geometry = Geometry::new(NOISE, Default::default(), edges);
     let [width, height] = geometry.padded;
     let (task, plan) = planned(Direction::Encode, Clip::new(5, height, width).unwrap());
     let target = LatentTarget { path, overwrite: true, network: network("identity", None), origin: None };
@@ -102,21 +52,47 @@ fn read(path: &Path) -> Result<Vec<(i64, usize)>, PipelineError> {
     let file = LatentFile::open(path)?;
     let shape = file.shape();
     let (task, plan) = planned(Direction::Decode, Clip::of_latents(shape.t, shape.h, shape.w).unwrap());
-    let shown = Shown::default();
-    let sink = Box::new(Screen(Arc::clone(&shown)));
-    decode(&file, sink, Planned { task: &task, plan: &plan }, false, &mut |_| ())?;
-    let shown = std::mem::take(&mut *shown.lock().unwrap());
-    Ok(shown)
+    let kept = Kept::default();
+    decode(&file, Box::new(kept.clone()), Planned { task: &task, plan: &plan }, false, &mut |_| ())?;
+    Ok(kept.take().into_iter().map(|(frame, pts)| (pts, frame.channels)).collect())
 }
 
 /// Header and data of a latent file.
-fn parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
+fn parts(path: &Path) -> (Value, Vec<u8>) {
     let bytes = std::fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     (serde_json::from_slice(&bytes[8..8 + length]).unwrap(), bytes[8 + length..].to_vec())
 }
 
-fn join(header: &serde_json::Value, data: &[u8]) -> Vec<u8> {
+/// A document with another value at a place such as `latent/shape`.
+fn changed(document: &Value, place: &str, value: &str) -> Value {
+    let mut changed = document.clone();
+    *place.split('/').fold(&mut changed, |at, part| &mut at[part]) = serde_json::from_str(value).unwrap();
+    changed
+}
+
+/// What a header says about its clip.
+fn about(header: &Value) -> Value {
+    serde_json::from_str(header["__metadata__"]["remaster"].as_str().unwrap()).unwrap()
+}
+
+/// The header with something else changed in what it says about its clip.
+fn changed_about(header: &Value, place: &str, value: &str) -> Value {
+    let mut changed_header = header.clone();
+    let about = changed(&about(header), place, value);
+    changed_header["__metadata__"]["remaster"] = about.to_string().into();
+    changed_header
+}
+
+/// The error of a file with this header and data, which names it.
+fn refused(path: &Path, header: &Value, data: &[u8], what: &str) -> String {
+    std::fs::write(path, join(header, data)).unwrap();
+    let error = LatentFile::open(path).expect_err(what).to_string();
+    assert!(error.contains("z.safetensors"), "{what}: {error}");
+    error
+}
+
+fn join(header: &Value, data: &[u8]) -> Vec<u8> {
     let text = serde_json::to_vec(header).unwrap();
     [&(text.len() as u64).to_le_bytes()[..], &text, data].concat()
 }
@@ -164,15 +140,7 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
     let path = folder.path().join("z.safetensors");
     write(&path, 6, Edges::Black);
     let (good, data) = parts(&path);
-    let about: serde_json::Value =
-        serde_json::from_str(good["__metadata__"]["remaster"].as_str().unwrap()).unwrap();
-    let refused = |header: &serde_json::Value, data: &[u8], what: &str| {
-        std::fs::write(&path, join(header, data)).unwrap();
-        let error = LatentFile::open(&path).expect_err(what).to_string();
-        assert!(error.contains("z.safetensors"), "{what}: {error}");
-        error
-    };
-    let mut cases: Vec<(&str, serde_json::Value)> = Vec::new();
+    let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
     for (key, value) in [
         ("latent/shape", "[18446744073709551615, 2, 4, 16]"),
         ("latent/shape", "[4611686018427387905, 2, 4, 16]"),
@@ -187,10 +155,7 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
         ("pts/shape", "[5]"),
         ("pts/data_offsets", "[0, 48]"),
     ] {
-        let mut header = good.clone();
-        let (entry, field) = key.split_once('/').unwrap();
-        header[entry][field] = serde_json::from_str(value).unwrap();
-        cases.push((value, header));
+        refused(&changed(&good, key, value), &data, value);
     }
     for (key, value) in [
         ("geometry/padded", "[32, 32]"),
@@ -214,18 +179,7 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
         ("colour/transfer/value", "\"\""),
         ("colour/matrix/value", "\"none of them\""),
     ] {
-        let mut about = about.clone();
-        let mut place = &mut about;
-        for part in key.split('/') {
-            place = &mut place[part];
-        }
-        *place = serde_json::from_str(value).unwrap();
-        let mut header = good.clone();
-        header["__metadata__"]["remaster"] = about.to_string().into();
-        cases.push((value, header));
-    }
-    for (what, header) in &cases {
-        refused(header, &data, what);
+        refused(&changed_about(&good, key, value), &data, value);
     }
     let mut old = good.clone();
     old["__metadata__"]["format"] = "remaster-latents-1".into();
@@ -255,7 +209,7 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
 
 /// Shots of these lengths, with alpha of kind 0, 1, 2, 0, ...
 fn write_shots(path: &Path, shots: &[usize]) {
-    let geometry = Geometry::new(SIZE, Default::default(), Edges::Black);
+    let geometry = Geometry::new(NOISE, Default::default(), Edges::Black);
     let mut about = About::new(noise(1).format(), geometry, network("identity", None), None);
     about.restored = Some(Restored {
         model: "identity".into(),
@@ -323,10 +277,7 @@ fn shots_that_cannot_be_are_refused() {
     let path = folder.path().join("z.safetensors");
     write_shots(&path, &[1, 6, 5]);
     let (good, data) = parts(&path);
-    let refused = |header: &serde_json::Value, data: &[u8], what: &str| {
-        std::fs::write(&path, join(header, data)).unwrap();
-        LatentFile::open(&path).expect_err(what).to_string()
-    };
+    let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
     let rows = data.len() - 3 * 16;
     for (row, column, value) in [
         (0, 0, 0),
@@ -343,29 +294,22 @@ fn shots_that_cannot_be_are_refused() {
         data[rows + 16 * row + 8 * column..][..8].copy_from_slice(&i64::to_le_bytes(value));
         refused(&good, &data, &format!("{value} in row {row}"));
     }
-    for (field, value) in [
-        ("shape", "[3]"),
-        ("shape", "[4, 2]"),
-        ("shape", "[0, 2]"),
-        ("shape", "[1152921504606846976, 2]"),
-        ("dtype", "\"F32\""),
-        ("data_offsets", "[0, 48]"),
+    for (key, value) in [
+        ("shots/shape", "[3]"),
+        ("shots/shape", "[4, 2]"),
+        ("shots/shape", "[0, 2]"),
+        ("shots/shape", "[1152921504606846976, 2]"),
+        ("shots/dtype", "\"F32\""),
+        ("shots/data_offsets", "[0, 48]"),
     ] {
-        let mut header = good.clone();
-        header["shots"][field] = serde_json::from_str(value).unwrap();
-        refused(&header, &data, value);
+        refused(&changed(&good, key, value), &data, value);
     }
     // Shots and what was restored belong together.
     let mut header = good.clone();
     header.as_object_mut().unwrap().remove("shots");
     refused(&header, &data[..rows], "no shots");
-    let about = good["__metadata__"]["remaster"].as_str().unwrap();
     for (key, value) in [("window", "0"), ("window", "100000"), ("shown", "[22, 13]"), ("shown", "[0, 1]")] {
-        let mut about: serde_json::Value = serde_json::from_str(about).unwrap();
-        about["restored"][key] = serde_json::from_str(value).unwrap();
-        let mut header = good.clone();
-        header["__metadata__"]["remaster"] = about.to_string().into();
-        refused(&header, &data, key);
+        refused(&changed_about(&good, &format!("restored/{key}"), value), &data, key);
     }
     std::fs::write(&path, join(&good, &data)).unwrap();
     assert_eq!(read_shots(&path).unwrap().0.len(), 3);

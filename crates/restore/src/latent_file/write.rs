@@ -8,8 +8,7 @@ use remaster_media::MediaError;
 use remaster_media::place::Part;
 use remaster_plan::SPACE;
 
-use super::{Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
-use crate::about::About;
+use super::{About, Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
 use crate::error::PipelineError;
 
 /// Writes latents as they come.
@@ -119,27 +118,18 @@ impl LatentWriter {
         let [width, height] = self.size.map(|n| (n / SPACE) as u64);
         let latents = 4 * self.values;
         let times = latents + 8 * frames;
-        let shots = match &self.shots {
-            None => None,
-            Some(rows) => {
-                self.out.write_all(rows).map_err(io)?;
-                let bytes = rows.len() as u64;
-                Some(Entry {
-                    dtype: "I64".into(),
-                    shape: vec![bytes / 16, 2],
-                    data_offsets: [times, times + bytes],
-                })
-            }
+        self.out.write_all(self.shots.as_deref().unwrap_or_default()).map_err(io)?;
+        let entry = |dtype: &str, shape, data_offsets| Entry { dtype: dtype.to_owned(), shape, data_offsets };
+        let rows = |rows: Vec<u8>| {
+            let bytes = rows.len() as u64;
+            entry("I64", vec![bytes / 16, 2], [times, times + bytes])
         };
+        let shape = vec![self.latents, height, width, self.channels as u64];
         let header = Header {
             metadata: Metadata { format: FORMAT.into(), remaster: self.about },
-            latent: Entry {
-                dtype: "F32".into(),
-                shape: vec![self.latents, height, width, self.channels as u64],
-                data_offsets: [0, latents],
-            },
-            pts: Entry { dtype: "I64".into(), shape: vec![frames], data_offsets: [latents, times] },
-            shots,
+            latent: entry("F32", shape, [0, latents]),
+            pts: entry("I64", vec![frames], [latents, times]),
+            shots: self.shots.map(rows),
         };
         let unusable = |reason| PipelineError::Latents { path: path.clone(), reason };
         let mut text = serde_json::to_vec(&header).map_err(|e| unusable(e.to_string()))?;

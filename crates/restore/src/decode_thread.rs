@@ -29,6 +29,14 @@ pub struct Footage<'a> {
     pub again: Option<Again<'a>>,
 }
 
+/// The clip from its first frame again.
+pub(crate) fn reopened(again: &mut Option<Again<'_>>) -> Result<Box<dyn FrameSource>, SourceError> {
+    match again {
+        Some(again) => again().map_err(SourceError),
+        None => Err(SourceError("a pipe cannot be read twice".into())),
+    }
+}
+
 impl From<Box<dyn FrameSource>> for Footage<'_> {
     fn from(source: Box<dyn FrameSource>) -> Self {
         Footage { source, again: None }
@@ -49,36 +57,33 @@ struct Aside {
 }
 
 /// The engine's end of the decoding thread.
-pub(crate) struct Intake<'a> {
+pub(crate) struct DecodeThread<'a> {
     geometry: Geometry,
     again: Option<Again<'a>>,
     frames: Option<Receiver<Result<Vec<f32>, MediaError>>>,
     thread: Option<JoinHandle<Option<Aside>>>,
-    last: Tail,
-    /// Frames that came.
+    tail: Tail,
+    /// Frames that came, for who has no thread at hand.
     seen: Arc<AtomicUsize>,
-    /// Frames that were given, with those that fill up the end.
-    given: usize,
     over: bool,
 }
 
-impl<'a> Intake<'a> {
+impl<'a> DecodeThread<'a> {
     /// Starts to decode. What does not go through the network comes out at the other end, where it must be taken as
     /// frames are: never more of it waits than there are frames on their way.
     pub(crate) fn start(footage: Footage<'a>, geometry: Geometry) -> (Self, Receiver<Beside>) {
         let (to, beside) = channel();
-        let mut intake = Intake {
+        let mut decoding = DecodeThread {
             geometry,
             again: footage.again,
             frames: None,
             thread: None,
-            last: Tail::default(),
+            tail: Tail::default(),
             seen: Arc::default(),
-            given: 0,
             over: false,
         };
-        intake.run(footage.source, Some(Aside { to, sent: 0 }), 0);
-        (intake, beside)
+        decoding.run(footage.source, Some(Aside { to, sent: 0 }), 0);
+        (decoding, beside)
     }
 
     /// Decodes from frame `skip` on.
@@ -87,9 +92,8 @@ impl<'a> Intake<'a> {
         let geometry = self.geometry;
         self.thread = Some(std::thread::spawn(move || decode(source, geometry, skip, &to, aside)));
         self.frames = Some(frames);
-        self.last.clear();
+        (self.tail, self.over) = (Tail::at(skip), false);
         self.seen.store(skip, Relaxed);
-        (self.given, self.over) = (skip, false);
     }
 
     /// Ends the thread. What it gives back is there if it did not come to the end of the clip.
@@ -105,54 +109,43 @@ impl<'a> Intake<'a> {
         move || seen.load(Relaxed)
     }
 
-    fn next(&mut self) -> Result<Option<Arc<Vec<f32>>>, PipelineError> {
+    fn next(&mut self) -> Result<Option<Arc<Vec<f32>>>, SourceError> {
         if !self.over {
             match self.frames.as_ref().and_then(|f| f.recv().ok()) {
                 Some(Ok(frame)) => {
-                    let frame = Arc::new(frame);
                     self.seen.fetch_add(1, Relaxed);
-                    self.last.push(&frame);
-                    return Ok(Some(frame));
+                    return Ok(Some(self.tail.push(frame)));
                 }
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(SourceError(Box::new(PipelineError::from(error)))),
                 None => self.over = true,
             }
         }
-        Ok(self.last.fill(self.given, self.seen.load(Relaxed)))
+        Ok(self.tail.fill())
     }
 }
 
-impl Source for Intake<'_> {
+impl Source for DecodeThread<'_> {
     fn read(&mut self, shape: Shape, out: &mut [f32]) -> Result<usize, SourceError> {
-        read_frames(shape, out, || {
-            let frame = self.next().map_err(|e| SourceError(Box::new(e)))?;
-            self.given += usize::from(frame.is_some());
-            Ok(frame)
-        })
+        read_frames("frame", shape, out, || self.next())
     }
 
     /// Decodes from the start again: times and alpha of frames that went out before are not sent twice.
     fn back_to(&mut self, frame: usize) -> Result<(), SourceError> {
-        let Some(again) = &mut self.again else {
-            return Err(SourceError("a pipe cannot be read twice".into()));
-        };
-        let source = again().map_err(SourceError)?;
+        let source = reopened(&mut self.again)?;
         let aside = self.stop();
         // The end of a clip needs the last frames before it.
         self.run(source, aside, frame.saturating_sub(Tail::LENGTH));
-        while self.given < frame {
-            let next = self.next().map_err(|e| SourceError(Box::new(e)))?;
-            if next.is_none() || self.over {
-                let reason = format!("it had {frame} frames and now has {}", self.seen.load(Relaxed));
+        while self.tail.given < frame {
+            if self.next()?.is_none() || self.over {
+                let reason = format!("it had {frame} frames and now has {}", self.tail.seen);
                 return Err(SourceError(reason.into()));
             }
-            self.given += 1;
         }
         Ok(())
     }
 }
 
-impl Drop for Intake<'_> {
+impl Drop for DecodeThread<'_> {
     fn drop(&mut self) {
         self.stop();
     }
@@ -196,49 +189,33 @@ fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remaster_media::{Colour, Format, Said, TimeBase};
-    use remaster_picture::{Edges, Layout};
+    use crate::tests::{format, made};
+    use remaster_picture::Edges;
 
     /// Frames whose first value is their number.
-    struct Numbers(usize, usize, Format);
-
-    fn numbers(frames: usize) -> Numbers {
-        let layout = Layout::from_name("rgb24").unwrap();
-        let format = Format {
-            width: 16,
-            height: 16,
-            layout,
-            colour: Colour::new(Said::default(), &layout, [16, 16]),
-            hdr: None,
-            sample_aspect: [1, 1],
-            time_base: TimeBase { num: 1, den: 25 },
-            rate: None,
-            frames: None,
-        };
-        Numbers(0, frames, format)
+    fn numbers(frames: usize) -> Box<dyn FrameSource> {
+        made(format("rgb24", [16, 16]), frames, |i| {
+            let mut frame = Frame::new(16, 16, 3);
+            frame.data[0] = i as f32;
+            (frame, i as i64 + 1)
+        })
     }
 
-    impl FrameSource for Numbers {
-        fn format(&self) -> &Format {
-            &self.2
-        }
-        fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-            if self.0 == self.1 {
-                return Ok(None);
-            }
-            *frame = Frame::new(16, 16, 3);
-            frame.data[0] = self.0 as f32;
-            self.0 += 1;
-            Ok(Some(self.0 as i64))
-        }
+    fn start(footage: Footage<'_>) -> (DecodeThread<'_>, Receiver<Beside>) {
+        DecodeThread::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black))
+    }
+
+    /// Read again, it has another number of frames.
+    fn twice<'a>(first: usize, again: usize) -> Footage<'a> {
+        Footage { source: numbers(first), again: Some(Box::new(move || Ok(numbers(again)))) }
     }
 
     /// Everything that is left, in slices of four.
-    fn rest(intake: &mut Intake<'_>) -> Vec<usize> {
+    fn rest(decoding: &mut DecodeThread<'_>) -> Vec<usize> {
         let mut all = Vec::new();
         loop {
             let mut out = vec![0.0; 4 * 16 * 16 * 3];
-            let got = intake.read(Shape::new(4, 16, 16, 3), &mut out).unwrap();
+            let got = decoding.read(Shape::new(4, 16, 16, 3), &mut out).unwrap();
             all.extend(out.chunks(16 * 16 * 3).take(got).map(|f| ((f[0] + 1.0) / 2.0).round() as usize));
             if got < 4 {
                 return all;
@@ -247,13 +224,11 @@ mod tests {
     }
 
     fn through(frames: usize) -> Vec<usize> {
-        let source: Box<dyn FrameSource> = Box::new(numbers(frames));
-        let (mut intake, beside) =
-            Intake::start(source.into(), Geometry::new([16, 16], Default::default(), Edges::Black));
-        let all = rest(&mut intake);
-        assert_eq!(intake.seen.load(Relaxed), frames);
-        assert!(intake.back_to(0).is_err());
-        drop(intake);
+        let (mut decoding, beside) = start(numbers(frames).into());
+        let all = rest(&mut decoding);
+        assert_eq!(decoding.seen.load(Relaxed), frames);
+        assert!(decoding.back_to(0).is_err());
+        drop(decoding);
         assert_eq!(beside.iter().count(), frames);
         all
     }
@@ -273,18 +248,13 @@ mod tests {
         for frames in [1, 2, 6, 8, 23] {
             let whole = through(frames);
             for (read, back) in (0..=whole.len()).flat_map(|r| (0..=r.min(frames)).map(move |b| (r, b))) {
-                let footage = Footage {
-                    source: Box::new(numbers(frames)),
-                    again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
-                };
-                let (mut intake, beside) =
-                    Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
+                let (mut decoding, beside) = start(twice(frames, frames));
                 let mut out = vec![0.0; read * 16 * 16 * 3];
-                assert_eq!(intake.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
-                intake.back_to(back).unwrap();
-                assert_eq!(rest(&mut intake), whole[back..], "{frames}: {read} read, back to {back}");
-                assert_eq!(intake.seen.load(Relaxed), frames);
-                drop(intake);
+                assert_eq!(decoding.read(Shape::new(read, 16, 16, 3), &mut out).unwrap(), read);
+                decoding.back_to(back).unwrap();
+                assert_eq!(rest(&mut decoding), whole[back..], "{frames}: {read} read, back to {back}");
+                assert_eq!(decoding.seen.load(Relaxed), frames);
+                drop(decoding);
                 let times: Vec<i64> = beside.iter().map(|b| b.pts).collect();
                 assert_eq!(times, (1..=frames as i64).collect::<Vec<_>>());
             }
@@ -294,13 +264,8 @@ mod tests {
     #[test]
     fn a_clip_that_got_shorter_is_an_error() {
         for frames in 0..8 {
-            let footage = Footage {
-                source: Box::new(numbers(9)),
-                again: Some(Box::new(move || Ok(Box::new(numbers(frames))))),
-            };
-            let (mut intake, _beside) =
-                Intake::start(footage, Geometry::new([16, 16], Default::default(), Edges::Black));
-            assert!(intake.back_to(8).is_err(), "{frames}");
+            let (mut decoding, _beside) = start(twice(9, frames));
+            assert!(decoding.back_to(8).is_err(), "{frames}");
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Clips whose device is lost on the way come out as if nothing had happened.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use remaster_compute::{Backend, DType};
-use remaster_engine::{Open, Pace, Recovery, Task};
-use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
-use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
-use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    Event, Footage, Geometry, LatentFile, LatentTarget, NetworkId, PipelineError, Planned, decode, encode,
-    roundtrip,
-};
+use remaster_engine::{Event, Open, Pace, Recovery, Task};
+use remaster_media::FrameSource;
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_picture::{Edges, Frame};
 use remaster_plan::{Budget, Clip, Plan, Tiling, Wish, WishedMode};
 use remaster_testkit::{Faults, Rng};
 use remaster_weights::FormulaParams;
+
+use super::{Kept, NOISE, noise};
+use crate::clip::{LatentTarget, decode, encode, roundtrip};
+use crate::decode_thread::{Again, Footage};
+use crate::error::PipelineError;
+use crate::geometry::Geometry;
+use crate::latent_file::{LatentFile, NetworkId};
+use crate::planned::Planned;
 
 /// Narrow: weights are made for every run, and with streamed weights for every layer.
 const NARROW: VaeConfig =
@@ -26,73 +26,24 @@ const NARROW: VaeConfig =
 
 /// The network takes 29: the end is filled up.
 const FRAMES: usize = 27;
-const SIZE: [usize; 2] = [21, 13];
 const PLENTY: Budget = Budget::Apart { vram: 1 << 40, ram: 1 << 40, disk: 1 << 40 };
 
-fn format() -> Format {
-    let layout = Layout::from_name("rgba").unwrap();
-    Format {
-        width: SIZE[0],
-        height: SIZE[1],
-        layout,
-        colour: Colour::new(Said::default(), &layout, SIZE),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base: TimeBase { num: 1, den: 1000 },
-        rate: None,
-        frames: Some(FRAMES),
-    }
-}
-
 /// Frames of noise at uneven times.
-struct Noise(usize, Format);
-
-impl Noise {
-    fn boxed() -> Box<dyn FrameSource> {
-        Box::new(Noise(0, format()))
-    }
+fn source() -> Box<dyn FrameSource> {
+    noise(FRAMES, |n| n * n)
 }
 
-impl FrameSource for Noise {
-    fn format(&self) -> &Format {
-        &self.1
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        if self.0 == FRAMES {
-            return Ok(None);
-        }
-        *frame = Frame::new(SIZE[0], SIZE[1], 4);
-        frame.data = Rng::new(self.0 as u64).values(frame.data.len());
-        self.0 += 1;
-        Ok(Some((self.0 * self.0) as i64))
-    }
-}
-
-type Shown = Arc<Mutex<Vec<(i64, Vec<u32>)>>>;
-
-/// Keeps what it gets, to the bit.
-struct Screen(Shown);
-
-impl FrameSink for Screen {
-    fn write(&mut self, frame: &Frame, pts: i64) -> Result<(), MediaError> {
-        self.0.lock().unwrap().push((pts, frame.data.iter().map(|v| v.to_bits()).collect()));
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        Ok(())
-    }
+/// With alpha.
+fn geometry() -> Geometry {
+    Geometry::new(NOISE, Default::default(), Edges::Black).with_alpha(true)
 }
 
 /// One half of a small network on a device that fails.
 fn half(direction: Direction, slice: usize, faults: &Faults, folder: &Path) -> (Task, Plan) {
-    let [width, height] = Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true).padded;
+    let [width, height] = geometry().padded;
     let clip = Clip::new(29, height, width).unwrap();
-    let build = Build { dtype: DType::F32, collapse: true };
-    let backend = Backend::cpu_with(1);
-    let mut task =
-        Task::new(direction.network(&NARROW, &mut FormulaParams, build), clip.cells(), backend, build.dtype);
+    let network = direction.network(&NARROW, &mut FormulaParams, DType::F32);
+    let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
     task.job.open_ended = true;
     let pace = Some(Pace { every: Duration::ZERO, times: 0 });
     task.settings.recovery = Some(Recovery { budget: PLENTY, pace });
@@ -109,6 +60,7 @@ struct Outcome {
     warnings: Vec<String>,
     /// Frames that were told of, per half.
     told: [usize; 2],
+    /// Times and values, to the bit.
     shown: Vec<(i64, Vec<u32>)>,
 }
 
@@ -121,13 +73,10 @@ enum Way<'a> {
 }
 
 fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
-    let shown = Shown::default();
-    let sink = Box::new(Screen(Arc::clone(&shown)));
-    let geometry = Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true);
-    let footage = Footage {
-        source: Noise::boxed(),
-        again: rereads.then(|| -> remaster_pipeline::Again<'_> { Box::new(|| Ok(Noise::boxed())) }),
-    };
+    let kept = Kept::default();
+    let (sink, geometry) = (Box::new(kept.clone()), geometry());
+    let again = rereads.then(|| -> Again<'_> { Box::new(|| Ok(source())) });
+    let footage = Footage { source: source(), again };
     let (mut warnings, mut told) = (Vec::new(), [0; 2]);
     let mut events = |event: Event<'_>| match event {
         Event::Warning(text) => warnings.push(text.to_owned()),
@@ -151,17 +100,13 @@ fn run(way: Way<'_>, faults: &Faults, folder: &Path, rereads: bool) -> Outcome {
         }
         Way::Decode(path) => {
             let (task, plan) = half(Direction::Decode, 4);
-            decode(
-                &LatentFile::open(path).unwrap(),
-                sink,
-                Planned { task: &task, plan: &plan },
-                true,
-                &mut events,
-            )
+            let file = LatentFile::open(path).unwrap();
+            decode(&file, sink, Planned { task: &task, plan: &plan }, true, &mut events)
         }
     };
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "a file was left behind");
-    let shown = std::mem::take(&mut *shown.lock().unwrap());
+    let bits = |(frame, pts): (Frame, i64)| (pts, frame.data.iter().map(|v| v.to_bits()).collect());
+    let shown = kept.take().into_iter().map(bits).collect();
     Outcome { result: result.map(|done| done.frames), warnings, told, shown }
 }
 
@@ -254,9 +199,9 @@ fn tiles_are_warned_of_once() {
     let plans = [0, 1].map(|i: usize| halves[i].0.planner().plan(&PLENTY, &wish).unwrap());
     let mut warnings = 0;
     roundtrip(
-        Noise::boxed().into(),
-        Box::new(Screen(Shown::default())),
-        Geometry::new(SIZE, Default::default(), Edges::Black).with_alpha(true),
+        source().into(),
+        Box::new(Kept::default()),
+        geometry(),
         [0, 1].map(|i: usize| Planned { task: &halves[i].0, plan: &plans[i] }),
         true,
         &mut |event| warnings += usize::from(matches!(event, Event::Warning(_))),

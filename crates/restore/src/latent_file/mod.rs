@@ -5,6 +5,8 @@
 //! frames and the kind of alpha of each. The metadata entry `remaster` is JSON with everything else that is needed to
 //! make video of it again: [`About`].
 
+mod about;
+mod origin;
 mod read;
 mod write;
 
@@ -16,10 +18,12 @@ use std::path::{Path, PathBuf};
 use remaster_compute::Shape;
 use serde::{Deserialize, Serialize};
 
-pub use read::{LatentReader, ShotRows, Times};
+pub use about::{About, NetworkId, Restored};
+pub use origin::{Lost, Origin};
+pub use read::ShotRows;
+pub(crate) use read::{LatentReader, Times};
 pub use write::LatentWriter;
 
-use crate::about::{About, NetworkId, Restored};
 use crate::error::PipelineError;
 
 /// What the files of this version call themselves.
@@ -84,7 +88,7 @@ pub struct ShotLatents {
 }
 
 /// Kinds of alpha that a row of `shots` can name.
-pub const KINDS: u8 = 3;
+pub(crate) const KINDS: u8 = 3;
 
 /// Latents of a shot of so many frames: 4n + 1 of them, the end filled up.
 fn latents_of(frames: u64) -> u64 {
@@ -210,19 +214,18 @@ impl LatentFile {
     }
 
     /// When frames are shown, read as they are needed.
-    pub fn times(&self) -> Result<Times, PipelineError> {
-        let Shape { t, h, w, c } = self.shape;
-        Ok(Times::new(self, self.rows(4 * (t * h * w * c) as u64)?))
+    pub(crate) fn times(&self) -> Result<Times, PipelineError> {
+        Ok(Times::new(self, self.rows(4 * self.shape.len() as u64)?))
     }
 
     /// The shots of a restored film, read as they are needed; none of a clip.
     pub fn shots(&self) -> Result<ShotRows, PipelineError> {
-        let Shape { t, h, w, c } = self.shape;
-        Ok(ShotRows::new(self, self.rows(4 * (t * h * w * c) as u64 + 8 * self.frames as u64)?))
+        let latents_and_times = 4 * self.shape.len() as u64 + 8 * self.frames as u64;
+        Ok(ShotRows::new(self, self.rows(latents_and_times)?))
     }
 
     /// Some of the latents for a decoder.
-    pub fn latents(&self, latents: Range<usize>) -> LatentReader<'_> {
+    pub(crate) fn latents(&self, latents: Range<usize>) -> LatentReader<'_> {
         LatentReader::new(self, latents)
     }
 

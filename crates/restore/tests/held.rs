@@ -6,14 +6,11 @@ use std::path::Path;
 use remaster_compute::{Backend, DType};
 use remaster_engine::Task;
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
-use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::VaeConfig;
+use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame, Layout};
-use remaster_pipeline::{
-    Geometry, LatentFile, LatentTarget, NetworkId, Planned, Resize, decode, encode, held_bytes, roundtrip,
-};
 use remaster_plan::{Budget, Clip, Plan, Wish};
+use remaster_restore::clip::{LatentTarget, decode, encode, held_bytes, roundtrip};
+use remaster_restore::{Geometry, LatentFile, NetworkId, Planned, Resize};
 use remaster_testkit::held::{Counting, held};
 use remaster_weights::FormulaParams;
 
@@ -82,13 +79,8 @@ impl FrameSink for Slow {
 fn half(direction: Direction, geometry: &Geometry, frames: usize, slice: usize) -> (Task, Plan) {
     let [width, height] = geometry.padded;
     let clip = Clip::new((frames - 1).next_multiple_of(4) + 1, height, width).unwrap();
-    let build = Build { dtype: DType::F32, collapse: true };
-    let mut task = Task::new(
-        direction.network(&NARROW, &mut FormulaParams, build),
-        clip.cells(),
-        Backend::cpu_with(1),
-        build.dtype,
-    );
+    let network = direction.network(&NARROW, &mut FormulaParams, DType::F32);
+    let mut task = Task::new(network, clip.cells(), Backend::cpu_with(1), DType::F32);
     task.job.open_ended = direction == Direction::Encode;
     let plenty = Budget::Shared { ram: 1 << 40, disk: 1 << 40 };
     let plan = task.planner().plan(&plenty, &Wish { mode: None, slice: Some(slice) }).unwrap();
