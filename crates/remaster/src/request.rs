@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_request_is_data_that_is_read_back_as_it_was_written() {
         let mut request = Request::restore("film.mkv").output("out.mkv").model("7b").device("cpu");
-        request.how.size.resolution = Some(remaster_pipeline::Resize::Short(1080));
+        request.how.size.resolution = Some(remaster_restore::Resize::Short(1080));
         request.how.look.shots = Shots::List("shots.json".into());
         request.how.look.finish.color = Colour::WaveletAdaptive;
         request.how.source.start = Some(Duration::new(3723, 250_000_001));
