@@ -3,9 +3,10 @@
 use ureq::http::{HeaderMap, StatusCode, Uri, header};
 
 use crate::address::{Origin, host};
+use crate::caller::Caller;
 use crate::client::{Client, MOST_REDIRECTS, Method, leads, number};
 use crate::error::HubError;
-use crate::settings::{Event, Stop, Wanted, is_sha256};
+use crate::settings::{Wanted, is_sha256};
 use crate::tries::{Fault, Tries};
 
 /// Longest name of a blob. The hub's are 40 or 64 characters.
@@ -63,18 +64,13 @@ fn plain(etag: &str) -> Option<String> {
 }
 
 /// Asks the hub for size, commit and content.
-pub(crate) fn ask(
-    client: &Client,
-    wanted: &Wanted<'_>,
-    events: &mut dyn FnMut(Event<'_>),
-    stop: &Stop,
-) -> Result<Remote, HubError> {
+pub(crate) fn ask(client: &Client, wanted: &Wanted<'_>, caller: &mut Caller<'_>) -> Result<Remote, HubError> {
     let mut tries = Tries::new(client.limits());
     loop {
-        crate::going_on(stop)?;
+        caller.going_on()?;
         match head(client, wanted) {
             Ok(remote) => return Ok(remote),
-            Err(fault) => tries.again(fault, events, stop)?,
+            Err(fault) => tries.again(fault, caller)?,
         }
     }
 }

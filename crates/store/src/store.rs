@@ -138,11 +138,12 @@ impl Store {
 
     /// Reads many small objects, several at a time, in any order.
     pub fn get_many(&self, keys: Vec<Key>, most: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
-        let core = Arc::clone(self.core());
-        self.wait(self.begin(core.each(keys, move |core, key| async move {
-            let bytes = core.get(&key, most).await?;
-            Ok((key, bytes))
-        })))?
+        self.run(|core| {
+            core.each(keys, move |core, key| async move {
+                let bytes = core.get(&key, most).await?;
+                Ok((key, bytes))
+            })
+        })?
     }
 
     /// Reads bytes `[start, end)` of an object.
@@ -173,8 +174,7 @@ impl Store {
 
     /// Removes many objects, several at a time.
     pub fn delete_many(&self, keys: Vec<Key>) -> Result<(), StoreError> {
-        let core = Arc::clone(self.core());
-        self.wait(self.begin(core.each(keys, |core, key| async move { core.delete(&key).await })))??;
+        self.run(|core| core.each(keys, |core, key| async move { core.delete(&key).await }))??;
         Ok(())
     }
 
@@ -200,12 +200,21 @@ impl Store {
         pending.wait().map_err(|_| StoreError::Gone { place: self.place() })
     }
 
+    /// Does work in the other thread and waits for it.
+    pub(crate) fn run<T, F>(&self, work: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.wait(self.begin(work(Arc::clone(self.core()))))
+    }
+
     fn call<T, F>(&self, key: &Key, work: impl FnOnce(Arc<Core>, Key) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.wait(self.begin(work(Arc::clone(self.core()), key.clone())))?
+        self.run(|core| work(core, key.clone()))?
     }
 }
 

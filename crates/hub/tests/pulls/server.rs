@@ -139,7 +139,7 @@ impl Content {
     }
 
     pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {
-        let sha256 = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+        let sha256 = remaster_disk::hex(&Sha256::digest(&bytes));
         Arc::new(Content { bytes, sha256 })
     }
 

@@ -37,6 +37,11 @@ fn half(payload: &PutPayload) -> PutPayload {
     PutPayload::from(bytes[..bytes.len() / 2].to_vec())
 }
 
+/// A part that is sent, with an error as its answer.
+fn lost(sent: UploadPart) -> UploadPart {
+    async move { sent.await.and(Err(failed())) }.boxed()
+}
+
 /// The first half of a stream, then what stands behind it.
 async fn cut<T: Send + 'static>(
     whole: BoxStream<'static, Result<T>>,
@@ -95,15 +100,9 @@ impl ObjectStore for Faulty {
             Some(Fault::Twice) => drop(self.objects.get_opts(path, options.clone()).await?),
             _ => {}
         }
-        let GetResult { payload, meta, range, attributes, extensions } =
-            self.objects.get_opts(path, options).await?;
-        let whole = GetResult {
-            payload,
-            meta: meta.clone(),
-            range: range.clone(),
-            attributes: attributes.clone(),
-            extensions: extensions.clone(),
-        };
+        let whole = self.objects.get_opts(path, options).await?;
+        let (meta, range) = (whole.meta.clone(), whole.range.clone());
+        let (attributes, extensions) = (whole.attributes.clone(), whole.extensions.clone());
         let bytes = whole.bytes().await?;
         let chunks = match fault {
             Some(Fault::AnswerLost) => vec![Ok(bytes), Err(failed())],
@@ -174,12 +173,10 @@ impl MultipartUpload for FaultyUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let late = self.faults.lateness();
         match self.faults.next() {
-            None => self.upload.put_part(data),
+            // A part has a number: a second one would replace the first.
+            None | Some(Fault::Twice) => self.upload.put_part(data),
             Some(Fault::Refused) => async { Err(failed()) }.boxed(),
-            Some(Fault::AnswerLost) => {
-                let sent = self.upload.put_part(data);
-                async move { sent.await.and(Err(failed())) }.boxed()
-            }
+            Some(Fault::AnswerLost) => lost(self.upload.put_part(data)),
             Some(Fault::Late) => {
                 let sent = self.upload.put_part(data);
                 async move {
@@ -188,13 +185,8 @@ impl MultipartUpload for FaultyUpload {
                 }
                 .boxed()
             }
-            Some(Fault::Cut) => {
-                let sent = self.upload.put_part(half(&data));
-                async move { sent.await.and(Err(failed())) }.boxed()
-            }
+            Some(Fault::Cut) => lost(self.upload.put_part(half(&data))),
             Some(Fault::CutSilently) => self.upload.put_part(half(&data)),
-            // A part has a number: the second one replaces the first.
-            Some(Fault::Twice) => self.upload.put_part(data),
         }
     }
 
