@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::gguf::Gguf;
-use crate::support::{Put, file, file_of, formula_f16};
+use crate::support::{Put, file, file_of, formula_f16, zeros};
 use remaster_model::Param;
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_weights::{
@@ -44,13 +44,9 @@ fn write(path: &Path, tensors: &[Sparse], data: &[(&str, Vec<u8>)]) -> u64 {
         ));
     }
     let mut json = format!("{{{}}}", entries.join(","));
-    while json.len() % 8 != 0 {
-        json.push(' ');
-    }
+    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
     let head = file(&json, &[]);
-    std::fs::write(path, &head).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.set_len(head.len() as u64 + end).unwrap();
+    let file = crate::support::sparse(path, &head, end);
     for (at, bytes) in filled {
         remaster_disk::write_at(&file, bytes, head.len() as u64 + at).unwrap();
     }
@@ -201,9 +197,7 @@ fn a_q4_k_file_of_7b_opens_with_a_clean_report() {
     }
     assert_eq!(matrices, 288);
     let (path, head) = (folder.path().join("7b.gguf"), gguf.header());
-    std::fs::write(&path, &head).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(head.len() as u64 + end).unwrap();
+    crate::support::sparse(&path, &head, end);
     let (found, params, report) = open_dit(&path).unwrap();
     assert_eq!((found, report.applied.len()), (config, 1128 - 36));
     let last = params.checkpoint().get("model.diffusion_model.blocks.35.mlp.txt.proj_out.weight").unwrap();
@@ -249,12 +243,7 @@ fn missing_renamed_and_reshaped_tensors_are_named_whichever_they_are() {
 
 #[test]
 fn absurd_sizes_are_a_doubt_and_not_a_network() {
-    let put = |name: &str, shape: &[usize]| Put {
-        name: name.to_owned(),
-        dtype: "F16",
-        shape: shape.to_vec(),
-        data: vec![0; 2 * shape.iter().product::<usize>()],
-    };
+    let put = |name: &str, shape: &[usize]| zeros(name, "F16", shape);
     let doubt = |width: &[usize], head: usize, number: &str| {
         let tensors = [
             put("vid_in.proj.weight", width),
