@@ -26,8 +26,8 @@ pub use folder::{About, Folder, Kind, MOST_NAMES, if_there, is_ours};
 pub use hash::{hex, sha256_of};
 pub(crate) use paths::write_counted;
 pub use paths::{
-    create, make_folders, percent_decoded, read, read_named, remove, remove_folder, remove_tree, rename,
-    rename_new, sync, write_all, write_whole,
+    create, make_folders, percent_decoded, read, read_named, remove, remove_folder, rename, rename_new, sync,
+    write_all, write_whole,
 };
 
 /// Fills `out` with the bytes from `at` on. The file's own position does not matter; on Windows it moves.

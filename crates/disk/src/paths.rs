@@ -67,11 +67,6 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
     at(path, |folder, name| folder.remove_folder(name))
 }
 
-/// Removes a folder that this process made, with everything in it.
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    at(path, |folder, name| folder.remove_tree(name))
-}
-
 /// Makes a folder and those above it.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     Folder::make(path).map(drop)

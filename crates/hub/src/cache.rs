@@ -28,19 +28,13 @@ const MOST_KEPT: u32 = 100;
 const MOST_SNAPSHOTS: usize = 1000;
 
 /// The folder with all repositories.
-pub(crate) struct Cache(PathBuf);
+pub(crate) struct Cache {
+    pub(crate) root: PathBuf,
+}
 
 impl Cache {
-    pub(crate) fn new(root: PathBuf) -> Self {
-        Cache(root)
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.0
-    }
-
     fn repo(&self, repo: &str) -> PathBuf {
-        self.0.join(folder_name(repo))
+        self.root.join(folder_name(repo))
     }
 
     fn blob(&self, remote: &Remote) -> PathBuf {
@@ -53,7 +47,7 @@ impl Cache {
     }
 
     pub(crate) fn lock(&self, remote: &Remote) -> PathBuf {
-        self.0.join(".locks").join(folder_name(&remote.repo)).join(format!("{}.lock", remote.blob))
+        self.root.join(".locks").join(folder_name(&remote.repo)).join(format!("{}.lock", remote.blob))
     }
 
     /// Makes the folders.
@@ -68,7 +62,7 @@ impl Cache {
 
     /// Bytes that may be written; `None` where the system does not say.
     pub(crate) fn free_space(&self) -> Option<u64> {
-        let absolute = std::path::absolute(&self.0).ok()?;
+        let absolute = std::path::absolute(&self.root).ok()?;
         let there = absolute.ancestors().find(|folder| folder.is_dir())?;
         remaster_disk::free_space(there)
     }

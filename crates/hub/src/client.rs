@@ -85,10 +85,6 @@ impl Client {
         &self.limits
     }
 
-    pub(crate) fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
     /// Where the file of a repository is.
     pub(crate) fn address(&self, repo: &str, file: &str) -> Result<Uri, HubError> {
         let text = format!("{}/{repo}/resolve/main/{file}", self.endpoint.to_string().trim_end_matches('/'));
@@ -157,7 +153,7 @@ impl Client {
         let (repo, file) = (repo.to_owned(), file.to_owned());
         let said_by = said(response.headers());
         let error = match status {
-            401 | 403 => HubError::Refused { host, file, repo, status, said_by, token: self.has_token() },
+            401 | 403 => HubError::Refused { host, file, repo, status, said_by, token: self.token.is_some() },
             404 | 410 => HubError::Missing { host, file, repo, status, said_by },
             408 | 425 | 429 | 500 | 502 | 503 | 504 => match retry_after(response.headers()) {
                 Some(wait) if wait > self.limits.longest_wait => {

@@ -71,7 +71,7 @@ impl Hub {
     pub fn new(settings: Settings, stop: Stop) -> Result<Self, HubError> {
         // A wrong endpoint, token or proxy is said before anything is looked for.
         Client::new(&settings)?;
-        let cache = Cache::new(settings.cache.clone());
+        let cache = Cache { root: settings.cache.clone() };
         Ok(Hub { settings, cache, stop })
     }
 
@@ -102,7 +102,7 @@ impl Hub {
         let needed = missing.saturating_add(SPARE);
         match self.cache.free_space() {
             Some(free) if missing > 0 && needed > free => {
-                Err(HubError::NoSpace { folder: self.cache.root().to_owned(), needed, free })
+                Err(HubError::NoSpace { folder: self.cache.root.clone(), needed, free })
             }
             _ => Ok(()),
         }

@@ -41,6 +41,10 @@ struct Said {
 }
 
 impl Said {
+    fn is_complete(&self) -> bool {
+        self.commit.is_some() && self.etag.is_some() && self.bytes.is_some()
+    }
+
     fn note(&mut self, headers: &HeaderMap, last: bool) {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         self.commit = self.commit.take().or_else(|| text("x-repo-commit"));
@@ -93,12 +97,6 @@ fn head(client: &Client, wanted: &Wanted<'_>) -> Result<Remote, Fault> {
         }
     }
     Err(HubError::Redirects { host: host(&first), most: MOST_REDIRECTS }.into())
-}
-
-impl Said {
-    fn is_complete(&self) -> bool {
-        self.commit.is_some() && self.etag.is_some() && self.bytes.is_some()
-    }
 }
 
 fn remote(uri: &Uri, wanted: &Wanted<'_>, said: Said) -> Result<Remote, HubError> {

@@ -103,6 +103,7 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     name.split_once('#').is_some_and(|(front, number)| !front.is_empty() && digits(number))
 }
 
+#[derive(Debug)]
 struct Local {
     root: Arc<Folder>,
 }
@@ -127,6 +128,7 @@ fn descend(root: &Folder, parts: &[&str], make: bool) -> io::Result<Folder> {
 }
 
 /// A file on its way to its name. Dropping it removes it.
+#[derive(Debug)]
 struct Unfinished {
     folder: Folder,
     beside: String,
@@ -370,6 +372,7 @@ impl Walk {
 }
 
 /// An object in parts, each at its place in the file.
+#[derive(Debug)]
 struct Upload {
     path: Path,
     state: Arc<Mutex<Option<Unfinished>>>,
@@ -416,21 +419,9 @@ impl MultipartUpload for Upload {
     }
 }
 
-impl fmt::Debug for Upload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.root.path().display())
-    }
-}
-
-impl fmt::Debug for Local {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Local({self})")
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn parse(storage: &Storage) -> Result<Header, CheckpointError> {
     from.fits("tensors", tensors, MAX_TENSORS, LEAST_TENSOR)?;
     from.fits("metadata entries", entries, MAX_ENTRIES, LEAST_ENTRY)?;
 
-    let mut about = About::default();
+    let mut about = About { texts: BTreeMap::new(), shapes: BTreeMap::new(), alignment: 32 };
     for _ in 0..entries {
         about.take(&mut from)?;
     }
@@ -66,12 +66,6 @@ struct About {
     texts: BTreeMap<String, String>,
     shapes: BTreeMap<String, Vec<u64>>,
     alignment: u64,
-}
-
-impl Default for About {
-    fn default() -> Self {
-        About { texts: BTreeMap::new(), shapes: BTreeMap::new(), alignment: 32 }
-    }
 }
 
 impl About {

@@ -64,7 +64,7 @@ fn tree(desk: &Desk) -> BTreeSet<PathBuf> {
 #[test]
 fn a_download_that_is_killed_at_every_point_is_the_same_file() {
     let content = Content::new(10_000);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&content, server::all);
     let whole = Desk::new();
     assert!(start(whole.0.path(), &server, 0).success());
     let points: u64 = std::fs::read_to_string(whole.0.path().join("points")).unwrap().parse().unwrap();
@@ -84,7 +84,7 @@ fn a_download_that_is_killed_at_every_point_is_the_same_file() {
 #[test]
 fn a_link_or_a_pipe_in_the_cache_is_neither_written_nor_waited_for() {
     let content = Content::new(10_000);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&content, server::all);
     let lock = format!(".locks/models--owner--name/{}.lock", content.sha256);
     let partial = format!("models--owner--name/blobs/{}.incomplete", content.sha256);
     for at in [&lock, &partial] {

@@ -164,6 +164,11 @@ impl Content {
     }
 }
 
+/// The bytes that are asked for, all of them.
+pub(crate) fn all(content: &Content, request: &Request, stream: &mut TcpStream) -> std::io::Result<()> {
+    content.send(request, stream, usize::MAX)
+}
+
 /// Tells what a hub tells, and leaves the bytes to `get`.
 pub(crate) fn hub(
     content: &Arc<Content>,

@@ -15,6 +15,7 @@ use object_store::{
 use super::faults::{Fault, Faults};
 
 /// Other objects, seen through faults.
+#[derive(Debug)]
 pub struct Faulty {
     objects: Arc<dyn ObjectStore>,
     faults: Arc<Faults>,
@@ -153,12 +154,6 @@ impl ObjectStore for Faulty {
 impl fmt::Display for Faulty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "faulty {}", self.objects)
-    }
-}
-
-impl fmt::Debug for Faulty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
