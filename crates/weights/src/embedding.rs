@@ -181,11 +181,8 @@ fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding,
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut number = 0usize;
-    for (i, byte) in bytes.get(at..at.checked_add(N)?)?.iter().enumerate() {
-        number |= usize::from(*byte) << (8 * i);
-    }
-    Some(number)
+    let bytes = bytes.get(at..at.checked_add(N)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
 /// A member as the directory at the end describes it.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Put, file, file_of, formula_f16, on_disk, put, zeros};
+use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, on_disk, put, sparse, zeros};
 use remaster_compute::{DType, Part, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
@@ -31,20 +31,10 @@ fn find<'a>(tensors: &'a mut [Put], name: &str) -> &'a mut Put {
 
 /// A checkpoint with these tensors whose values are all zero and take no place on disk.
 fn hollow(folder: &Path, name: &str, tensors: &[(&str, &[usize])], metadata: &str) -> PathBuf {
-    let mut end = 0u64;
-    let mut entries: Vec<String> = Vec::new();
-    if !metadata.is_empty() {
-        entries.push(format!("\"__metadata__\":{metadata}"));
-    }
-    for (name, shape) in tensors {
-        let start = end;
-        end += 2 * shape.iter().map(|&n| n as u64).product::<u64>();
-        entries
-            .push(format!(r#""{name}":{{"dtype":"F16","shape":{shape:?},"data_offsets":[{start},{end}]}}"#));
-    }
-    let bytes = file(&format!("{{{}}}", entries.join(",")), &[]);
+    let f16 = tensors.iter().map(|&(name, shape)| (name, "F16", shape, bytes_of("F16", shape)));
+    let (json, end) = header(f16, metadata);
     let path = folder.join(name);
-    crate::support::sparse(&path, &bytes, end);
+    sparse(&path, &file(&json, &[]), end);
     path
 }
 

@@ -34,8 +34,7 @@ pub fn put(name: &str, dtype: &'static str, shape: &[usize], data: impl Into<Vec
 
 /// A tensor of zeros.
 pub fn zeros(name: &str, dtype: &'static str, shape: &[usize]) -> Put {
-    let block = StoredDtype::from_name(dtype).unwrap().block();
-    put(name, dtype, shape, vec![0; shape.iter().product::<usize>() / block.values * block.bytes])
+    put(name, dtype, shape, vec![0; bytes_of(dtype, shape) as usize])
 }
 
 /// Bytes in a file of a folder of its own, which ends with the first of the two.
@@ -82,23 +81,33 @@ pub fn read_ends(checkpoint: &Checkpoint) {
 
 /// A file with these tensors; `metadata` is JSON or empty.
 pub fn file_of(tensors: &[Put], metadata: &str) -> Vec<u8> {
-    let mut entries = Vec::new();
+    let (json, _) =
+        header(tensors.iter().map(|t| (&*t.name, t.dtype, &t.shape[..], t.data.len() as u64)), metadata);
+    file(&json, &tensors.iter().flat_map(|t| t.data.iter().copied()).collect::<Vec<_>>())
+}
+
+/// The header of tensors of so many bytes, one after the other, and where the last one ends.
+pub fn header<'a>(
+    tensors: impl Iterator<Item = (&'a str, &'a str, &'a [usize], u64)>,
+    metadata: &str,
+) -> (String, u64) {
+    let (mut entries, mut end) = (Vec::new(), 0);
     if !metadata.is_empty() {
         entries.push(format!("\"__metadata__\":{metadata}"));
     }
-    let mut data = Vec::new();
-    for t in tensors {
-        let start = data.len();
-        data.extend(&t.data);
-        entries.push(format!(
-            "{:?}:{{\"dtype\":\"{}\",\"shape\":{:?},\"data_offsets\":[{start},{}]}}",
-            t.name,
-            t.dtype,
-            t.shape,
-            data.len()
-        ));
+    for (name, dtype, shape, bytes) in tensors {
+        let start = end;
+        end += bytes;
+        let shape = format!("\"shape\":{shape:?},\"data_offsets\":[{start},{end}]");
+        entries.push(format!("{name:?}:{{\"dtype\":\"{dtype}\",{shape}}}"));
     }
-    file(&format!("{{{}}}", entries.join(",")), &data)
+    (format!("{{{}}}", entries.join(",")), end)
+}
+
+/// Bytes of a tensor.
+pub fn bytes_of(dtype: &str, shape: &[usize]) -> u64 {
+    let block = StoredDtype::from_name(dtype).unwrap().block();
+    shape.iter().map(|&n| n as u64).product::<u64>() / block.values as u64 * block.bytes as u64
 }
 
 /// The tensor `param` with its formula values, as F16.
