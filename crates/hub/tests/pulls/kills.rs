@@ -44,21 +44,20 @@ fn start(cache: &Path, server: &Server, at: u64) -> std::process::ExitStatus {
         .unwrap()
 }
 
-fn names(folder: &Path, names_of: &mut BTreeSet<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.symlink_metadata().unwrap().is_dir() {
-            names(&path, names_of);
-        }
-        names_of.insert(path);
-    }
-}
-
+/// Names of everything in a cache.
 fn tree(desk: &Desk) -> BTreeSet<PathBuf> {
-    let mut all = BTreeSet::new();
-    names(desk.0.path(), &mut all);
-    let below = |path: PathBuf| path.strip_prefix(desk.0.path()).unwrap().to_owned();
-    all.into_iter().map(below).filter(|path| path != Path::new("points")).collect()
+    let (mut names, mut folders) = (BTreeSet::new(), vec![desk.0.path().to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            names.insert(path.strip_prefix(desk.0.path()).unwrap().to_owned());
+            if path.symlink_metadata().unwrap().is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    names.remove(Path::new("points"));
+    names
 }
 
 #[test]

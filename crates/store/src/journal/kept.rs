@@ -99,11 +99,8 @@ impl Journal {
 
     /// Names of what is kept of a unit, records of pieces aside.
     pub fn kept_names(&self, unit: u32) -> Result<Vec<String>, JournalError> {
-        let kept = |object| match object {
-            Object::Kept(_, name) if !name.starts_with(PIECE) => Some(name),
-            _ => None,
-        };
-        Ok(self.list_kept(unit)?.into_iter().filter_map(|(_, object)| kept(object)).collect())
+        let names = self.list_kept(unit)?.into_iter().map(|(_, name)| name);
+        Ok(names.filter(|name| !name.starts_with(PIECE)).collect())
     }
 
     /// Makes a finished piece count, whose file is in the store already. Of any number of racers one wins; but a record
@@ -134,8 +131,7 @@ impl Journal {
     /// The finished pieces of a unit.
     pub fn pieces(&self, unit: u32) -> Result<Pieces, JournalError> {
         let mut pieces = Pieces::default();
-        for (key, object) in self.list_kept(unit)? {
-            let Object::Kept(_, name) = object else { continue };
+        for (key, name) in self.list_kept(unit)? {
             let number = name.strip_prefix(PIECE).and_then(|digits| digits.parse().ok());
             let Some(number) = number.filter(|number| piece_name(*number) == name) else { continue };
             let piece = match self.store.get(&key, MOST_PIECE) {
@@ -173,12 +169,14 @@ impl Journal {
         Ok(self.store.delete_many(keys)?)
     }
 
-    fn list_kept(&self, unit: u32) -> Result<Vec<(Key, Object)>, JournalError> {
+    fn list_kept(&self, unit: u32) -> Result<Vec<(Key, String)>, JournalError> {
         self.known(unit)?;
         let mut all = Vec::new();
         for listed in self.store.list(&layout::kept_folder(unit))? {
             let key = listed?.key;
-            all.extend(layout::parse(&key).map(|object| (key, object)));
+            if let Some(Object::Kept(_, name)) = layout::parse(&key) {
+                all.push((key, name));
+            }
         }
         Ok(all)
     }
