@@ -1,6 +1,6 @@
 //! What the standard library lacks about files: folders that are worked in without following a link ([`Folder`]), files
 //! that appear whole or not at all, points at which a test can end the process ([`points`]), reads and writes at a place,
-//! free space, and whether a folder lives in memory.
+//! free space, whether a folder lives in memory, hashes, and paths in URLs.
 //!
 //! Everything that the product creates, renames or removes goes through here; `cargo xtask rules` refuses the calls of the
 //! standard library that go past it.
@@ -14,6 +14,7 @@
 //! ```
 
 mod folder;
+mod hash;
 mod paths;
 pub mod points;
 
@@ -21,10 +22,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-pub use folder::{About, Folder, Kind, MOST_NAMES, is_ours};
+pub use folder::{About, Folder, Kind, MOST_NAMES, if_there, is_ours};
+pub use hash::{hex, sha256_of};
 pub(crate) use paths::write_counted;
 pub use paths::{
-    create, make_folders, read, read_named, remove, remove_folder, remove_tree, rename, rename_new, sync,
+    create, make_folders, percent_decoded, read, read_named, remove, remove_folder, rename, rename_new, sync,
     write_all, write_whole,
 };
 

@@ -10,14 +10,12 @@ use crate::points::{Op, counted};
 
 /// Makes the file `path`, in place of one that is there: whole or not at all. See [`Folder::write_whole`].
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.write_whole(name, write)
+    at(path, |folder, name| folder.write_whole(name, write))
 }
 
 /// Opens a regular file to read. A link, a pipe or a device is an error, at once.
 pub fn read(path: &Path) -> io::Result<File> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.read(name)
+    at(path, |folder, name| folder.read(name))
 }
 
 /// Opens a regular file that a person named, to read; a link to one is followed. A pipe or a device is an error, at once:
@@ -29,8 +27,7 @@ pub fn read_named(path: &Path) -> io::Result<File> {
 
 /// Creates a file. A name that is taken is an error.
 pub fn create(path: &Path) -> io::Result<File> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.create(name)
+    at(path, |folder, name| folder.create(name))
 }
 
 /// Writes bytes to the file of a path.
@@ -62,20 +59,12 @@ fn moved(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
 
 /// Removes a file or a link.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.remove(name)
+    at(path, |folder, name| folder.remove(name))
 }
 
 /// Removes a folder that is empty.
 pub fn remove_folder(path: &Path) -> io::Result<()> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.remove_folder(name)
-}
-
-/// Removes a folder that this process made, with everything in it.
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    let (folder, name) = split(path)?;
-    Folder::open(folder)?.remove_tree(name)
+    at(path, |folder, name| folder.remove_folder(name))
 }
 
 /// Makes a folder and those above it.
@@ -90,6 +79,29 @@ pub(crate) fn write_counted(folder: &Path, name: &OsStr, file: &mut File, bytes:
         counted(Op::Write, folder, name, || file.write_all(part))?;
     }
     Ok(())
+}
+
+/// The path in a file URL: percent escapes are bytes of UTF-8. `None` if they are not, or if one is zero.
+pub fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|byte| *byte != 0)?);
+        rest = tail.get(2..)?;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Does something with the name of a path in its folder.
+fn at<T>(path: &Path, work: impl FnOnce(&Folder, &OsStr) -> io::Result<T>) -> io::Result<T> {
+    let (folder, name) = split(path)?;
+    work(&Folder::open(folder)?, name)
 }
 
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {

@@ -10,16 +10,16 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use remaster_disk::hex;
 use sha2::{Digest, Sha256};
 
+use crate::caller::Caller;
 use crate::error::{self, HubError};
 use crate::remote::Remote;
-use crate::settings::{Event, Stop, Wanted, is_sha256};
-
-/// Bytes that are hashed or received before somebody is asked whether to go on.
-pub(crate) const PIECE: usize = 1 << 20;
+use crate::settings::{Event, Wanted, is_sha256};
 
 /// Names for files with the wrong hash, one per attempt. Whoever has a hundred has seen the message.
 const MOST_KEPT: u32 = 100;
@@ -28,19 +28,13 @@ const MOST_KEPT: u32 = 100;
 const MOST_SNAPSHOTS: usize = 1000;
 
 /// The folder with all repositories.
-pub(crate) struct Cache(PathBuf);
+pub(crate) struct Cache {
+    pub(crate) root: PathBuf,
+}
 
 impl Cache {
-    pub(crate) fn new(root: PathBuf) -> Self {
-        Cache(root)
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.0
-    }
-
     fn repo(&self, repo: &str) -> PathBuf {
-        self.0.join(folder_name(repo))
+        self.root.join(folder_name(repo))
     }
 
     fn blob(&self, remote: &Remote) -> PathBuf {
@@ -53,7 +47,7 @@ impl Cache {
     }
 
     pub(crate) fn lock(&self, remote: &Remote) -> PathBuf {
-        self.0.join(".locks").join(folder_name(&remote.repo)).join(format!("{}.lock", remote.blob))
+        self.root.join(".locks").join(folder_name(&remote.repo)).join(format!("{}.lock", remote.blob))
     }
 
     /// Makes the folders.
@@ -68,7 +62,7 @@ impl Cache {
 
     /// Bytes that may be written; `None` where the system does not say.
     pub(crate) fn free_space(&self) -> Option<u64> {
-        let absolute = std::path::absolute(&self.0).ok()?;
+        let absolute = std::path::absolute(&self.root).ok()?;
         let there = absolute.ancestors().find(|folder| folder.is_dir())?;
         remaster_disk::free_space(there)
     }
@@ -77,8 +71,7 @@ impl Cache {
     pub(crate) fn find(
         &self,
         wanted: &Wanted<'_>,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
+        caller: &mut Caller<'_>,
     ) -> Result<Option<PathBuf>, HubError> {
         let Ok(entries) = std::fs::read_dir(self.repo(wanted.repo).join("snapshots")) else {
             return Ok(None);
@@ -97,7 +90,7 @@ impl Cache {
             if name != wanted.sha256 && wanted.bytes.is_some_and(|bytes| bytes != about.len()) {
                 continue;
             }
-            let found = hash_of(&real, events, stop)?;
+            let found = hash_of(&real, caller)?;
             if found == wanted.sha256 {
                 return Ok(Some(path));
             }
@@ -109,17 +102,12 @@ impl Cache {
     }
 
     /// Whether the blob is there, and whole.
-    pub(crate) fn is_sound(
-        &self,
-        remote: &Remote,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
-    ) -> Result<bool, HubError> {
+    pub(crate) fn is_sound(&self, remote: &Remote, caller: &mut Caller<'_>) -> Result<bool, HubError> {
         let path = self.blob(remote);
         if !path.exists() {
             return Ok(false);
         }
-        let found = hash_of(&path, events, stop)?;
+        let found = hash_of(&path, caller)?;
         if found == remote.sha256 {
             return Ok(true);
         }
@@ -206,14 +194,14 @@ pub(crate) fn open_own(path: &Path) -> std::io::Result<File> {
 }
 
 /// SHA-256 of a file in lower-case hexadecimal.
-fn hash_of(path: &Path, events: &mut dyn FnMut(Event<'_>), stop: &Stop) -> Result<String, HubError> {
+fn hash_of(path: &Path, caller: &mut Caller<'_>) -> Result<String, HubError> {
     // Whatever is no regular file might never end.
     if path.metadata().is_ok_and(|about| !about.is_file()) {
         return Err(error::read(path)(std::io::Error::other("it is not a regular file")));
     }
     let mut file = File::open(path).map_err(error::read(path))?;
     let of = file.metadata().map_err(error::read(path))?.len();
-    hash_start(&mut file, of, path, events, stop).map(hex)
+    hash_start(&mut file, of, path, caller).map(|hash| hex(&hash.finalize()))
 }
 
 /// Hashes the first `of` bytes of a file.
@@ -221,28 +209,24 @@ pub(crate) fn hash_start(
     file: &mut File,
     of: u64,
     path: &Path,
-    events: &mut dyn FnMut(Event<'_>),
-    stop: &Stop,
+    caller: &mut Caller<'_>,
 ) -> Result<Sha256, HubError> {
-    let mut hash = Sha256::new();
-    let mut piece = vec![0; PIECE];
-    let mut done = 0;
-    while done < of {
-        crate::going_on(stop)?;
-        let most = usize::try_from(of - done).map_or(PIECE, |left| left.min(PIECE));
-        let read = match file.read(&mut piece[..most]) {
-            Ok(0) => return Err(error::read(path)(std::io::ErrorKind::UnexpectedEof.into())),
-            Ok(read) => read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(source) => return Err(error::read(path)(source)),
-        };
-        hash.update(&piece[..read]);
-        done += read as u64;
-        events(Event::Checking { done, of });
+    if of > 0 {
+        caller.going_on()?;
     }
-    Ok(hash)
-}
-
-pub(crate) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut done = 0;
+    let hash = remaster_disk::sha256_of(file.take(of), &mut |bytes| {
+        done += bytes;
+        caller.tell(Event::Checking { done, of });
+        if done < of && caller.going_on().is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    match hash.map_err(error::read(path))? {
+        None => Err(HubError::Cancelled),
+        Some(_) if done < of => Err(error::read(path)(std::io::ErrorKind::UnexpectedEof.into())),
+        Some(hash) => Ok(hash),
+    }
 }

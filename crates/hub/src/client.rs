@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use ureq::http::{HeaderMap, HeaderValue, Response, Uri, header};
 use ureq::{Agent, Body, Timeout};
 
 use crate::address::{Origin, host, join};
@@ -85,10 +85,6 @@ impl Client {
         &self.limits
     }
 
-    pub(crate) fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
     /// Where the file of a repository is.
     pub(crate) fn address(&self, repo: &str, file: &str) -> Result<Uri, HubError> {
         let text = format!("{}/{repo}/resolve/main/{file}", self.endpoint.to_string().trim_end_matches('/'));
@@ -157,20 +153,17 @@ impl Client {
         let (repo, file) = (repo.to_owned(), file.to_owned());
         let said_by = said(response.headers());
         let error = match status {
-            401 | 403 => HubError::Refused { host, file, repo, status, said_by, token: self.has_token() },
+            401 | 403 => HubError::Refused { host, file, repo, status, said_by, token: self.token.is_some() },
             404 | 410 => HubError::Missing { host, file, repo, status, said_by },
-            408 | 425 | 429 | 500 | 502 | 503 | 504 => {
-                let after = retry_after(response.headers());
-                match after {
-                    Some(wait) if wait > self.limits.longest_wait => {
-                        HubError::Busy { host, status, seconds: wait.as_secs() }
-                    }
-                    after => {
-                        let reason = format!("{host} answers with HTTP {status}");
-                        return Fault::Passing { host, reason, after };
-                    }
+            408 | 425 | 429 | 500 | 502 | 503 | 504 => match retry_after(response.headers()) {
+                Some(wait) if wait > self.limits.longest_wait => {
+                    HubError::Busy { host, status, seconds: wait.as_secs() }
                 }
-            }
+                after => {
+                    let reason = format!("{host} answers with HTTP {status}");
+                    return Fault::Passing { host, reason, after };
+                }
+            },
             _ => HubError::Status { host, status, said_by },
         };
         error.into()
@@ -184,15 +177,7 @@ pub(crate) fn silent(limit: Duration) -> String {
 
 /// Where a response leads, if it is a redirect.
 pub(crate) fn leads(uri: &Uri, response: &Response<Body>) -> Result<Option<Uri>, HubError> {
-    let is_redirect = matches!(
-        response.status(),
-        StatusCode::MOVED_PERMANENTLY
-            | StatusCode::FOUND
-            | StatusCode::SEE_OTHER
-            | StatusCode::TEMPORARY_REDIRECT
-            | StatusCode::PERMANENT_REDIRECT
-    );
-    if !is_redirect {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
@@ -202,8 +187,7 @@ pub(crate) fn leads(uri: &Uri, response: &Response<Body>) -> Result<Option<Uri>,
 
 /// Seconds to wait. A date is not read: our clock need not be the server's.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    number(headers, header::RETRY_AFTER.as_str()).map(Duration::from_secs)
 }
 
 /// What the hub says about an error.

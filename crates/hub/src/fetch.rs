@@ -5,16 +5,18 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use remaster_disk::hex;
 use sha2::{Digest, Sha256};
 use ureq::Body;
 use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 
 use crate::address::{Origin, host};
-use crate::cache::{Cache, hash_start, hex, open_own};
+use crate::cache::{Cache, hash_start, open_own};
+use crate::caller::Caller;
 use crate::client::{Client, is_coded, number, silent};
 use crate::error::{self, HubError};
 use crate::remote::Remote;
-use crate::settings::{Event, Stop};
+use crate::settings::Event;
 use crate::tries::{Fault, Tries};
 
 /// An attempt that brings less does not count as one that got further: a server could go on forever byte by byte.
@@ -31,24 +33,23 @@ pub(crate) fn fetch(
     client: &Client,
     remote: &Remote,
     cache: &Cache,
-    events: &mut dyn FnMut(Event<'_>),
-    stop: &Stop,
+    caller: &mut Caller<'_>,
 ) -> Result<(), HubError> {
-    let mut transfer = Transfer::open(client, remote, cache.partial(remote), events, stop)?;
+    let mut transfer = Transfer::open(client, remote, cache.partial(remote), caller)?;
     let mut tries = Tries::new(client.limits());
     let mut furthest = transfer.done;
     while transfer.done < remote.bytes {
-        crate::going_on(stop)?;
-        if let Err(fault) = transfer.attempt(events, stop) {
+        caller.going_on()?;
+        if let Err(fault) = transfer.attempt(caller) {
             if transfer.done >= furthest.saturating_add(STEP_FORWARD) {
                 tries.progress();
             }
             furthest = furthest.max(transfer.done);
-            tries.again(fault, events, stop)?;
+            tries.again(fault, caller)?;
         }
     }
     remaster_disk::sync(&transfer.path, &transfer.file).map_err(error::write(&transfer.path))?;
-    let found = hex(transfer.hash);
+    let found = hex(&transfer.hash.finalize());
     drop(transfer.file);
     if found == remote.sha256 { cache.accept(remote) } else { Err(cache.reject(remote, found)) }
 }
@@ -72,8 +73,7 @@ impl<'a> Transfer<'a> {
         client: &'a Client,
         remote: &'a Remote,
         path: PathBuf,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
+        caller: &mut Caller<'_>,
     ) -> Result<Self, HubError> {
         let mut file = open_own(&path).map_err(error::write(&path))?;
         let mut done = file.metadata().map_err(error::read(&path))?.len();
@@ -82,14 +82,14 @@ impl<'a> Transfer<'a> {
             file.set_len(0).map_err(error::write(&path))?;
             done = 0;
         }
-        let hash = hash_start(&mut file, done, &path, events, stop)?;
+        let hash = hash_start(&mut file, done, &path, caller)?;
         Ok(Transfer { client, remote, path, file, done, hash, version: None, ranges: true })
     }
 
     /// One request and what it brings. An end before all bytes are there is a fault.
-    fn attempt(&mut self, events: &mut dyn FnMut(Event<'_>), stop: &Stop) -> Result<(), Fault> {
+    fn attempt(&mut self, caller: &mut Caller<'_>) -> Result<(), Fault> {
         if !self.ranges && self.done > 0 {
-            self.start_again("the server cannot continue a download", events)?;
+            self.start_again("the server cannot continue a download", caller)?;
         }
         let address = self.client.address(&self.remote.repo, &self.remote.file)?;
         let (uri, response) = self.client.get(&address, |uri| self.headers(uri))?;
@@ -103,7 +103,7 @@ impl<'a> Transfer<'a> {
                 }
             }
             StatusCode::OK if self.done > 0 => {
-                self.start_again("the server sends the whole file", events)?;
+                self.start_again("the server sends the whole file", caller)?;
             }
             StatusCode::OK => {}
             StatusCode::RANGE_NOT_SATISFIABLE if self.done > 0 => {
@@ -116,7 +116,7 @@ impl<'a> Transfer<'a> {
         }
         self.admit(&uri, &response)?;
         self.note_version(&uri, response.headers());
-        self.receive(&uri, response, events, stop)
+        self.receive(&uri, response, caller)
     }
 
     fn headers(&self, uri: &Uri) -> HeaderMap {
@@ -162,8 +162,8 @@ impl<'a> Transfer<'a> {
         self.version = Origin::of(uri).zip(strong.cloned());
     }
 
-    fn start_again(&mut self, reason: &str, events: &mut dyn FnMut(Event<'_>)) -> Result<(), HubError> {
-        events(Event::Again { reason });
+    fn start_again(&mut self, reason: &str, caller: &mut Caller<'_>) -> Result<(), HubError> {
+        caller.tell(Event::Again { reason });
         self.file.set_len(0).map_err(error::write(&self.path))?;
         (self.done, self.hash) = (0, Sha256::new());
         Ok(())
@@ -173,17 +173,16 @@ impl<'a> Transfer<'a> {
         &mut self,
         uri: &Uri,
         mut response: Response<Body>,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
+        caller: &mut Caller<'_>,
     ) -> Result<(), Fault> {
         let passing = |reason: String| Fault::Passing { host: host(uri), reason, after: None };
         self.file.seek(SeekFrom::Start(self.done)).map_err(error::write(&self.path))?;
         let mut body = response.body_mut().as_reader();
         let mut piece = vec![0; PIECE];
         let mut drip = Drip::new(self.client.limits().stall);
-        events(Event::Received { done: self.done, of: self.remote.bytes });
+        caller.tell(Event::Received { done: self.done, of: self.remote.bytes });
         while self.done < self.remote.bytes {
-            crate::going_on(stop)?;
+            caller.going_on()?;
             // What a server sends beyond the end is not read.
             let left = self.remote.bytes - self.done;
             let most = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
@@ -199,7 +198,7 @@ impl<'a> Transfer<'a> {
                 }
             };
             self.write(&piece[..read])?;
-            events(Event::Received { done: self.done, of: self.remote.bytes });
+            caller.tell(Event::Received { done: self.done, of: self.remote.bytes });
             if drip.is_stalled(read as u64) {
                 return Err(passing(silent(self.client.limits().stall)));
             }

@@ -24,6 +24,7 @@
 
 mod address;
 mod cache;
+mod caller;
 mod client;
 mod error;
 mod fetch;
@@ -36,13 +37,13 @@ mod trust;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub use error::HubError;
 pub use remote::Remote;
 pub use settings::{Event, Limits, Settings, Stop, Wanted};
 
 use cache::Cache;
+use caller::Caller;
 use client::Client;
 use lock::Lock;
 
@@ -70,21 +71,22 @@ impl Hub {
     pub fn new(settings: Settings, stop: Stop) -> Result<Self, HubError> {
         // A wrong endpoint, token or proxy is said before anything is looked for.
         Client::new(&settings)?;
-        let cache = Cache::new(settings.cache.clone());
+        let cache = Cache { root: settings.cache.clone() };
         Ok(Hub { settings, cache, stop })
     }
 
     /// Where the file is. What is in the cache is hashed; if it is not there, the hub is asked for its size.
     pub fn look(&self, wanted: &Wanted<'_>, events: &mut dyn FnMut(Event<'_>)) -> Result<Place, HubError> {
         wanted.check()?;
-        if let Some(path) = self.cache.find(wanted, events, &self.stop)? {
+        let mut caller = Caller { events, stop: &self.stop };
+        if let Some(path) = self.cache.find(wanted, &mut caller)? {
             return Ok(Place::Here(path));
         }
         if self.settings.offline {
             return Err(HubError::Offline { file: wanted.file.to_owned(), repo: wanted.repo.to_owned() });
         }
         let client = Client::new(&self.settings)?;
-        let remote = watch::during(&client, &self.stop, || remote::ask(&client, wanted, events, &self.stop))?;
+        let remote = watch::during(&client, &self.stop, || remote::ask(&client, wanted, &mut caller))?;
         Ok(Place::There(remote))
     }
 
@@ -100,7 +102,7 @@ impl Hub {
         let needed = missing.saturating_add(SPARE);
         match self.cache.free_space() {
             Some(free) if missing > 0 && needed > free => {
-                Err(HubError::NoSpace { folder: self.cache.root().to_owned(), needed, free })
+                Err(HubError::NoSpace { folder: self.cache.root.clone(), needed, free })
             }
             _ => Ok(()),
         }
@@ -110,13 +112,14 @@ impl Hub {
     /// as long as [`Limits::lock`] allows.
     pub fn pull(&self, remote: &Remote, events: &mut dyn FnMut(Event<'_>)) -> Result<PathBuf, HubError> {
         let client = Client::new(&self.settings)?;
+        let mut caller = Caller { events, stop: &self.stop };
         watch::during(&client, &self.stop, || {
             self.cache.prepare(remote)?;
-            let _lock = Lock::take(&self.cache.lock(remote), self.settings.limits.lock, events, &self.stop)?;
+            let _lock = Lock::take(&self.cache.lock(remote), self.settings.limits.lock, &mut caller)?;
             // Whoever held the lock may have downloaded the same file.
-            if !self.cache.is_sound(remote, events, &self.stop)? {
+            if !self.cache.is_sound(remote, &mut caller)? {
                 self.room([remote])?;
-                fetch::fetch(&client, remote, &self.cache, events, &self.stop)?;
+                fetch::fetch(&client, remote, &self.cache, &mut caller)?;
             }
             self.cache.link(remote)
         })
@@ -127,9 +130,4 @@ impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hub").field("settings", &self.settings).finish_non_exhaustive()
     }
-}
-
-/// Whether somebody asked to stop, as an error.
-fn going_on(stop: &Stop) -> Result<(), HubError> {
-    if Arc::as_ref(stop)() { Err(HubError::Cancelled) } else { Ok(()) }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cache::open_own;
+use crate::caller::Caller;
 use crate::error::{self, HubError};
-use crate::settings::{Event, Stop};
-use crate::tries::sleep;
+use crate::settings::Event;
 
 /// How often to look whether it is free.
 const STEP: Duration = Duration::from_millis(100);
@@ -17,12 +17,7 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "closing it lets go of the l
 
 impl Lock {
     /// Waits for the lock at `path`, for `most` at most.
-    pub(crate) fn take(
-        path: &Path,
-        most: Duration,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
-    ) -> Result<Self, HubError> {
+    pub(crate) fn take(path: &Path, most: Duration, caller: &mut Caller<'_>) -> Result<Self, HubError> {
         let file = open_own(path).map_err(error::write(path))?;
         let started = Instant::now();
         let mut told = false;
@@ -34,10 +29,10 @@ impl Lock {
                 }
                 Err(TryLockError::WouldBlock) => {
                     if !told {
-                        events(Event::Waiting { most });
+                        caller.tell(Event::Waiting { most });
                         told = true;
                     }
-                    sleep(STEP.min(most), stop)?;
+                    caller.sleep(STEP.min(most))?;
                 }
                 // Some network file systems have no locks. Two downloads then spoil each other's bytes, which the hash
                 // of the whole shows.

@@ -3,9 +3,10 @@
 use ureq::http::{HeaderMap, StatusCode, Uri, header};
 
 use crate::address::{Origin, host};
+use crate::caller::Caller;
 use crate::client::{Client, MOST_REDIRECTS, Method, leads, number};
 use crate::error::HubError;
-use crate::settings::{Event, Stop, Wanted, is_sha256};
+use crate::settings::{Wanted, is_sha256};
 use crate::tries::{Fault, Tries};
 
 /// Longest name of a blob. The hub's are 40 or 64 characters.
@@ -40,6 +41,10 @@ struct Said {
 }
 
 impl Said {
+    fn is_complete(&self) -> bool {
+        self.commit.is_some() && self.etag.is_some() && self.bytes.is_some()
+    }
+
     fn note(&mut self, headers: &HeaderMap, last: bool) {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         self.commit = self.commit.take().or_else(|| text("x-repo-commit"));
@@ -63,18 +68,13 @@ fn plain(etag: &str) -> Option<String> {
 }
 
 /// Asks the hub for size, commit and content.
-pub(crate) fn ask(
-    client: &Client,
-    wanted: &Wanted<'_>,
-    events: &mut dyn FnMut(Event<'_>),
-    stop: &Stop,
-) -> Result<Remote, HubError> {
+pub(crate) fn ask(client: &Client, wanted: &Wanted<'_>, caller: &mut Caller<'_>) -> Result<Remote, HubError> {
     let mut tries = Tries::new(client.limits());
     loop {
-        crate::going_on(stop)?;
+        caller.going_on()?;
         match head(client, wanted) {
             Ok(remote) => return Ok(remote),
-            Err(fault) => tries.again(fault, events, stop)?,
+            Err(fault) => tries.again(fault, caller)?,
         }
     }
 }
@@ -97,12 +97,6 @@ fn head(client: &Client, wanted: &Wanted<'_>) -> Result<Remote, Fault> {
         }
     }
     Err(HubError::Redirects { host: host(&first), most: MOST_REDIRECTS }.into())
-}
-
-impl Said {
-    fn is_complete(&self) -> bool {
-        self.commit.is_some() && self.etag.is_some() && self.bytes.is_some()
-    }
 }
 
 fn remote(uri: &Uri, wanted: &Wanted<'_>, said: Said) -> Result<Remote, HubError> {

@@ -1,9 +1,10 @@
 //! How often something is tried again, and after which wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::caller::Caller;
 use crate::error::HubError;
-use crate::settings::{Event, Limits, Stop};
+use crate::settings::{Event, Limits};
 
 /// How an attempt failed.
 #[derive(Debug)]
@@ -42,12 +43,7 @@ impl<'a> Tries<'a> {
     }
 
     /// Waits before the next attempt, or says that there is none.
-    pub(crate) fn again(
-        &mut self,
-        fault: Fault,
-        events: &mut dyn FnMut(Event<'_>),
-        stop: &Stop,
-    ) -> Result<(), HubError> {
+    pub(crate) fn again(&mut self, fault: Fault, caller: &mut Caller<'_>) -> Result<(), HubError> {
         let (host, reason, after) = match fault {
             Fault::Final(error) => return Err(error),
             Fault::Passing { host, reason, after } => (host, reason, after),
@@ -58,21 +54,8 @@ impl<'a> Tries<'a> {
         }
         let doubled = self.limits.backoff.saturating_mul(1 << (self.failed - 1).min(16));
         let wait = after.unwrap_or(doubled).min(self.limits.longest_wait);
-        events(Event::Retrying { reason: &reason, after: wait });
-        sleep(wait, stop)
-    }
-}
-
-/// Sleeps, and wakes up if somebody asks to stop.
-pub(crate) fn sleep(wait: Duration, stop: &Stop) -> Result<(), HubError> {
-    let until = Instant::now() + wait;
-    loop {
-        crate::going_on(stop)?;
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(Duration::from_millis(50)));
+        caller.tell(Event::Retrying { reason: &reason, after: wait });
+        caller.sleep(wait)
     }
 }
 
@@ -81,6 +64,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::settings::Stop;
 
     #[test]
     fn waits_double_up_to_a_limit_and_end_after_the_last_attempt() {
@@ -93,23 +77,22 @@ mod tests {
         let mut tries = Tries::new(&limits);
         let mut waits = Vec::new();
         let fault = |after| Fault::Passing { host: "h".into(), reason: "r".into(), after };
-        let stop: Stop = Arc::new(|| false);
+        let (stop, stopped): (Stop, Stop) = (Arc::new(|| false), Arc::new(|| true));
         let mut note = |event: Event<'_>| {
             if let Event::Retrying { after, .. } = event {
                 waits.push(after.as_millis());
             }
         };
+        let mut caller = Caller { events: &mut note, stop: &stop };
         for after in [None, None, None] {
-            tries.again(fault(after), &mut note, &stop).unwrap();
+            tries.again(fault(after), &mut caller).unwrap();
         }
-        let last = tries.again(fault(None), &mut note, &stop).unwrap_err();
+        let last = tries.again(fault(None), &mut caller).unwrap_err();
         assert!(matches!(last, HubError::Network { tries: 4, .. }), "{last}");
         tries.progress();
-        tries.again(fault(Some(Duration::from_millis(1))), &mut note, &stop).unwrap();
+        tries.again(fault(Some(Duration::from_millis(1))), &mut caller).unwrap();
         assert_eq!(waits, [2, 4, 5, 1]);
-        assert!(matches!(
-            sleep(Duration::from_secs(9), &(Arc::new(|| true) as Stop)),
-            Err(HubError::Cancelled)
-        ));
+        let caller = Caller { events: &mut |_| {}, stop: &stopped };
+        assert!(matches!(caller.sleep(Duration::from_secs(9)), Err(HubError::Cancelled)));
     }
 }

@@ -70,6 +70,26 @@ impl Core {
         }
     }
 
+    /// As [`Core::tried`], in the thread of the caller. What a try waits for has time limits of its own.
+    pub(crate) fn repeated<T>(
+        &self,
+        what: &'static str,
+        key: &Key,
+        mut work: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            match work() {
+                Ok(value) => return Ok(value),
+                Err(failure) if tries < self.limits.tries && may_pass(&failure) => {
+                    std::thread::sleep(self.limits.pause(tries));
+                    tries += 1;
+                }
+                Err(failure) => return Err(self.say(what, key.as_str(), failure, tries)),
+            }
+        }
+    }
+
     /// A failure as an error for the caller.
     pub(crate) fn say(&self, what: &'static str, key: &str, failure: Failure, tries: u32) -> StoreError {
         let (place, key) = (self.place.to_string(), key.to_owned());
@@ -128,7 +148,7 @@ impl Core {
         self.tried("read", key, async || {
             let result = self.objects.get_opts(&self.path(key), GetOptions::default()).await?;
             if result.meta.size > most {
-                return Err(Failure::Said(self.too_large(key, most)));
+                return Err(self.too_large(key, most));
             }
             self.collect(key, result, most).await
         })
@@ -153,15 +173,15 @@ impl Core {
         while let Some(chunk) = stream.next().await {
             let chunk = chunk?;
             if (bytes.len() + chunk.len()) as u64 > most {
-                return Err(Failure::Said(self.too_large(key, most)));
+                return Err(self.too_large(key, most));
             }
             bytes.extend_from_slice(&chunk);
         }
         if bytes.len() as u64 == expected { Ok(bytes) } else { Err(Failure::Short) }
     }
 
-    fn too_large(&self, key: &Key, most: u64) -> StoreError {
-        StoreError::TooLarge { place: self.place.to_string(), key: key.to_string(), most }
+    fn too_large(&self, key: &Key, most: u64) -> Failure {
+        StoreError::TooLarge { place: self.place.to_string(), key: key.to_string(), most }.into()
     }
 
     /// The size of an object.
@@ -207,7 +227,7 @@ impl Core {
 }
 
 /// Whether another try may help.
-pub(crate) fn may_pass(failure: &Failure) -> bool {
+fn may_pass(failure: &Failure) -> bool {
     match failure {
         Failure::Store(error) => kind(error) == Kind::MayPass,
         Failure::Slow | Failure::Short => true,

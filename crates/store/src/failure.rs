@@ -26,6 +26,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Said(error)
+    }
+}
+
 /// What a failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -3,13 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::sync::Arc;
 
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetResult, GetResultPayload};
 use sha2::{Digest, Sha256};
 
-use crate::core::may_pass;
 use crate::failure::Failure;
 use crate::{Content, Hash, Key, Store, StoreError};
 
@@ -33,40 +31,31 @@ pub(crate) fn fetch(store: &Store, key: &Key, to: &Path, expected: &Content) -> 
 }
 
 fn tries(store: &Store, key: &Key, to: &Path, file: &mut File, expected: &Content) -> Result<(), StoreError> {
-    let core = store.core();
-    let mut tries = 1;
-    loop {
+    store.core().repeated("read", key, || {
         let mut target = Target { path: to, file, bytes: 0, most: expected.bytes, hasher: Sha256::new() };
-        match target.restart().and_then(|()| once(store, key, &mut target, expected.bytes)) {
-            Ok(()) => return target.check(store, key, expected),
-            Err(failure) if tries < core.limits.tries && may_pass(&failure) => {
-                std::thread::sleep(core.limits.pause(tries));
-                tries += 1;
-            }
-            Err(failure) => return Err(core.say("read", key.as_str(), failure, tries)),
-        }
-    }
+        target.restart()?;
+        once(store, key, &mut target, expected.bytes)?;
+        target.check(store, key, expected)
+    })
 }
 
 fn once(store: &Store, key: &Key, target: &mut Target<'_>, expected: u64) -> Result<(), Failure> {
-    let core = Arc::clone(store.core());
-    let path = core.path(key);
-    let open = async move { core.limited(core.objects.get_opts(&path, GetOptions::default())).await };
-    let result: GetResult = store.wait(store.begin(open)).map_err(Failure::Said)??;
+    let path = store.core().path(key);
+    let result: GetResult = store.run(|core| async move {
+        core.limited(core.objects.get_opts(&path, GetOptions::default())).await
+    })??;
     let found = result.meta.size;
     if found != expected {
         let (place, key) = (store.place(), key.to_string());
-        return Err(Failure::Said(StoreError::Size { place, key, found, expected }));
+        return Err(StoreError::Size { place, key, found, expected }.into());
     }
     match result.payload {
         GetResultPayload::File(file, _) => from_file(file, target)?,
         GetResultPayload::Stream(mut stream) => loop {
-            let core = Arc::clone(store.core());
-            let next = async move {
+            let (rest, chunk) = store.run(|core| async move {
                 let chunk = core.limited(async { Ok::<_, Failure>(stream.next().await) }).await;
                 (stream, chunk)
-            };
-            let (rest, chunk) = store.wait(store.begin(next)).map_err(Failure::Said)?;
+            })?;
             stream = rest;
             match chunk? {
                 Some(chunk) => target.take(&chunk?)?,
@@ -117,15 +106,15 @@ impl Target<'_> {
     }
 
     fn failed(&self, source: io::Error) -> Failure {
-        Failure::Said(StoreError::Write { path: self.path.to_owned(), source })
+        StoreError::Write { path: self.path.to_owned(), source }.into()
     }
 
-    fn check(self, store: &Store, key: &Key, expected: &Content) -> Result<(), StoreError> {
+    fn check(self, store: &Store, key: &Key, expected: &Content) -> Result<(), Failure> {
         let found = Hash::from(self.hasher);
         if found == expected.sha256 {
             return Ok(());
         }
         let (place, key) = (store.place(), key.to_string());
-        Err(StoreError::Hash { place, key, found, expected: expected.sha256 })
+        Err(StoreError::Hash { place, key, found, expected: expected.sha256 }.into())
     }
 }

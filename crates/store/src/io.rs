@@ -22,10 +22,6 @@ pub(crate) struct Io {
 /// The result of work that was started.
 pub(crate) struct Pending<T>(Receiver<T>);
 
-/// The thread has ended, or the work has panicked.
-#[derive(Debug)]
-pub(crate) struct Gone;
-
 impl Io {
     pub(crate) fn start() -> io::Result<Self> {
         let runtime =
@@ -53,9 +49,9 @@ impl Io {
 }
 
 impl<T> Pending<T> {
-    /// Waits for it. The work itself has the time limits.
-    pub(crate) fn wait(self) -> Result<T, Gone> {
-        self.0.recv().map_err(|_| Gone)
+    /// Waits for it; `None` if the thread has ended or the work has panicked. The work itself has the time limits.
+    pub(crate) fn wait(self) -> Option<T> {
+        self.0.recv().ok()
     }
 }
 

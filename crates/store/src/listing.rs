@@ -1,6 +1,5 @@
 //! Listings that need no room.
 
-use std::sync::Arc;
 use std::vec;
 
 use futures_util::StreamExt;
@@ -37,18 +36,15 @@ impl Listing {
             "" => Some(store.core().place.prefix().into()),
             below => Some(store.core().path(&Key::new(below)?)),
         };
-        let core = Arc::clone(store.core());
         // A folder lists in other threads only if it is asked inside the runtime.
-        let start = async move { core.objects.list(path.as_ref()) };
-        let stream = Some(store.wait(store.begin(start))?);
+        let stream = Some(store.run(|core| async move { core.objects.list(path.as_ref()) })?);
         Ok(Listing { store, below: below.to_owned(), stream, page: Vec::new().into_iter() })
     }
 
     /// The next objects; none at the end.
     fn next_page(&mut self) -> Result<(), StoreError> {
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
-        let core = Arc::clone(self.store.core());
-        let pull = async move {
+        let (stream, page, pulled) = self.store.run(|core| async move {
             let mut page = Vec::with_capacity(PAGE);
             let pulled = core
                 .limited(async {
@@ -61,8 +57,7 @@ impl Listing {
                 })
                 .await;
             (stream, page, pulled)
-        };
-        let (stream, page, pulled) = self.store.wait(self.store.begin(pull))?;
+        })?;
         pulled.map_err(|failure| self.store.core().say("list", self.name(), failure, 1))?;
         if page.len() == PAGE {
             self.stream = Some(stream);

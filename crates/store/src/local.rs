@@ -20,7 +20,7 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use remaster_disk::points::{Op, counted};
-use remaster_disk::{Folder, Kind, MOST_NAMES};
+use remaster_disk::{Folder, Kind, MOST_NAMES, if_there};
 
 use crate::StoreError;
 use crate::key::wrong_part;
@@ -75,13 +75,11 @@ fn sweep_folder(folder: &Folder, below: &str, all: bool, ours: Ours<'_>) -> io::
             continue;
         }
         if about.kind == Kind::Folder {
-            match folder.folder(&name).and_then(|inner| sweep_folder(&inner, &format!("{path}/"), all, ours))
-            {
-                Ok(inner) => removed += inner,
-                // Another sweep was faster.
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(error),
-            }
+            let inner =
+                folder.folder(&name).and_then(|inner| sweep_folder(&inner, &format!("{path}/"), all, ours));
+            // Another sweep was faster.
+            let Some(inner) = if_there(inner)? else { continue };
+            removed += inner;
             // Fails unless it is empty.
             let _ = folder.remove_folder(&name);
         } else if about.kind == Kind::File
@@ -105,6 +103,7 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     name.split_once('#').is_some_and(|(front, number)| !front.is_empty() && digits(number))
 }
 
+#[derive(Debug)]
 struct Local {
     root: Arc<Folder>,
 }
@@ -129,6 +128,7 @@ fn descend(root: &Folder, parts: &[&str], make: bool) -> io::Result<Folder> {
 }
 
 /// A file on its way to its name. Dropping it removes it.
+#[derive(Debug)]
 struct Unfinished {
     folder: Folder,
     beside: String,
@@ -164,10 +164,7 @@ impl Unfinished {
         let (_, name) = split(path)?;
         let (folder, beside) = (&self.folder, &self.beside);
         counted(Op::Sync, folder.path(), beside.as_ref(), || self.file.sync_all())?;
-        match replace {
-            true => folder.rename(beside, name),
-            false => folder.rename_new(beside, name),
-        }?;
+        folder.move_to(beside.as_ref(), folder, name.as_ref(), replace)?;
         self.done = true;
         Ok(())
     }
@@ -199,10 +196,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     let task = tokio::task::spawn_blocking(move || work(&path).map_err(|error| said(&path, error)));
     task.await.map_err(Error::from)?
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
 }
 
 /// Times and tags of objects are not used: names are new and contents have hashes.
@@ -342,10 +335,9 @@ impl Walk {
 
     fn begin(&mut self, start: &Path) -> io::Result<()> {
         let parts: Vec<&str> = start.as_ref().split('/').filter(|part| !part.is_empty()).collect();
-        match descend(&self.root, &parts, false) {
-            Ok(folder) => self.enter(folder, start.to_string()),
-            Err(error) if is_gone(&error) => Ok(()),
-            Err(error) => Err(error),
+        match if_there(descend(&self.root, &parts, false))? {
+            Some(folder) => self.enter(folder, start.to_string()),
+            None => Ok(()),
         }
     }
 
@@ -365,16 +357,14 @@ impl Walk {
             // Names that are no keys are not ours.
             let Some(name) = name.to_str().filter(|name| wrong_part(name).is_none()) else { continue };
             let whole = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-            match folder.about(name) {
-                Ok(about) if about.kind == Kind::File => chunk.push(meta(Path::from(whole), about.bytes)),
-                Ok(about) if about.kind == Kind::Folder && depth < DEEPEST => match folder.folder(name) {
-                    Ok(inner) => self.enter(inner, whole)?,
-                    Err(error) if is_gone(&error) => {}
-                    Err(error) => return Err(error),
-                },
-                Ok(_) => {}
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error),
+            let Some(about) = if_there(folder.about(name))? else { continue };
+            if about.kind == Kind::File {
+                chunk.push(meta(Path::from(whole), about.bytes));
+            } else if about.kind == Kind::Folder
+                && depth < DEEPEST
+                && let Some(inner) = if_there(folder.folder(name))?
+            {
+                self.enter(inner, whole)?;
             }
         }
         Ok(chunk)
@@ -382,6 +372,7 @@ impl Walk {
 }
 
 /// An object in parts, each at its place in the file.
+#[derive(Debug)]
 struct Upload {
     path: Path,
     state: Arc<Mutex<Option<Unfinished>>>,
@@ -428,21 +419,9 @@ impl MultipartUpload for Upload {
     }
 }
 
-impl fmt::Debug for Upload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.root.path().display())
-    }
-}
-
-impl fmt::Debug for Local {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Local({self})")
     }
 }
 

@@ -50,7 +50,7 @@ impl Place {
             };
         };
         if scheme == "file" {
-            return match decoded(rest) {
+            return match remaster_disk::percent_decoded(rest) {
                 Some(path) if path.starts_with('/') => Ok(Place::Folder(drive(&path).to_owned())),
                 Some(_) => wrong("a file URL has three slashes and a whole path"),
                 None => wrong("its percent signs are not escapes of UTF-8"),
@@ -115,23 +115,6 @@ fn shown(text: &str) -> String {
         }
         _ => clean(text),
     }
-}
-
-/// Percent escapes as bytes of UTF-8.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|byte| *byte != 0)?);
-        rest = tail.get(2..)?;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// `/C:/films` of a URL is `C:/films` on Windows.

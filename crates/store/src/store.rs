@@ -13,15 +13,11 @@ use crate::io::{Io, Pending};
 use crate::listing::Listing;
 use crate::place::Place;
 use crate::secrets::Secrets;
-use crate::{Content, Key, Limits, Settings, StoreError, cloud, fetch, local, probe, upload};
+use crate::{Content, Key, Settings, StoreError, cloud, fetch, local, probe, upload};
 
 /// A place for objects: a folder, or a bucket. Cheap to clone; any number of threads may use it.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     io: Arc<Io>,
     core: Arc<Core>,
 }
@@ -39,27 +35,22 @@ impl Store {
     /// Opens a place that is there: a path, `file:///folder`, `s3://bucket/prefix`, `gs://` or `az://`.
     pub fn open(url: &str, settings: Settings) -> Result<Self, StoreError> {
         let place = Place::parse(url)?;
-        let secrets = Secrets::of(&settings);
-        let (place, objects) = match place {
-            Place::Folder(path) => return Store::of_folder(&path, settings),
+        match place {
+            Place::Folder(path) => Store::of_folder(&path, settings),
             Place::Bucket { cloud, ref bucket, .. } => {
-                let objects = cloud::open(&place, cloud, bucket, &settings, &secrets)?;
-                (place, objects)
+                let objects = cloud::open(&place, cloud, bucket, &settings)?;
+                Store::with(place, objects, &settings)
             }
             #[cfg(feature = "testkit")]
-            Place::Other(_) => {
-                return Err(StoreError::Url { url: place.to_string(), reason: "it is of a test" });
-            }
-        };
-        Store::with(place, objects, settings.limits, secrets)
+            Place::Other(_) => Err(StoreError::Url { url: place.to_string(), reason: "it is of a test" }),
+        }
     }
 
     /// The store in a folder that is open: however it was reached, nothing else is.
     pub fn inside(folder: remaster_disk::Folder, settings: Settings) -> Result<Self, StoreError> {
         let path = folder.path().to_owned();
         let whole = std::path::absolute(&path).map_err(|source| StoreError::Folder { path, source })?;
-        let secrets = Secrets::of(&settings);
-        Store::with(Place::Folder(whole), local::of(folder), settings.limits, secrets)
+        Store::with(Place::Folder(whole), local::of(folder), &settings)
     }
 
     /// Opens a folder that is there. Its path is no URL, whatever it looks like, and need not be UTF-8.
@@ -67,8 +58,7 @@ impl Store {
         let whole = std::path::absolute(path)
             .map_err(|source| StoreError::Folder { path: path.to_owned(), source })?;
         let objects = local::open(&whole)?;
-        let secrets = Secrets::of(&settings);
-        Store::with(Place::Folder(whole), objects, settings.limits, secrets)
+        Store::with(Place::Folder(whole), objects, &settings)
     }
 
     /// Opens a place and makes its folder first, if it is one and missing.
@@ -82,15 +72,15 @@ impl Store {
     pub(crate) fn with(
         place: Place,
         objects: Arc<dyn ObjectStore>,
-        limits: Limits,
-        secrets: Secrets,
+        settings: &Settings,
     ) -> Result<Self, StoreError> {
         let io = Io::start().map_err(|source| StoreError::Thread { place: place.to_string(), source })?;
+        let (limits, secrets) = (settings.limits, Secrets::of(settings));
         Ok(Store::on(Arc::new(io), Core { place, objects, limits, secrets }))
     }
 
     pub(crate) fn on(io: Arc<Io>, core: Core) -> Self {
-        Store { shared: Arc::new(Shared { io, core: Arc::new(core) }) }
+        Store { io, core: Arc::new(core) }
     }
 
     /// The place, for people.
@@ -138,11 +128,12 @@ impl Store {
 
     /// Reads many small objects, several at a time, in any order.
     pub fn get_many(&self, keys: Vec<Key>, most: u64) -> Result<Vec<(Key, Vec<u8>)>, StoreError> {
-        let core = Arc::clone(self.core());
-        self.wait(self.begin(core.each(keys, move |core, key| async move {
-            let bytes = core.get(&key, most).await?;
-            Ok((key, bytes))
-        })))?
+        self.run(|core| {
+            core.each(keys, move |core, key| async move {
+                let bytes = core.get(&key, most).await?;
+                Ok((key, bytes))
+            })
+        })?
     }
 
     /// Reads bytes `[start, end)` of an object.
@@ -173,8 +164,7 @@ impl Store {
 
     /// Removes many objects, several at a time.
     pub fn delete_many(&self, keys: Vec<Key>) -> Result<(), StoreError> {
-        let core = Arc::clone(self.core());
-        self.wait(self.begin(core.each(keys, |core, key| async move { core.delete(&key).await })))??;
+        self.run(|core| core.each(keys, |core, key| async move { core.delete(&key).await }))??;
         Ok(())
     }
 
@@ -186,18 +176,27 @@ impl Store {
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.shared.core
+        &self.core
     }
 
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Pending<T> {
-        self.shared.io.begin(work)
+        self.io.begin(work)
     }
 
     pub(crate) fn wait<T>(&self, pending: Pending<T>) -> Result<T, StoreError> {
-        pending.wait().map_err(|_| StoreError::Gone { place: self.place() })
+        pending.wait().ok_or_else(|| StoreError::Gone { place: self.place() })
+    }
+
+    /// Does work in the other thread and waits for it.
+    pub(crate) fn run<T, F>(&self, work: impl FnOnce(Arc<Core>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.wait(self.begin(work(Arc::clone(self.core()))))
     }
 
     fn call<T, F>(&self, key: &Key, work: impl FnOnce(Arc<Core>, Key) -> F) -> Result<T, StoreError>
@@ -205,7 +204,7 @@ impl Store {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.wait(self.begin(work(Arc::clone(self.core()), key.clone())))?
+        self.run(|core| work(core, key.clone()))?
     }
 }
 

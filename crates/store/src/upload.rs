@@ -9,7 +9,6 @@ use std::sync::Arc;
 use object_store::{MultipartUpload, PutMultipartOptions, PutOptions, PutPayload};
 use sha2::{Digest, Sha256};
 
-use crate::core::may_pass;
 use crate::failure::Failure;
 use crate::io::Pending;
 use crate::{Content, Key, Store, StoreError};
@@ -20,18 +19,7 @@ const IN_FLIGHT: usize = 4;
 /// Copies a file. A failed part costs the whole upload, because only a whole one is known to be sound; the parts
 /// themselves are tried again by the store's client.
 pub(crate) fn put_file(store: &Store, key: &Key, path: &Path) -> Result<Content, StoreError> {
-    let core = store.core();
-    let mut tries = 1;
-    loop {
-        match Source::open(path).and_then(|source| once(store, key, source)) {
-            Ok(content) => return Ok(content),
-            Err(failure) if tries < core.limits.tries && may_pass(&failure) => {
-                std::thread::sleep(core.limits.pause(tries));
-                tries += 1;
-            }
-            Err(failure) => return Err(core.say("write", key.as_str(), failure, tries)),
-        }
-    }
+    store.core().repeated("write", key, || once(store, key, Source::open(path)?))
 }
 
 fn once(store: &Store, key: &Key, mut source: Source<'_>) -> Result<Content, Failure> {
@@ -41,42 +29,30 @@ fn once(store: &Store, key: &Key, mut source: Source<'_>) -> Result<Content, Fai
     }
     let bytes = source.next(part)?;
     let content = source.finish()?;
-    let (core, key) = (Arc::clone(store.core()), key.clone());
-    let put = async move {
-        let path = core.path(&key);
+    let path = store.core().path(key);
+    store.run(|core| async move {
         core.limited(core.objects.put_opts(&path, PutPayload::from(bytes), PutOptions::default())).await
-    };
-    wait(store, store.begin(put))??;
+    })??;
     Ok(content)
 }
 
 fn in_parts(store: &Store, key: &Key, mut source: Source<'_>, part: usize) -> Result<Content, Failure> {
-    let core = Arc::clone(store.core());
-    let path = core.path(key);
-    let start = async move {
+    let path = store.core().path(key);
+    let mut upload = store.run(|core| async move {
         core.limited(core.objects.put_multipart_opts(&path, PutMultipartOptions::default())).await
-    };
-    let mut upload = wait(store, store.begin(start))??;
-    match send(store, upload.as_mut(), &mut source, part).and_then(|()| source.finish()) {
-        Ok(content) => {
-            let core = Arc::clone(store.core());
-            let complete = async move {
-                let done = core.limited(upload.complete()).await;
-                if done.is_err() {
-                    // Parts that nobody will use cost money. If this fails, too, the first error says more.
-                    let _ = core.limited(upload.abort()).await;
-                }
-                done
-            };
-            wait(store, store.begin(complete))??;
-            Ok(content)
+    })??;
+    let sent = send(store, upload.as_mut(), &mut source, part).and_then(|()| source.finish());
+    store.run(|core| async move {
+        let done = match sent {
+            Ok(content) => core.limited(upload.complete()).await.map(|_| content),
+            Err(failure) => Err(failure),
+        };
+        if done.is_err() {
+            // Parts that nobody will use cost money. If this fails, too, the first error says more.
+            let _ = core.limited(upload.abort()).await;
         }
-        Err(failure) => {
-            let core = Arc::clone(store.core());
-            let _ = wait(store, store.begin(async move { core.limited(upload.abort()).await }));
-            Err(failure)
-        }
-    }
+        done
+    })?
 }
 
 /// Reads and hashes here while earlier parts are on their way.
@@ -95,17 +71,13 @@ fn send(
         if flying.len() == IN_FLIGHT
             && let Some(first) = flying.pop_front()
         {
-            wait(store, first)??;
+            store.wait(first)??;
         }
         let sent = upload.put_part(PutPayload::from(bytes));
         let core = Arc::clone(store.core());
         flying.push_back(store.begin(async move { core.limited(sent).await }));
     }
-    flying.into_iter().try_for_each(|part| wait(store, part)?)
-}
-
-fn wait<T>(store: &Store, pending: Pending<T>) -> Result<T, Failure> {
-    store.wait(pending).map_err(Failure::Said)
+    flying.into_iter().try_for_each(|part| store.wait(part)?)
 }
 
 /// A local file that is hashed as it is read.
@@ -120,7 +92,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
-        let failed = |source| Failure::Said(StoreError::Read { path: path.to_owned(), source });
+        let failed = |source| StoreError::Read { path: path.to_owned(), source };
         let file = remaster_disk::read(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         Ok(Source { path, file, bytes: about.len(), read: 0, hasher: Sha256::new() })
@@ -133,7 +105,7 @@ impl<'a> Source<'a> {
         let mut limited = (&mut self.file).take(most.min(left) as u64);
         limited
             .read_to_end(&mut bytes)
-            .map_err(|source| Failure::Said(StoreError::Read { path: self.path.to_owned(), source }))?;
+            .map_err(|source| StoreError::Read { path: self.path.to_owned(), source })?;
         self.read += bytes.len() as u64;
         self.hasher.update(&bytes);
         Ok(bytes)
@@ -143,7 +115,7 @@ impl<'a> Source<'a> {
     fn finish(&mut self) -> Result<Content, Failure> {
         let now = self.file.metadata().map(|about| about.len());
         if self.read != self.bytes || !now.is_ok_and(|now| now == self.bytes) {
-            return Err(Failure::Said(StoreError::Changed { path: self.path.to_owned() }));
+            return Err(StoreError::Changed { path: self.path.to_owned() }.into());
         }
         Ok(Content { bytes: self.bytes, sha256: self.hasher.clone().into() })
     }

@@ -94,9 +94,7 @@ impl Checkpoint {
 
     /// The tensor called `name` in the file.
     pub fn get(&self, name: &str) -> Option<&TensorInfo> {
-        let tensor = |&i: &u32| &self.header.tensors[i as usize];
-        let found = self.header.by_name.binary_search_by(|i| tensor(i).name().cmp(name)).ok()?;
-        Some(tensor(&self.header.by_name[found]))
+        self.header.index(name).map(|i| &self.header.tensors[i])
     }
 
     /// What the file says about itself.
@@ -107,6 +105,14 @@ impl Checkpoint {
     /// Size of the file.
     pub fn len_bytes(&self) -> u64 {
         self.storage.len()
+    }
+
+    /// All values of `tensor`. A format that is not read is refused before memory for it is asked for.
+    pub fn values(&self, tensor: &TensorInfo) -> Result<Vec<f32>, ReadError> {
+        self.read_f32(tensor, 0, &mut [])?;
+        let mut values = vec![0.0; tensor.elements()];
+        self.read_f32(tensor, 0, &mut values)?;
+        Ok(values)
     }
 
     /// Fills `out` with the values of `tensor` from flat index `start` on. Floats are widened exactly, quantised values
@@ -152,12 +158,11 @@ impl Checkpoint {
         out: &mut [f32],
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let foreign = || ReadError::Foreign { name: tensor.name().to_owned() };
         // No product overflows: the whole tensor is bytes of a file.
         let (skip, length) = (first / block.values * block.bytes, out.len() / block.values * block.bytes);
-        let bytes = self.storage.read(tensor.bytes.start + skip, length, buffer)?.ok_or_else(foreign)?;
+        let bytes = self.storage.read(tensor.name(), tensor.bytes.start + skip, length, buffer)?;
         if let Some(layer) = &tensor.layer {
-            return layer.widen(&self.storage, first, bytes, out)?.ok_or_else(foreign);
+            return layer.widen(&self.storage, tensor.name(), first, bytes, out);
         }
         match tensor.dtype() {
             StoredDtype::F32 => decode(DType::F32, bytes, out),

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::DType;
 use remaster_compute::dtype::decode;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
 use crate::dit::POSITIVE;
 use crate::error::{CheckpointError, ReadError, clip};
+use crate::hash::sha256_of_bytes;
 use crate::header::TensorInfo;
 use crate::names::Names;
 use crate::storage::Storage;
@@ -121,28 +121,19 @@ impl TextEmbedding {
         if checkpoint.get(POSITIVE).is_some() {
             return Self::of_checkpoint(&checkpoint, width);
         }
-        let mut tensors = checkpoint.tensors();
-        match (tensors.next(), tensors.next()) {
-            (Some(tensor), None) => Self::of_tensor(&checkpoint, tensor, width),
-            _ => {
-                let count = checkpoint.tensors().len();
-                Err(EmbeddingError::Count { path: path.to_owned(), count })
-            }
+        let count = checkpoint.tensors().len();
+        match checkpoint.tensors().next() {
+            Some(tensor) if count == 1 => Self::of_tensor(&checkpoint, tensor, width),
+            _ => Err(EmbeddingError::Count { path: path.to_owned(), count }),
         }
     }
 
     fn of_tensor(checkpoint: &Checkpoint, tensor: &TensorInfo, width: usize) -> Result<Self, EmbeddingError> {
-        let [1..=MAX_TEXT_ROWS, columns] = tensor.shape()[..] else {
-            return Err(shape(tensor.name(), tensor.shape(), width));
-        };
-        if columns != width {
-            return Err(shape(tensor.name(), tensor.shape(), width));
+        if !matches!(tensor.shape(), [1..=MAX_TEXT_ROWS, columns] if *columns == width) {
+            let (name, shape) = (clip(tensor.name()), tensor.shape().to_vec());
+            return Err(EmbeddingError::Shape { name, shape, width });
         }
-        // Refused before memory is asked for, if its format cannot be read.
-        checkpoint.read_f32(tensor, 0, &mut [])?;
-        let mut values = vec![0.0; tensor.elements()];
-        checkpoint.read_f32(tensor, 0, &mut values)?;
-        Self::finite(values, width, None)
+        Self::finite(checkpoint.values(tensor)?, width, None)
     }
 
     fn finite(values: Vec<f32>, width: usize, published: Option<bool>) -> Result<Self, EmbeddingError> {
@@ -151,10 +142,6 @@ impl TextEmbedding {
         }
         Ok(TextEmbedding { rows: values.len() / width.max(1), width, values, published })
     }
-}
-
-fn shape(name: &str, shape: &[usize], width: usize) -> EmbeddingError {
-    EmbeddingError::Shape { name: clip(name), shape: shape.to_vec(), width }
 }
 
 const LOCAL: &[u8; 4] = b"PK\x03\x04";
@@ -184,7 +171,7 @@ fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding,
     {
         return Err(bad(format!("{} bytes of values are not rows of {width} BF16 values", payload.len())));
     }
-    let hash: String = Sha256::digest(payload).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256_of_bytes(payload);
     if hash == NEG_EMB {
         return Err(EmbeddingError::Negative { path: path.to_owned() });
     }
@@ -194,11 +181,8 @@ fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding,
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut number = 0usize;
-    for (i, byte) in bytes.get(at..at.checked_add(N)?)?.iter().enumerate() {
-        number |= usize::from(*byte) << (8 * i);
-    }
-    Some(number)
+    let bytes = bytes.get(at..at.checked_add(N)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
 /// A member as the directory at the end describes it.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{CheckpointError, TensorFault, clip};
-use crate::header::{Header, MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo, check_names, tensor};
+use crate::header::{Header, MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo, check_names, follows, tensor};
 use crate::storage::Storage;
 use crate::stored::StoredDtype;
 
@@ -47,7 +47,7 @@ pub(crate) fn parse(storage: &Storage) -> Result<Header, CheckpointError> {
     from.fits("tensors", tensors, MAX_TENSORS, LEAST_TENSOR)?;
     from.fits("metadata entries", entries, MAX_ENTRIES, LEAST_ENTRY)?;
 
-    let mut about = About::default();
+    let mut about = About { texts: BTreeMap::new(), shapes: BTreeMap::new(), alignment: 32 };
     for _ in 0..entries {
         about.take(&mut from)?;
     }
@@ -68,12 +68,6 @@ struct About {
     alignment: u64,
 }
 
-impl Default for About {
-    fn default() -> Self {
-        About { texts: BTreeMap::new(), shapes: BTreeMap::new(), alignment: 32 }
-    }
-}
-
 impl About {
     fn take(&mut self, from: &mut Cursor<'_>) -> Result<(), CheckpointError> {
         let key = from.text(MAX_NAME, "a metadata key")?;
@@ -89,10 +83,9 @@ impl About {
         if key == ALIGNMENT_KEY {
             let alignment = value.parse().unwrap_or(0);
             if alignment % 8 != 0 || !(8..=MAX_ALIGNMENT).contains(&alignment) {
-                let max = MAX_ALIGNMENT;
+                let said = clip(&value);
                 return Err(damaged(format!(
-                    "the alignment is {}, but must be a multiple of 8 up to {max}",
-                    clip(&value)
+                    "the alignment is {said}, but must be a multiple of 8 up to {MAX_ALIGNMENT}"
                 )));
             }
             self.alignment = alignment;
@@ -124,12 +117,10 @@ fn description(
     }
     let number = from.u32()?;
     let start = from.u64()?;
-    let dtype = match StoredDtype::from_gguf(number) {
-        Ok(dtype) => dtype,
-        Err(dtype) => return Err(CheckpointError::GgufType { name: clip(&name), dtype }),
-    };
-    if axes.last().is_some_and(|n| !n.is_multiple_of(dtype.block().values as u64)) {
-        let elements = usize::try_from(axes.last().copied().unwrap_or(0)).unwrap_or(usize::MAX);
+    let dtype = StoredDtype::from_gguf(number)
+        .map_err(|dtype| CheckpointError::GgufType { name: clip(&name), dtype })?;
+    if let Some(&last) = axes.last().filter(|n| !n.is_multiple_of(dtype.block().values as u64)) {
+        let elements = usize::try_from(last).unwrap_or(usize::MAX);
         return Err(tensor(&name, TensorFault::PartBlock { elements, dtype }));
     }
     let stored = TensorInfo::sized(name, dtype, &axes, start)?;
@@ -150,15 +141,7 @@ fn place(
     let mut expected = 0u64;
     let mut end = 0u64;
     for t in tensors.iter() {
-        let start = t.bytes.start as u64;
-        if start != expected {
-            let fault = if start < expected {
-                TensorFault::Overlap { start, previous: expected }
-            } else {
-                TensorFault::Hole { start, previous: expected }
-            };
-            return Err(tensor(&t.name, fault));
-        }
+        follows(&t.name, t.bytes.start as u64, expected)?;
         end = t.bytes.end as u64;
         let over = || CheckpointError::Truncated { needed: u64::MAX, actual: file_len };
         expected = end.checked_next_multiple_of(alignment).ok_or_else(over)?;
@@ -254,14 +237,7 @@ impl<'a> Cursor<'a> {
         if self.at < self.first || self.at + N as u64 > self.first + self.window.len() as u64 {
             self.first = self.at;
             let length = WINDOW.min(self.storage.len() - self.at) as usize;
-            let mut buffer = std::mem::take(&mut self.window);
-            if let Storage::Bytes(_) = self.storage {
-                let bytes = self.storage.header(self.at, length, &mut Vec::new())?.to_vec();
-                buffer = bytes;
-            } else {
-                self.storage.header(self.at, length, &mut buffer)?;
-            }
-            self.window = buffer;
+            self.window = self.storage.header(self.at, length, &mut Vec::new())?.to_vec();
         }
         let start = (self.at - self.first) as usize;
         self.at += N as u64;

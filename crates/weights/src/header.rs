@@ -56,29 +56,29 @@ impl TensorInfo {
             let bytes = stored_bytes(dtype, elements, axes)?;
             let start = usize::try_from(start).map_err(|_| overflow())?;
             let end = start.checked_add(bytes).ok_or_else(overflow)?;
-            Ok((shape, elements, start..end))
+            Ok((dtype, shape, elements, start..end))
         };
         match sized() {
-            Ok((shape, elements, bytes)) => {
-                Ok(TensorInfo { name, dtype, shape, elements, bytes, layer: None, companion: false })
-            }
+            Ok(sizes) => Ok(TensorInfo::of(name, sizes)),
             Err(fault) => Err(tensor(&name, fault)),
         }
     }
 
+    fn of(name: String, (dtype, shape, elements, bytes): Sizes) -> Self {
+        TensorInfo { name, dtype, shape, elements, bytes, layer: None, companion: false }
+    }
+
     /// The same values in another shape.
     pub(crate) fn reshaped(mut self, axes: &[u64]) -> Result<Self, CheckpointError> {
-        match counted(axes) {
+        let fault = match counted(axes) {
             Ok((shape, elements)) if elements == self.elements => {
                 self.shape = shape;
-                Ok(self)
+                return Ok(self);
             }
-            Ok(_) => {
-                let fault = TensorFault::OtherShape { stored: self.shape.clone(), said: axes.to_vec() };
-                Err(tensor(&self.name, fault))
-            }
-            Err(fault) => Err(tensor(&self.name, fault)),
-        }
+            Ok(_) => TensorFault::OtherShape { stored: self.shape.clone(), said: axes.to_vec() },
+            Err(fault) => fault,
+        };
+        Err(tensor(&self.name, fault))
     }
 
     /// Whether it only says how another tensor is widened: a scale or a marker of a quantised layer.
@@ -112,6 +112,9 @@ impl TensorInfo {
     }
 }
 
+/// Format, axes, number of values, and where they are.
+type Sizes = (StoredDtype, Vec<usize>, usize, Range<usize>);
+
 /// What a header says. Tensors are in the order of their data; `by_name` lists them by name.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
@@ -120,11 +123,20 @@ pub(crate) struct Header {
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
+impl Header {
+    /// Which tensor is called `name`.
+    pub(crate) fn index(&self, name: &str) -> Option<usize> {
+        let of = |i: &u32| self.tensors[*i as usize].name.as_str();
+        let found = self.by_name.binary_search_by(|i| of(i).cmp(name)).ok()?;
+        Some(self.by_name[found] as usize)
+    }
+}
+
 /// Reads the header `json` of a file of `file_len` bytes.
 pub(crate) fn parse(json: &[u8], file_len: usize) -> Result<Header, CheckpointError> {
     let mut sink = Sink::default();
     let mut parser = serde_json::Deserializer::from_slice(json);
-    let parsed = (&mut sink).deserialize(&mut parser).and_then(|()| parser.end());
+    let parsed = parser.deserialize_map(&mut sink).and_then(|()| parser.end());
     let mut header = match (parsed, sink.fault) {
         (_, Some((name, fault))) => return Err(tensor(&name, fault)),
         (Err(error), None) => return Err(CheckpointError::Header { reason: clip(&error.to_string()) }),
@@ -151,13 +163,8 @@ pub(crate) fn check_names(header: &mut Header) -> Result<(), CheckpointError> {
 fn place(tensors: &mut [TensorInfo], data: usize, file_len: usize) -> Result<(), CheckpointError> {
     let mut previous = 0;
     for t in tensors.iter() {
-        let (start, end) = (t.bytes.start, t.bytes.end);
-        let at = |fault: fn(u64, u64) -> TensorFault| tensor(&t.name, fault(start as u64, previous as u64));
-        match start.cmp(&previous) {
-            Ordering::Less => return Err(at(|start, previous| TensorFault::Overlap { start, previous })),
-            Ordering::Greater => return Err(at(|start, previous| TensorFault::Hole { start, previous })),
-            Ordering::Equal => previous = end,
-        }
+        follows(&t.name, t.bytes.start as u64, previous as u64)?;
+        previous = t.bytes.end;
     }
     match data.checked_add(previous) {
         Some(needed) if needed == file_len => {}
@@ -174,6 +181,15 @@ fn place(tensors: &mut [TensorInfo], data: usize, file_len: usize) -> Result<(),
         t.bytes = t.bytes.start + data..t.bytes.end + data;
     }
     Ok(())
+}
+
+/// A tensor must start where the one before it ends.
+pub(crate) fn follows(name: &str, start: u64, previous: u64) -> Result<(), CheckpointError> {
+    match start.cmp(&previous) {
+        Ordering::Less => Err(tensor(name, TensorFault::Overlap { start, previous })),
+        Ordering::Greater => Err(tensor(name, TensorFault::Hole { start, previous })),
+        Ordering::Equal => Ok(()),
+    }
 }
 
 /// Axes as lengths, and the number of values.
@@ -210,14 +226,6 @@ struct Sink {
 
 const METADATA: &str = "__metadata__";
 
-impl<'de> DeserializeSeed<'de> for &mut Sink {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
 impl<'de> Visitor<'de> for &mut Sink {
     type Value = ();
 
@@ -238,17 +246,7 @@ impl<'de> Visitor<'de> for &mut Sink {
                 map.next_value::<Entry>()?.check()
             };
             match info {
-                Ok((dtype, shape, elements, bytes)) => {
-                    self.header.tensors.push(TensorInfo {
-                        name,
-                        dtype,
-                        shape,
-                        elements,
-                        bytes,
-                        layer: None,
-                        companion: false,
-                    });
-                }
+                Ok(sizes) => self.header.tensors.push(TensorInfo::of(name, sizes)),
                 Err(fault) => {
                     self.fault = Some((name, fault));
                     return Err(de::Error::custom("a tensor is impossible"));
@@ -268,7 +266,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(self) -> Result<(StoredDtype, Vec<usize>, usize, Range<usize>), TensorFault> {
+    fn check(self) -> Result<Sizes, TensorFault> {
         let dtype = self.dtype.0.map_err(TensorFault::UnknownDtype)?;
         let axes = self.shape.axes.get(..self.shape.rank);
         let axes = axes.ok_or(TensorFault::Rank { rank: self.shape.rank, max: MAX_RANK })?;

@@ -88,28 +88,10 @@ const GROUPS_KEY: &str = "norm_num_groups";
 
 /// An axis of a tensor, and what its length is divided by, that shows a size. Several for one size, so
 /// that a file that lacks a tensor is still recognised and the report can say which.
-type Seen = (&'static str, usize, usize);
+type Seen<'a> = (&'a str, usize, usize);
 
-const COLOURS: [Seen; 2] = [("encoder.conv_in.weight", 1, 1), ("decoder.conv_out.weight", 0, 1)];
-const LATENT: [Seen; 2] = [("decoder.conv_in.weight", 1, 1), ("encoder.conv_out.weight", 0, 2)];
-const CHANNELS: [[Seen; 2]; 4] = [
-    [
-        ("encoder.down_blocks.0.resnets.0.conv1.weight", 0, 1),
-        ("decoder.up_blocks.3.resnets.0.conv1.weight", 0, 1),
-    ],
-    [
-        ("encoder.down_blocks.1.resnets.0.conv1.weight", 0, 1),
-        ("decoder.up_blocks.2.resnets.0.conv1.weight", 0, 1),
-    ],
-    [
-        ("encoder.down_blocks.2.resnets.0.conv1.weight", 0, 1),
-        ("decoder.up_blocks.1.resnets.0.conv1.weight", 0, 1),
-    ],
-    [
-        ("encoder.down_blocks.3.resnets.0.conv1.weight", 0, 1),
-        ("decoder.up_blocks.0.resnets.0.conv1.weight", 0, 1),
-    ],
-];
+const COLOURS: [Seen<'_>; 2] = [("encoder.conv_in.weight", 1, 1), ("decoder.conv_out.weight", 0, 1)];
+const LATENT: [Seen<'_>; 2] = [("decoder.conv_in.weight", 1, 1), ("encoder.conv_out.weight", 0, 2)];
 
 /// Largest sizes accepted. The public network has 3, 16, 512 and 2; these leave room and keep every
 /// number computed from them far from overflow.
@@ -136,12 +118,17 @@ pub fn identify(checkpoint: &Checkpoint) -> Identity {
 
 /// `None` if the tensors are not those of a VAE.
 fn vae(names: &Names<'_>, groups: Option<&String>) -> Option<Result<VaeConfig, VaeDoubt>> {
-    let size = |seen: &[Seen]| {
+    let size = |seen: &[Seen<'_>]| {
         seen.iter().find_map(|&(name, axis, per)| Some(names.get(name)?.shape().get(axis)? / per))
     };
     let colours = size(&COLOURS)?;
     let latent = size(&LATENT)?;
-    let channels = [size(&CHANNELS[0])?, size(&CHANNELS[1])?, size(&CHANNELS[2])?, size(&CHANNELS[3])?];
+    let stage = |n: usize| {
+        let down = format!("encoder.down_blocks.{n}.resnets.0.conv1.weight");
+        let up = format!("decoder.up_blocks.{}.resnets.0.conv1.weight", 3 - n);
+        size(&[(&down, 0, 1), (&up, 0, 1)])
+    };
+    let channels = [stage(0)?, stage(1)?, stage(2)?, stage(3)?];
     let resnets =
         resnets(names, "encoder.down_blocks.0").max(resnets(names, "decoder.up_blocks.3").saturating_sub(1));
     let known = known_groups(groups, channels);

@@ -90,8 +90,8 @@ pub(crate) fn find(header: &mut Header, storage: &Storage) -> Result<(), Checkpo
         let bad = |error: serde_json::Error| fault(METADATA, LayerFault::Marker(clip(&error.to_string())));
         let listed: Listed = serde_json::from_str(json).map_err(bad)?;
         // A layer with a marker of its own has said it.
-        found
-            .extend(listed.layers.into_iter().filter(|(layer, _)| index(header, &[layer, MARKER]).is_none()));
+        let unmarked = |layer: &str| header.index(&[layer, MARKER].concat()).is_none();
+        found.extend(listed.layers.into_iter().filter(|(layer, _)| unmarked(layer)));
     }
     for (layer, marker) in found {
         apply(header, &layer, &marker).map_err(|wrong| fault(&layer, wrong))?;
@@ -103,23 +103,12 @@ fn fault(layer: &str, fault: LayerFault) -> CheckpointError {
     CheckpointError::Layer { layer: clip(layer), fault }
 }
 
-fn index(header: &Header, parts: &[&str]) -> Option<usize> {
-    let name = parts.concat();
-    let of = |i: &u32| header.tensors[*i as usize].name.as_str();
-    let found = header.by_name.binary_search_by(|i| of(i).cmp(&name)).ok()?;
-    Some(header.by_name[found] as usize)
-}
-
 /// The older files of ComfyUI: a weight in E4M3 with `scale_weight` beside it.
 fn legacy(header: &mut Header) -> Result<(), CheckpointError> {
-    let scaled: Vec<String> = header
-        .tensors
-        .iter()
-        .filter_map(|t| t.name.strip_suffix(".scale_weight").map(str::to_owned))
-        .collect();
+    let layer = |t: &TensorInfo| t.name.strip_suffix(".scale_weight").map(str::to_owned);
+    let scaled: Vec<String> = header.tensors.iter().filter_map(layer).collect();
     for layer in &scaled {
-        let scaled = one_scale(header, layer, ".scale_weight");
-        scaled.map_err(|wrong| fault(layer, wrong))?;
+        one_scale(header, layer, ".scale_weight").map_err(|wrong| fault(layer, wrong))?;
         for extra in [".scale_weight", ".scale_input"] {
             hide(header, layer, extra);
         }
@@ -131,15 +120,15 @@ fn legacy(header: &mut Header) -> Result<(), CheckpointError> {
 }
 
 fn hide(header: &mut Header, layer: &str, suffix: &str) {
-    if let Some(i) = index(header, &[layer, suffix]) {
+    if let Some(i) = header.index(&[layer, suffix].concat()) {
         header.tensors[i].companion = true;
     }
 }
 
 fn apply(header: &mut Header, layer: &str, marker: &Marker) -> Result<(), LayerFault> {
-    let nested = |pick: fn(&Params) -> Option<u64>| marker.params.as_ref().and_then(pick);
-    let rotated = marker.convrot.or(marker.params.as_ref().and_then(|p| p.convrot)).unwrap_or(false);
-    let group = marker.convrot_groupsize.or(nested(|p| p.convrot_groupsize)).unwrap_or(GROUP);
+    let params = marker.params.as_ref();
+    let rotated = marker.convrot.or(params.and_then(|p| p.convrot)).unwrap_or(false);
+    let group = marker.convrot_groupsize.or(params.and_then(|p| p.convrot_groupsize)).unwrap_or(GROUP);
     match marker.format.as_str() {
         "int8_tensorwise" => int8(header, layer, if rotated { group } else { 1 })?,
         // A rotation that is not known for a format would be left out in silence.
@@ -163,8 +152,8 @@ fn part<'a>(
     expected: StoredDtype,
 ) -> Result<&'a TensorInfo, LayerFault> {
     let name = || clip(&format!("{layer}{suffix}"));
-    let found = index(header, &[layer, suffix]).map(|i| &header.tensors[i]);
-    let found = found.ok_or_else(|| LayerFault::Missing(name()))?;
+    let found = header.index(&[layer, suffix].concat()).ok_or_else(|| LayerFault::Missing(name()))?;
+    let found = &header.tensors[found];
     if found.layer.is_some() {
         return Err(LayerFault::Marker("the layer is marked twice".to_owned()));
     }
@@ -187,7 +176,7 @@ fn matrix(t: &TensorInfo) -> Result<[usize; 2], LayerFault> {
 
 /// Gives the weight of `layer` its meaning.
 fn set(header: &mut Header, layer: &str, dtype: StoredDtype, shape: [usize; 2], scales: Scales) {
-    if let Some(i) = index(header, &[layer, ".weight"]) {
+    if let Some(i) = header.index(&[layer, ".weight"].concat()) {
         let t = &mut header.tensors[i];
         // No overflow: at most two values for each byte of a file.
         (t.dtype, t.elements, t.shape) = (dtype, shape[0] * shape[1], shape.to_vec());
@@ -210,14 +199,20 @@ fn int8(header: &mut Header, layer: &str, group: u64) -> Result<(), LayerFault> 
     Ok(())
 }
 
+/// Where the one value of a tensor of the layer is.
+fn one_value(header: &Header, layer: &str, suffix: &str) -> Result<Range<usize>, LayerFault> {
+    let scale = part(header, layer, suffix, StoredDtype::F32)?;
+    match scale.elements {
+        1 => Ok(scale.bytes.clone()),
+        _ => Err(shape_fault(scale, "one value".to_owned())),
+    }
+}
+
 /// A weight in E4M3 with one scale for all of it.
 fn one_scale(header: &mut Header, layer: &str, suffix: &str) -> Result<(), LayerFault> {
     let shape = matrix(part(header, layer, ".weight", StoredDtype::F8E4M3)?)?;
-    let scale = part(header, layer, suffix, StoredDtype::F32)?;
-    if scale.elements != 1 {
-        return Err(shape_fault(scale, "one value".to_owned()));
-    }
-    let scales = Scales::Rows { at: scale.bytes.clone(), each: false, group: 1, dtype: StoredDtype::F8E4M3 };
+    let at = one_value(header, layer, suffix)?;
+    let scales = Scales::Rows { at, each: false, group: 1, dtype: StoredDtype::F8E4M3 };
     set(header, layer, StoredDtype::ScaledF8, shape, scales);
     Ok(())
 }
@@ -245,14 +240,9 @@ fn tiles(header: &mut Header, layer: &str, dtype: StoredDtype) -> Result<(), Lay
         return Err(shape_fault(scale, format!("{expected:?}")));
     }
     let at = scale.bytes.start;
-    let all = if packed {
-        let all = part(header, layer, ".weight_scale_2", StoredDtype::F32)?;
-        if all.elements != 1 {
-            return Err(shape_fault(all, "one value".to_owned()));
-        }
-        Some(all.bytes.start)
-    } else {
-        None
+    let all = match packed {
+        true => Some(one_value(header, layer, ".weight_scale_2")?.start),
+        false => None,
     };
     set(header, layer, dtype, [rows, columns], Scales::Tiles { at, tiles, all });
     Ok(())
@@ -275,18 +265,17 @@ impl Layer {
     pub(crate) fn widen(
         &self,
         storage: &Storage,
+        name: &str,
         first: usize,
         bytes: &[u8],
         out: &mut [f32],
-    ) -> Result<Option<()>, ReadError> {
+    ) -> Result<(), ReadError> {
         match &self.scales {
             Scales::Rows { at, each, group, dtype } => {
                 let (row, last) = (first / self.columns, (first + out.len()).div_ceil(self.columns));
                 let mut buffer = Vec::new();
                 let wanted = if *each { row * 4..last * 4 } else { 0..4 };
-                let Some(scales) = storage.read(at.start + wanted.start, wanted.len(), &mut buffer)? else {
-                    return Ok(None);
-                };
+                let scales = storage.read(name, at.start + wanted.start, wanted.len(), &mut buffer)?;
                 for Piece { row: at, from, to, .. } in self.rows(first, bytes, out, 1) {
                     let scale = f32_at(scales, if *each { (at - row) * 4 } else { 0 });
                     match dtype {
@@ -302,15 +291,12 @@ impl Layer {
                 let mut buffer = Vec::new();
                 let scale_2 = match all {
                     None => None,
-                    Some(at) => match storage.read(*at, 4, &mut buffer)? {
-                        Some(four) => Some(f32_at(four, 0)),
-                        None => return Ok(None),
-                    },
+                    Some(at) => Some(f32_at(storage.read(name, *at, 4, &mut buffer)?, 0)),
                 };
                 let (block, packed) = if all.is_some() { (16, 2) } else { (32, 1) };
                 // Tiles are shared by 128 rows; they are read once for those that follow one another.
                 let mut held: Option<(usize, Range<usize>)> = None;
-                let mut window = Vec::new();
+                let (mut window, mut fresh) = (Vec::new(), Vec::new());
                 for Piece { row, column, from, to } in self.rows(first, bytes, out, packed) {
                     let blocks = column / block..(column + to.len()) / block;
                     let wanted = blocks.start / 4..blocks.end.div_ceil(4);
@@ -319,10 +305,7 @@ impl Layer {
                     });
                     if !covers {
                         let start = at + (row / 128 * tiles + wanted.start) * 512;
-                        let mut fresh = Vec::new();
-                        let Some(read) = storage.read(start, wanted.len() * 512, &mut fresh)? else {
-                            return Ok(None);
-                        };
+                        let read = storage.read(name, start, wanted.len() * 512, &mut fresh)?;
                         window.clear();
                         window.extend_from_slice(read);
                         held = Some((row / 128, wanted.clone()));
@@ -342,7 +325,7 @@ impl Layer {
                 }
             }
         }
-        Ok(Some(()))
+        Ok(())
     }
 
     /// Cuts a run of values at the ends of rows.

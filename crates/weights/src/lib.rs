@@ -63,7 +63,6 @@ pub use hash::{sha256_hex, sha256_in_pieces, sha256_of_bytes};
 pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
 pub use identify::{Identity, Kind, VaeDoubt, identify};
 pub use load::{CheckpointParams, dit_from_bytes, open_dit, open_vae, vae_from_bytes};
-pub use names::{RULES, Rule, Stored};
 pub use published::{Model, PUBLISHED, Published, published};
 pub use report::{Applied, LoadReport, Missing, Warning, WrongDtype, WrongShape, check};
 pub use scale::{LATENT_SCALE, LatentScaleError};

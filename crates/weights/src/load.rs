@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use remaster_compute::SourceError;
@@ -76,65 +76,63 @@ impl Values for Found {
     }
 }
 
+/// Sizes of a network, its values, and what was found for each tensor.
+type Loaded<C> = Result<(C, CheckpointParams, LoadReport), LoadError>;
+
 /// Opens the checkpoint of a video VAE. Its sizes come from its tensors; anything missing, left over or
 /// of another shape is an error that lists it.
-pub fn open_vae(path: &Path) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
+pub fn open_vae(path: &Path) -> Loaded<VaeConfig> {
     vae(Checkpoint::open(path), path)
 }
 
 /// As [`open_vae`], of a file that lies in memory. Errors call it `name`.
-pub fn vae_from_bytes(
-    name: &str,
-    bytes: impl Into<Cow<'static, [u8]>>,
-) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
+pub fn vae_from_bytes(name: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Loaded<VaeConfig> {
     vae(Checkpoint::from_bytes(bytes), Path::new(name))
 }
 
-fn vae(
-    opened: Result<Checkpoint, CheckpointError>,
-    path: &Path,
-) -> Result<(VaeConfig, CheckpointParams, LoadReport), LoadError> {
-    let path = || path.to_owned();
-    let checkpoint = opened.map_err(|source| LoadError::Checkpoint { path: path(), source })?;
-    let config = match identify(&checkpoint).kind {
-        Kind::Vae { config } => config,
-        Kind::UnclearVae { doubt } => return Err(LoadError::Doubt { path: path(), doubt }),
-        kind => return Err(LoadError::NotAVae { path: path(), kind }),
-    };
-    let report = check(&checkpoint, &params(&config));
-    if !report.is_complete() {
-        return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
-    }
-    Ok((config, CheckpointParams::new(Arc::new(checkpoint)), report))
+fn vae(opened: Result<Checkpoint, CheckpointError>, path: &Path) -> Loaded<VaeConfig> {
+    load(opened, path, |checkpoint, path| match identify(checkpoint).kind {
+        Kind::Vae { config } => {
+            let report = check(checkpoint, &params(&config));
+            Ok((config, report))
+        }
+        Kind::UnclearVae { doubt } => Err(LoadError::Doubt { path, doubt }),
+        kind => Err(LoadError::NotAVae { path, kind }),
+    })
 }
 
 /// Opens the checkpoint of a diffusion transformer, as [`open_vae`] does. Look at the report's warnings. Its
 /// [`Checkpoint::latent_scale`] has been checked.
-pub fn open_dit(path: &Path) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+pub fn open_dit(path: &Path) -> Loaded<DitConfig> {
     dit(Checkpoint::open(path), path)
 }
 
 /// As [`open_dit`], of a file that lies in memory. Errors call it `name`.
-pub fn dit_from_bytes(
-    name: &str,
-    bytes: impl Into<Cow<'static, [u8]>>,
-) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+pub fn dit_from_bytes(name: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Loaded<DitConfig> {
     dit(Checkpoint::from_bytes(bytes), Path::new(name))
 }
 
-fn dit(
+fn dit(opened: Result<Checkpoint, CheckpointError>, path: &Path) -> Loaded<DitConfig> {
+    load(opened, path, |checkpoint, path| match identify(checkpoint).kind {
+        Kind::Dit { config } => {
+            checkpoint.latent_scale().map_err(|source| LoadError::LatentScale { path, source })?;
+            let report = check_dit(checkpoint, &config);
+            Ok((config, report))
+        }
+        Kind::UnclearDit { doubt } => Err(LoadError::DitDoubt { path, doubt }),
+        kind => Err(LoadError::NotADit { path, kind }),
+    })
+}
+
+/// The network that `judge` finds in a checkpoint, if every tensor is there and fits.
+fn load<C>(
     opened: Result<Checkpoint, CheckpointError>,
     path: &Path,
-) -> Result<(DitConfig, CheckpointParams, LoadReport), LoadError> {
+    judge: impl FnOnce(&Checkpoint, PathBuf) -> Result<(C, LoadReport), LoadError>,
+) -> Loaded<C> {
     let path = || path.to_owned();
     let checkpoint = opened.map_err(|source| LoadError::Checkpoint { path: path(), source })?;
-    let config = match identify(&checkpoint).kind {
-        Kind::Dit { config } => config,
-        Kind::UnclearDit { doubt } => return Err(LoadError::DitDoubt { path: path(), doubt }),
-        kind => return Err(LoadError::NotADit { path: path(), kind }),
-    };
-    checkpoint.latent_scale().map_err(|source| LoadError::LatentScale { path: path(), source })?;
-    let report = check_dit(&checkpoint, &config);
+    let (config, report) = judge(&checkpoint, path())?;
     if !report.is_complete() {
         return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
     }

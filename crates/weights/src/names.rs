@@ -1,4 +1,4 @@
-//! The one table of names. The names of the public checkpoint are ours; other layouts are rows here.
+//! The one table of names. The names of the public checkpoint are ours; every accepted difference is here.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,59 +6,25 @@ use std::collections::HashMap;
 use crate::checkpoint::Checkpoint;
 use crate::header::TensorInfo;
 
-/// Where a rule looks in a stored name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// At its start.
-    Prefix(&'static str),
-    /// Anywhere.
-    Part(&'static str),
-}
+/// What files put before our names, nested or not: `vae.` pipelines in one file, the next two latent diffusion, the last
+/// one wrapped modules.
+const PREFIXES: [&str; 4] = ["vae.", "first_stage_model.", "model.diffusion_model.", "model."];
 
-/// A row of the table: in files of `layout`, `stored` is what we call `ours`.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    /// Which files have it.
-    pub layout: &'static str,
-    /// What they write.
-    pub stored: Stored,
-    /// What it is here.
-    pub ours: &'static str,
-}
-
-const fn rule(layout: &'static str, stored: Stored, ours: &'static str) -> Rule {
-    Rule { layout, stored, ours }
-}
-
-use Stored::{Part, Prefix};
-
-/// Every accepted difference from the public checkpoint's names. Prefixes may be nested; a part is
-/// replaced once.
-pub const RULES: &[Rule] = &[
-    rule("pipeline in one file", Prefix("vae."), ""),
-    rule("latent diffusion", Prefix("first_stage_model."), ""),
-    rule("latent diffusion", Prefix("model.diffusion_model."), ""),
-    rule("wrapped module", Prefix("model."), ""),
-    rule("legacy diffusers attention", Part(".attentions.0.query."), ".attentions.0.to_q."),
-    rule("legacy diffusers attention", Part(".attentions.0.key."), ".attentions.0.to_k."),
-    rule("legacy diffusers attention", Part(".attentions.0.value."), ".attentions.0.to_v."),
-    rule("legacy diffusers attention", Part(".attentions.0.proj_attn."), ".attentions.0.to_out.0."),
+/// What the attention of legacy diffusers files is called there and here. A part is replaced once.
+const PARTS: [(&str, &str); 4] = [
+    (".attentions.0.query.", ".attentions.0.to_q."),
+    (".attentions.0.key.", ".attentions.0.to_k."),
+    (".attentions.0.value.", ".attentions.0.to_v."),
+    (".attentions.0.proj_attn.", ".attentions.0.to_out.0."),
 ];
 
 /// Our name for the tensor a file calls `stored`.
 pub(crate) fn ours(stored: &str) -> Cow<'_, str> {
     let mut rest = stored;
-    while let Some(shorter) = RULES.iter().find_map(|rule| match rule.stored {
-        Prefix(prefix) => rest.strip_prefix(prefix),
-        Part(_) => None,
-    }) {
+    while let Some(shorter) = PREFIXES.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
         rest = shorter;
     }
-    let part = RULES.iter().find_map(|rule| match rule.stored {
-        Part(part) if rest.contains(part) => Some((part, rule.ours)),
-        _ => None,
-    });
-    match part {
+    match PARTS.iter().find(|(part, _)| rest.contains(part)) {
         Some((part, ours)) => Cow::Owned(rest.replacen(part, ours, 1)),
         None => Cow::Borrowed(rest),
     }
@@ -131,11 +97,9 @@ mod tests {
 
     #[test]
     fn no_rule_gives_a_name_that_another_rule_would_change() {
-        for rule in RULES {
-            if let Part(part) = rule.stored {
-                let once = ours(&format!("x{part}y")).into_owned();
-                assert_eq!(ours(&once), once);
-            }
+        for (part, _) in PARTS {
+            let once = ours(&format!("x{part}y")).into_owned();
+            assert_eq!(ours(&once), once);
         }
     }
 

@@ -78,22 +78,25 @@ impl Storage {
         }
     }
 
-    /// The `length` bytes from `at` on; `None` if there are not so many. A file is read into `buffer`.
+    /// The `length` bytes from `at` on. If there are not so many, the tensor `name` that asks is of another file. A file
+    /// is read into `buffer`.
     pub(crate) fn read<'a>(
         &'a self,
+        name: &str,
         at: usize,
         length: usize,
         buffer: &'a mut Vec<u8>,
-    ) -> Result<Option<&'a [u8]>, ReadError> {
+    ) -> Result<&'a [u8], ReadError> {
+        let foreign = || ReadError::Foreign { name: name.to_owned() };
         match self {
-            Storage::Bytes(bytes) => Ok(slice(bytes, at as u64, length)),
+            Storage::Bytes(bytes) => slice(bytes, at as u64, length).ok_or_else(foreign),
             Storage::File(opened) => {
                 if (at as u64).checked_add(length as u64).is_none_or(|end| end > opened.bytes) {
-                    return Ok(None);
+                    return Err(foreign());
                 }
                 buffer.resize(length, 0);
                 opened.read(at as u64, buffer)?;
-                Ok(Some(buffer))
+                Ok(buffer)
             }
         }
     }

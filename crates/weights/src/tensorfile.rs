@@ -85,10 +85,7 @@ pub fn parse_tensors(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Vec<NamedTe
 
 fn tensors_of(file: &Checkpoint) -> Result<Vec<NamedTensor>, TensorFileError> {
     let read = |info| -> Result<NamedTensor, TensorFileError> {
-        // An unreadable format is refused before memory for it is asked for.
-        file.read_f32(info, 0, &mut [])?;
-        let mut data = vec![0.0; info.elements()];
-        file.read_f32(info, 0, &mut data)?;
+        let data = file.values(info)?;
         Ok(NamedTensor { name: info.name().to_owned(), shape: info.shape().to_vec(), data })
     };
     file.tensors().map(read).collect()

@@ -71,9 +71,8 @@ impl Folder {
     /// Opens a folder, and makes it and those above it if they are missing, so that they are there after a power cut.
     pub fn make(path: &Path) -> io::Result<Self> {
         let whole = std::path::absolute(path)?;
-        match Folder::open(&whole) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => return done,
+        if let Some(there) = if_there(Folder::open(&whole))? {
+            return Ok(there);
         }
         let (Some(above), Some(name)) = (whole.parent(), whole.file_name()) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -82,8 +81,7 @@ impl Folder {
         match above.make_folder(name) {
             // A link to nowhere, or another process was faster and made a link of it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Folder::open(&whole),
-            Err(error) => Err(error),
-            Ok(made) => Ok(made),
+            made => made,
         }
     }
 
@@ -155,9 +153,8 @@ impl Folder {
     pub fn edit_or_create(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let name = single(name.as_ref())?;
         loop {
-            match self.edit(name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                done => return done,
+            if let Some(file) = if_there(self.edit(name))? {
+                return Ok(file);
             }
             match self.create(name) {
                 // Another process was faster.
@@ -194,7 +191,6 @@ impl Folder {
 
     /// A new file beside another, locked. A file of that name whose writer is gone makes room for it.
     fn sibling(&self, name: &OsStr) -> io::Result<(OsString, File)> {
-        let taken = || io::Error::new(io::ErrorKind::AlreadyExists, "too many processes write this file");
         for number in 0..WRITERS {
             let mut beside = OsString::from(".");
             beside.push(name);
@@ -208,7 +204,7 @@ impl Folder {
                 return Ok((beside, file));
             }
         }
-        Err(taken())
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many processes write this file"))
     }
 
     /// Removes a file that a killed writer left: its lock is free. True if it is gone.
@@ -269,15 +265,12 @@ impl Folder {
             let path = below.join(&name);
             match about.kind {
                 Kind::File if is_ours(&path, Kind::File) => {
-                    missing_is_fine(self.remove(&name))?;
+                    if_there(self.remove(&name))?;
                     removed += 1;
                 }
                 Kind::Folder if deeper > 0 => {
-                    match self.folder(&name) {
-                        Ok(folder) => removed += folder.remove_below(&path, is_ours, deeper - 1)?,
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                        Err(error) => return Err(error),
-                    }
+                    let Some(folder) = if_there(self.folder(&name))? else { continue };
+                    removed += folder.remove_below(&path, is_ours, deeper - 1)?;
                     if is_ours(&path, Kind::Folder) {
                         // Fails unless it is empty.
                         let _ = self.remove_folder(&name);
@@ -304,7 +297,9 @@ impl Folder {
                     self.folder(&name)?.clear(deeper - 1)?;
                     self.remove_folder(&name)?;
                 }
-                _ => missing_is_fine(self.remove(&name))?,
+                _ => {
+                    if_there(self.remove(&name))?;
+                }
             }
         }
         Ok(())
@@ -319,10 +314,8 @@ impl Folder {
     pub fn list(&self, most: usize) -> io::Result<Vec<(OsString, About)>> {
         let mut entries = Vec::new();
         for name in sys::names(&self.handle, most)? {
-            match self.about(&name) {
-                Ok(about) => entries.push((name, about)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            if let Some(about) = if_there(self.about(&name))? {
+                entries.push((name, about));
             }
         }
         Ok(entries)
@@ -376,9 +369,10 @@ fn too_many(most: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the folder has more than {most} entries"))
 }
 
-fn missing_is_fine(done: io::Result<()>) -> io::Result<()> {
+/// What was asked of something that may be missing; `None` if it is.
+pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
     }
 }

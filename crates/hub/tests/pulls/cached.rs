@@ -22,8 +22,7 @@ fn offline(desk: &Desk) -> Settings {
 
 #[test]
 fn offline_nothing_is_asked() {
-    let (desk, content) = (Desk::new(), Content::new(1000));
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let (desk, content, server) = scene(1000);
     let settings = Settings { offline: true, ..desk.settings(&server) };
     let text = pull(settings, &content).unwrap_err().to_string();
     assert!(text.contains("HF_HUB_OFFLINE") && text.contains(FILE), "{text}");
@@ -63,10 +62,9 @@ fn another_revision_is_not_taken_for_it_and_a_damaged_file_stays() {
 #[test]
 #[cfg(unix)]
 fn a_link_to_nothing_is_replaced() {
-    let (desk, content) = (Desk::new(), Content::new(1000));
+    let (desk, content, server) = scene(1000);
     let path = cached(&desk, &content.sha256, &content.bytes);
     std::fs::remove_file(desk.blob(&content.sha256)).unwrap();
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
     assert_eq!(pull(desk.settings(&server), &content).unwrap(), path);
     is_whole(&path, &content);
 }
@@ -74,10 +72,9 @@ fn a_link_to_nothing_is_replaced() {
 #[test]
 #[cfg(unix)]
 fn a_blob_without_a_link_is_linked() {
-    let (desk, content) = (Desk::new(), Content::new(1000));
+    let (desk, content, server) = scene(1000);
     let path = cached(&desk, &content.sha256, &content.bytes);
     std::fs::remove_file(&path).unwrap();
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
     assert_eq!(pull(desk.settings(&server), &content).unwrap(), path);
     is_whole(&path, &content);
     assert_eq!(server.gets().len(), 0);
@@ -109,8 +106,7 @@ fn two_at_once_download_once() {
 
 #[test]
 fn the_wait_for_another_process_has_an_end() {
-    let (desk, content) = (Desk::new(), Content::new(1000));
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let (desk, content, server) = scene(1000);
     let locks = desk.0.path().join(".locks/models--owner--name");
     std::fs::create_dir_all(&locks).unwrap();
     let lock = std::fs::File::create(locks.join(format!("{}.lock", content.sha256))).unwrap();

@@ -20,9 +20,8 @@ fn a_connection_that_breaks_often_is_continued_each_time() {
 
 #[test]
 fn a_later_run_continues_where_the_first_stopped() {
-    let (desk, content) = (Desk::new(), Content::new(1_000_000));
+    let (desk, content, server) = scene(1_000_000);
     desk.begun(&content, &content.bytes[..600_001]);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
     let mut checked = 0;
     let path = pull_with(desk.settings(&server), &content, &mut |event| {
         if let Event::Checking { done, .. } = event {
@@ -36,18 +35,16 @@ fn a_later_run_continues_where_the_first_stopped() {
 
 #[test]
 fn a_part_that_is_all_of_it_needs_no_request_for_bytes() {
-    let (desk, content) = (Desk::new(), Content::new(10_000));
+    let (desk, content, server) = scene(10_000);
     desk.begun(&content, &content.bytes);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
     is_whole(&pull(desk.settings(&server), &content).unwrap(), &content);
     assert_eq!(server.gets().len(), 0);
 }
 
 #[test]
 fn a_part_that_is_too_long_is_no_part() {
-    let (desk, content) = (Desk::new(), Content::new(10_000));
+    let (desk, content, server) = scene(10_000);
     desk.begun(&content, &[7; 10_001]);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
     is_whole(&pull(desk.settings(&server), &content).unwrap(), &content);
     assert_eq!(server.gets()[0].start(), None);
 }
@@ -135,7 +132,7 @@ fn the_wrong_bytes_are_kept_aside_and_never_used() {
         assert!(!desk.repo().join("snapshots").exists());
     }
     // A part of an earlier run may be what is wrong.
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&content, server::all);
     desk.begun(&content, &[9; 50_000]);
     assert!(matches!(pull(desk.settings(&server), &content), Err(HubError::Mismatch { .. })));
     is_whole(&pull(desk.settings(&server), &content).unwrap(), &content);

@@ -44,27 +44,26 @@ fn start(cache: &Path, server: &Server, at: u64) -> std::process::ExitStatus {
         .unwrap()
 }
 
-fn names(folder: &Path, names_of: &mut BTreeSet<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.symlink_metadata().unwrap().is_dir() {
-            names(&path, names_of);
-        }
-        names_of.insert(path);
-    }
-}
-
+/// Names of everything in a cache.
 fn tree(desk: &Desk) -> BTreeSet<PathBuf> {
-    let mut all = BTreeSet::new();
-    names(desk.0.path(), &mut all);
-    let below = |path: PathBuf| path.strip_prefix(desk.0.path()).unwrap().to_owned();
-    all.into_iter().map(below).filter(|path| path != Path::new("points")).collect()
+    let (mut names, mut folders) = (BTreeSet::new(), vec![desk.0.path().to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            names.insert(path.strip_prefix(desk.0.path()).unwrap().to_owned());
+            if path.symlink_metadata().unwrap().is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    names.remove(Path::new("points"));
+    names
 }
 
 #[test]
 fn a_download_that_is_killed_at_every_point_is_the_same_file() {
     let content = Content::new(10_000);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&content, server::all);
     let whole = Desk::new();
     assert!(start(whole.0.path(), &server, 0).success());
     let points: u64 = std::fs::read_to_string(whole.0.path().join("points")).unwrap().parse().unwrap();
@@ -84,7 +83,7 @@ fn a_download_that_is_killed_at_every_point_is_the_same_file() {
 #[test]
 fn a_link_or_a_pipe_in_the_cache_is_neither_written_nor_waited_for() {
     let content = Content::new(10_000);
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&content, server::all);
     let lock = format!(".locks/models--owner--name/{}.lock", content.sha256);
     let partial = format!("models--owner--name/blobs/{}.incomplete", content.sha256);
     for at in [&lock, &partial] {

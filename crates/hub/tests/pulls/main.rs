@@ -65,6 +65,13 @@ impl Desk {
     }
 }
 
+/// A cache, a file, and a hub that has it.
+fn scene(length: usize) -> (Desk, Arc<Content>, Server) {
+    let content = Content::new(length);
+    let server = server::hub(&content, server::all);
+    (Desk::new(), content, server)
+}
+
 fn wanted(content: &Content) -> Wanted<'_> {
     Wanted { repo: REPO, file: FILE, sha256: &content.sha256, bytes: None }
 }
@@ -92,8 +99,7 @@ fn is_whole(path: &Path, content: &Content) {
 
 #[test]
 fn a_file_gets_where_huggingface_hub_puts_it() {
-    let (desk, content) = (Desk::new(), Content::new(3_000_000));
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let (desk, content, server) = scene(3_000_000);
     let mut seen = Vec::new();
     let path = pull_with(desk.settings(&server), &content, &mut |event| {
         if let Event::Received { done, of } = event {
@@ -115,8 +121,7 @@ fn a_file_gets_where_huggingface_hub_puts_it() {
 
 #[test]
 fn a_file_in_a_folder_links_up_far_enough() {
-    let (desk, content) = (Desk::new(), Content::new(1000));
-    let server = server::hub(&content, |content, request, stream| content.send(request, stream, usize::MAX));
+    let (desk, content, server) = scene(1000);
     let hub = Hub::new(desk.settings(&server), Arc::new(|| false)).unwrap();
     let wanted = Wanted { file: "a/b/c.bin", ..wanted(&content) };
     let Place::There(remote) = hub.look(&wanted, &mut |_| {}).unwrap() else { panic!("it is not there yet") };

@@ -138,7 +138,7 @@ fn nobody_there_is_said_with_the_host() {
 fn a_file_that_is_another_one_now_is_not_downloaded() {
     let (desk, content) = (Desk::new(), Content::new(1000));
     let other = Content::new(1001);
-    let server = server::hub(&other, |content, request, stream| content.send(request, stream, usize::MAX));
+    let server = server::hub(&other, server::all);
     let text = pull(desk.settings(&server), &content).unwrap_err().to_string();
     assert!(text.contains("its SHA-256 is") && text.contains("nothing was downloaded"), "{text}");
     let hub = Hub::new(desk.settings(&server), Arc::new(|| false)).unwrap();

@@ -139,7 +139,7 @@ impl Content {
     }
 
     pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {
-        let sha256 = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+        let sha256 = remaster_disk::hex(&Sha256::digest(&bytes));
         Arc::new(Content { bytes, sha256 })
     }
 
@@ -162,6 +162,11 @@ impl Content {
         head(stream, status, &[("Content-Length", &length), ("Content-Range", &range), ("ETag", "\"v1\"")])?;
         stream.write_all(&self.bytes[start..all.min(start.saturating_add(most))])
     }
+}
+
+/// The bytes that are asked for, all of them.
+pub(crate) fn all(content: &Content, request: &Request, stream: &mut TcpStream) -> std::io::Result<()> {
+    content.send(request, stream, usize::MAX)
 }
 
 /// Tells what a hub tells, and leaves the bytes to `get`.

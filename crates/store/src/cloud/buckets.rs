@@ -23,7 +23,6 @@ pub(crate) fn open(
     cloud: Cloud,
     bucket: &str,
     settings: &Settings,
-    secrets: &Secrets,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     // reqwest wants to be told whose arithmetic TLS uses. An error says that the program has chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -60,7 +59,8 @@ pub(crate) fn open(
             builder.with_container_name(bucket).build().map(|store| Arc::new(store) as _)
         }
     };
-    built.map_err(|e| StoreError::Settings { place: place.to_string(), reason: secrets.hide(&e.to_string()) })
+    let hidden = |text: String| Secrets::of(settings).hide(&text);
+    built.map_err(|e| StoreError::Settings { place: place.to_string(), reason: hidden(e.to_string()) })
 }
 
 /// The variable that must allow an endpoint without TLS, if that is what was named.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 
 use crate::place::{Cloud, Place};
-use crate::secrets::Secrets;
 use crate::{Settings, StoreError};
 
 pub(crate) fn open(
@@ -13,7 +12,6 @@ pub(crate) fn open(
     _: Cloud,
     _: &str,
     _: &Settings,
-    _: &Secrets,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     Err(StoreError::NoCloud { url: place.to_string() })
 }

@@ -13,23 +13,10 @@ use crate::Hash;
 /// The version that this program writes and reads.
 const VERSION: u64 = 1;
 
-/// Which record it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Plan,
-    Commit,
-    Piece,
-}
-
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Format::Plan => "remaster plan",
-            Format::Commit => "remaster commit",
-            Format::Piece => "remaster piece",
-        }
-    }
-}
+/// Which record it is, as its `format` says.
+pub(super) const PLAN: &str = "remaster plan";
+pub(super) const COMMIT: &str = "remaster commit";
+pub(super) const PIECE: &str = "remaster piece";
 
 /// Why bytes are no record.
 #[derive(Debug, Error)]
@@ -78,20 +65,20 @@ fn hash_of(format: &str, version: u64, body: &str) -> Hash {
 }
 
 /// The bytes of a record, and its hash.
-pub(super) fn seal(format: Format, body: &impl Serialize) -> Result<(Vec<u8>, Hash), RecordError> {
+pub(super) fn seal(format: &str, body: &impl Serialize) -> Result<(Vec<u8>, Hash), RecordError> {
     let body = serde_json::value::to_raw_value(body)?;
-    let sha256 = hash_of(format.name(), VERSION, body.get());
-    let whole = Whole { format: format.name().into(), version: VERSION, sha256, body: &body };
+    let sha256 = hash_of(format, VERSION, body.get());
+    let whole = Whole { format: format.into(), version: VERSION, sha256, body: &body };
     let mut bytes = serde_json::to_vec(&whole)?;
     bytes.push(b'\n');
     Ok((bytes, sha256))
 }
 
 /// The body of a record and its hash, which is checked.
-pub(super) fn open(format: Format, bytes: &[u8]) -> Result<(&str, Hash), RecordError> {
+pub(super) fn open<'a>(format: &str, bytes: &'a [u8]) -> Result<(&'a str, Hash), RecordError> {
     let whole: Whole<'_> = serde_json::from_slice(bytes)?;
-    if whole.format != format.name() {
-        return Err(RecordError::Damaged { reason: format!("it is not a {}", format.name()) });
+    if whole.format != format {
+        return Err(RecordError::Damaged { reason: format!("it is not a {format}") });
     }
     let body = whole.body.get();
     if hash_of(&whole.format, whole.version, body) != whole.sha256 {
@@ -109,14 +96,14 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written_and_as_nothing_else() {
-        let (bytes, hash) = seal(Format::Commit, &[1, 2]).unwrap();
-        assert_eq!(open(Format::Commit, &bytes).unwrap(), ("[1,2]", hash));
-        assert!(matches!(open(Format::Plan, &bytes), Err(RecordError::Damaged { .. })));
+        let (bytes, hash) = seal(COMMIT, &[1, 2]).unwrap();
+        assert_eq!(open(COMMIT, &bytes).unwrap(), ("[1,2]", hash));
+        assert!(matches!(open(PLAN, &bytes), Err(RecordError::Damaged { .. })));
         let text = String::from_utf8(bytes).unwrap();
         for (from, to) in [("[1,2]", "[1,3]"), ("[1,2]", "[1, 2]"), ("{", "{\"more\":1,"), ("}", "")] {
             let changed = text.replacen(from, to, 1);
             assert!(
-                matches!(open(Format::Commit, changed.as_bytes()), Err(RecordError::Damaged { .. })),
+                matches!(open(COMMIT, changed.as_bytes()), Err(RecordError::Damaged { .. })),
                 "{changed}"
             );
         }
@@ -124,13 +111,13 @@ mod tests {
         for at in 0..text.len() - 1 {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
-            assert!(matches!(open(Format::Commit, &bytes), Err(RecordError::Damaged { .. })), "byte {at}");
+            assert!(matches!(open(COMMIT, &bytes), Err(RecordError::Damaged { .. })), "byte {at}");
         }
         let newer = |hash: Hash| {
             format!(r#"{{"format":"remaster commit","version":2,"sha256":"{hash}","body":["what","ever"]}}"#)
         };
         let right = newer(hash_of("remaster commit", 2, r#"["what","ever"]"#));
-        assert!(matches!(open(Format::Commit, right.as_bytes()), Err(RecordError::Version { found: 2 })));
-        assert!(matches!(open(Format::Commit, newer(hash).as_bytes()), Err(RecordError::Damaged { .. })));
+        assert!(matches!(open(COMMIT, right.as_bytes()), Err(RecordError::Version { found: 2 })));
+        assert!(matches!(open(COMMIT, newer(hash).as_bytes()), Err(RecordError::Damaged { .. })));
     }
 }

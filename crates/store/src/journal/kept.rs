@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::damage::Damage;
-use super::envelope::{self, Format, RecordError};
+use super::envelope::{self, RecordError};
 use super::layout::{self, Object};
 use super::record::File;
 use super::settle::{Outcome, settle};
@@ -82,32 +82,25 @@ impl Journal {
     pub fn kept(&self, unit: u32, name: &str, most: u64) -> Result<Option<Vec<u8>>, JournalError> {
         self.known(unit)?;
         let key = layout::kept(unit, name)?;
-        match self.store.get(&key, most.saturating_add(HASH as u64)) {
-            Ok(mut all) => {
-                let body = all.get(HASH..).map(|bytes| seal(self.plan.hash(), unit, name, bytes));
-                if body.is_some_and(|hash| all.starts_with(&hash.bytes())) {
-                    return Ok(Some(all.split_off(HASH)));
-                }
-                self.store.delete(&key)?;
-                Ok(None)
-            }
-            Err(StoreError::Missing { .. }) => Ok(None),
+        let mut all = match self.store.get(&key, most.saturating_add(HASH as u64)) {
+            Ok(all) => all,
+            Err(StoreError::Missing { .. }) => return Ok(None),
             // Nothing of this unit is that large. It would stay in the way of what is.
-            Err(StoreError::TooLarge { .. }) => {
-                self.store.delete(&key)?;
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
+            Err(StoreError::TooLarge { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let body = all.get(HASH..).map(|bytes| seal(self.plan.hash(), unit, name, bytes));
+        if body.is_some_and(|hash| all.starts_with(&hash.bytes())) {
+            return Ok(Some(all.split_off(HASH)));
         }
+        self.store.delete(&key)?;
+        Ok(None)
     }
 
     /// Names of what is kept of a unit, records of pieces aside.
     pub fn kept_names(&self, unit: u32) -> Result<Vec<String>, JournalError> {
-        let kept = |object| match object {
-            Object::Kept(_, name) if !name.starts_with(PIECE) => Some(name),
-            _ => None,
-        };
-        Ok(self.list_kept(unit)?.into_iter().filter_map(|(_, object)| kept(object)).collect())
+        let names = self.list_kept(unit)?.into_iter().map(|(_, name)| name);
+        Ok(names.filter(|name| !name.starts_with(PIECE)).collect())
     }
 
     /// Makes a finished piece count, whose file is in the store already. Of any number of racers one wins; but a record
@@ -116,7 +109,7 @@ impl Journal {
         self.known(piece.unit)?;
         let key = layout::kept(piece.unit, &piece_name(piece.piece))?;
         let written = |source| JournalError::Write { key: key.to_string(), source };
-        let (bytes, _) = envelope::seal(Format::Piece, piece).map_err(written)?;
+        let (bytes, _) = envelope::seal(envelope::PIECE, piece).map_err(written)?;
         let mut tries = self.store.core().limits.tries.max(1);
         loop {
             tries -= 1;
@@ -126,9 +119,8 @@ impl Journal {
                 Err(error) => Err(error),
             };
             match there {
-                Ok(there) if piece.left || !there.left => return Ok(Verdict::Lost(there)),
-                Ok(_) if tries > 0 => {}
-                Ok(there) => return Ok(Verdict::Lost(there)),
+                Ok(there) if piece.left || !there.left || tries == 0 => return Ok(Verdict::Lost(there)),
+                Ok(_) => {}
                 Err(error) if error.is_damage() && tries > 0 => {}
                 Err(error) => return Err(error),
             }
@@ -139,8 +131,7 @@ impl Journal {
     /// The finished pieces of a unit.
     pub fn pieces(&self, unit: u32) -> Result<Pieces, JournalError> {
         let mut pieces = Pieces::default();
-        for (key, object) in self.list_kept(unit)? {
-            let Object::Kept(_, name) = object else { continue };
+        for (key, name) in self.list_kept(unit)? {
             let number = name.strip_prefix(PIECE).and_then(|digits| digits.parse().ok());
             let Some(number) = number.filter(|number| piece_name(*number) == name) else { continue };
             let piece = match self.store.get(&key, MOST_PIECE) {
@@ -178,12 +169,14 @@ impl Journal {
         Ok(self.store.delete_many(keys)?)
     }
 
-    fn list_kept(&self, unit: u32) -> Result<Vec<(Key, Object)>, JournalError> {
+    fn list_kept(&self, unit: u32) -> Result<Vec<(Key, String)>, JournalError> {
         self.known(unit)?;
         let mut all = Vec::new();
         for listed in self.store.list(&layout::kept_folder(unit))? {
             let key = listed?.key;
-            all.extend(layout::parse(&key).map(|object| (key, object)));
+            if let Some(Object::Kept(_, name)) = layout::parse(&key) {
+                all.push((key, name));
+            }
         }
         Ok(all)
     }
@@ -196,25 +189,14 @@ impl Journal {
         bytes: &[u8],
     ) -> Result<Piece, JournalError> {
         let piece = read(&self.store, key, piece_from(bytes))?;
-        if piece.plan != self.plan.hash() {
-            return Err(self.foreign(key, "plan"));
-        }
-        if (piece.unit, piece.piece) != (unit, number) {
-            return Err(self.foreign(key, "unit"));
-        }
-        let file = layout::file(unit, &piece.file.attempt, &piece.file.name)?;
-        match self.store.size(&file) {
-            Ok(bytes) if bytes == piece.file.bytes => Ok(piece),
-            Ok(_) | Err(StoreError::Missing { .. }) => {
-                Err(JournalError::NotWhole { place: self.store.place(), key: file.to_string() })
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.is_of(key, piece.plan, (piece.unit, piece.piece) == (unit, number))?;
+        self.whole(unit, &piece.file)?;
+        Ok(piece)
     }
 }
 
 fn piece_from(bytes: &[u8]) -> Result<Piece, RecordError> {
-    let (body, _) = envelope::open(Format::Piece, bytes)?;
+    let (body, _) = envelope::open(envelope::PIECE, bytes)?;
     let piece: Piece = serde_json::from_str(body)?;
     piece.file.check()?;
     Ok(piece)

@@ -31,10 +31,14 @@ pub(super) fn done(unit: u32) -> Result<Key, StoreError> {
 }
 
 pub(super) fn file(unit: u32, attempt: &AttemptId, name: &str) -> Result<Key, StoreError> {
-    // A name of several parts would be a folder.
+    named(&format!("{UNITS}/{unit:06}/{ATTEMPTS}/{attempt}"), name)
+}
+
+/// A name of several parts would be a folder.
+fn named(folder: &str, name: &str) -> Result<Key, StoreError> {
     match wrong_part(name) {
         Some(reason) => Err(StoreError::Key { key: name.chars().take(80).collect(), reason }),
-        None => Key::new(format!("{UNITS}/{unit:06}/{ATTEMPTS}/{attempt}/{name}")),
+        None => Key::new(format!("{folder}/{name}")),
     }
 }
 
@@ -44,10 +48,7 @@ pub(super) fn kept_folder(unit: u32) -> String {
 }
 
 pub(super) fn kept(unit: u32, name: &str) -> Result<Key, StoreError> {
-    match wrong_part(name) {
-        Some(reason) => Err(StoreError::Key { key: name.chars().take(80).collect(), reason }),
-        None => Key::new(format!("{}/{name}", kept_folder(unit))),
-    }
+    named(&kept_folder(unit), name)
 }
 
 /// What an object below `units` is.
@@ -68,7 +69,7 @@ pub(super) fn parse(key: &Key) -> Option<Object> {
     let unit: u32 = text.parse().ok().filter(|_| is_unit(text))?;
     let object = match (parts.next()?, parts.next(), parts.next()) {
         (DONE, None, None) => Object::Done(unit),
-        (ATTEMPTS, Some(attempt), Some(_)) => Object::Attempt(unit, attempt.parse().ok()?),
+        (ATTEMPTS, Some(attempt), Some(_)) => Object::Attempt(unit, attempt.to_owned().try_into().ok()?),
         (KEPT, Some(name), None) => Object::Kept(unit, name.to_owned()),
         _ => return None,
     };

@@ -23,7 +23,7 @@ pub use kept::{Piece, Pieces};
 pub use layout::is_of_a_journal;
 pub use record::{AttemptId, Commit, File, MOST_PLAN, Notes, Plan};
 
-use crate::{Key, Store, StoreError};
+use crate::{Hash, Key, Store, StoreError};
 use record::MOST_COMMIT;
 use settle::{Outcome, settle};
 
@@ -72,16 +72,13 @@ impl Journal {
         let plan = Plan::new(units, text).map_err(written)?;
         let key = layout::plan()?;
         let bytes = plan.to_bytes().map_err(written)?;
-        match settle(&store, &key, &bytes, MOST_PLAN)? {
-            Outcome::Ours => Ok(Journal { store, plan: Arc::new(plan) }),
-            Outcome::Theirs(bytes) => {
-                let there = read(&store, &key, Plan::from_bytes(&bytes))?;
-                match there.hash() == plan.hash() {
-                    true => Ok(Journal { store, plan: Arc::new(there) }),
-                    false => Err(other_plan(&store, &there, &plan)),
-                }
+        if let Outcome::Theirs(bytes) = settle(&store, &key, &bytes, MOST_PLAN)? {
+            let there = read(&store, &key, Plan::from_bytes(&bytes))?;
+            if there.hash() != plan.hash() {
+                return Err(other_plan(&store, there.hash(), plan.hash()));
             }
         }
+        Ok(Journal { store, plan: Arc::new(plan) })
     }
 
     /// Opens the plan of a store and checks its hash.
@@ -112,16 +109,12 @@ impl Journal {
     pub fn commit(&self, commit: &Commit) -> Result<Verdict<Commit>, JournalError> {
         self.known(commit.unit)?;
         if commit.plan != self.plan.hash() {
-            return Err(JournalError::OtherPlan {
-                place: self.store.place(),
-                found: self.plan.hash(),
-                expected: commit.plan,
-            });
+            return Err(other_plan(&self.store, self.plan.hash(), commit.plan));
         }
         let key = layout::done(commit.unit)?;
         let bytes =
             commit.to_bytes().map_err(|source| JournalError::Write { key: key.to_string(), source })?;
-        self.whole(commit)?;
+        commit.files.iter().try_for_each(|file| self.whole(commit.unit, file))?;
         match settle(&self.store, &key, &bytes, MOST_COMMIT)? {
             Outcome::Ours => Ok(Verdict::Won(commit.clone())),
             Outcome::Theirs(bytes) => {
@@ -133,20 +126,17 @@ impl Journal {
         }
     }
 
-    /// The files of a commit are there, in full size. Their hashes were computed as they were written, and are checked
-    /// when they are read.
-    fn whole(&self, commit: &Commit) -> Result<(), JournalError> {
-        for file in &commit.files {
-            let key = layout::file(commit.unit, &file.attempt, &file.name)?;
-            match self.store.size(&key) {
-                Ok(bytes) if bytes == file.bytes => {}
-                Ok(_) | Err(StoreError::Missing { .. }) => {
-                    return Err(JournalError::NotWhole { place: self.store.place(), key: key.to_string() });
-                }
-                Err(error) => return Err(error.into()),
+    /// A file of an attempt is there, in full size. Its hash was computed as it was written, and is checked when it is
+    /// read.
+    fn whole(&self, unit: u32, file: &File) -> Result<(), JournalError> {
+        let key = layout::file(unit, &file.attempt, &file.name)?;
+        match self.store.size(&key) {
+            Ok(bytes) if bytes == file.bytes => Ok(()),
+            Ok(_) | Err(StoreError::Missing { .. }) => {
+                Err(JournalError::NotWhole { place: self.store.place(), key: key.to_string() })
             }
+            Err(error) => Err(error.into()),
         }
-        Ok(())
     }
 
     /// The units that are done. One listing finds out; no record is read.
@@ -245,17 +235,18 @@ impl Journal {
 
     fn checked(&self, key: &Key, unit: u32, bytes: &[u8]) -> Result<Commit, JournalError> {
         let commit = read(&self.store, key, Commit::from_bytes(bytes))?;
-        if commit.plan != self.plan.hash() {
-            return Err(self.foreign(key, "plan"));
-        }
-        if commit.unit != unit {
-            return Err(self.foreign(key, "unit"));
-        }
+        self.is_of(key, commit.plan, commit.unit == unit)?;
         Ok(commit)
     }
 
-    fn foreign(&self, key: &Key, what: &'static str) -> JournalError {
-        JournalError::Foreign { place: self.store.place(), key: key.to_string(), what }
+    /// A record is of this plan and, as `unit` says, of the unit that was asked for.
+    fn is_of(&self, key: &Key, plan: Hash, unit: bool) -> Result<(), JournalError> {
+        let what = match plan == self.plan.hash() {
+            true if unit => return Ok(()),
+            true => "unit",
+            false => "plan",
+        };
+        Err(JournalError::Foreign { place: self.store.place(), key: key.to_string(), what })
     }
 }
 
@@ -264,6 +255,6 @@ fn read<T>(store: &Store, key: &Key, record: Result<T, RecordError>) -> Result<T
     record.map_err(|source| JournalError::Record { place: store.place(), key: key.to_string(), source })
 }
 
-fn other_plan(store: &Store, there: &Plan, wanted: &Plan) -> JournalError {
-    JournalError::OtherPlan { place: store.place(), found: there.hash(), expected: wanted.hash() }
+fn other_plan(store: &Store, found: Hash, expected: Hash) -> JournalError {
+    JournalError::OtherPlan { place: store.place(), found, expected }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::envelope::{self, Format, RecordError};
+use super::envelope::{self, COMMIT, PLAN, RecordError};
 use super::layout::MOST_UNITS;
 use crate::key::wrong_part;
 use crate::{Content, Hash, random};
@@ -28,7 +27,8 @@ const MOST_WORKER: usize = 256;
 const MOST: u64 = 1 << 48;
 
 /// The name of one attempt at a unit, which no other attempt has: 32 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct AttemptId(String);
 
 impl AttemptId {
@@ -49,26 +49,14 @@ impl fmt::Display for AttemptId {
     }
 }
 
-impl FromStr for AttemptId {
-    type Err = RecordError;
+impl TryFrom<String> for AttemptId {
+    type Error = RecordError;
 
-    fn from_str(text: &str) -> Result<Self, RecordError> {
-        match random::is_name(text) {
-            true => Ok(AttemptId(text.to_owned())),
+    fn try_from(text: String) -> Result<Self, RecordError> {
+        match random::is_name(&text) {
+            true => Ok(AttemptId(text)),
             false => Err(RecordError::Value { what: "the attempt" }),
         }
-    }
-}
-
-impl Serialize for AttemptId {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for AttemptId {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -138,7 +126,7 @@ pub struct Commit {
 impl Commit {
     /// Reads one and checks it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
-        let (body, _) = envelope::open(Format::Commit, bytes)?;
+        let (body, _) = envelope::open(COMMIT, bytes)?;
         let commit: Commit = serde_json::from_str(body)?;
         commit.check()?;
         Ok(commit)
@@ -151,7 +139,7 @@ impl Commit {
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, RecordError> {
         self.check()?;
-        let (bytes, _) = envelope::seal(Format::Commit, self)?;
+        let (bytes, _) = envelope::seal(COMMIT, self)?;
         small(bytes, MOST_COMMIT)
     }
 
@@ -195,13 +183,13 @@ impl Plan {
     /// A plan for so many units. `text` is JSON and is given back to the byte.
     pub fn new(units: u32, text: &str) -> Result<Self, RecordError> {
         let raw: &RawValue = serde_json::from_str(text)?;
-        let (bytes, _) = envelope::seal(Format::Plan, &PlanBody { units, plan: raw })?;
+        let (bytes, _) = envelope::seal(PLAN, &PlanBody { units, plan: raw })?;
         Plan::from_bytes(&small(bytes, MOST_PLAN)?)
     }
 
     /// Reads one and checks it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
-        let (body, hash) = envelope::open(Format::Plan, bytes)?;
+        let (body, hash) = envelope::open(PLAN, bytes)?;
         let PlanBody { units, plan } = serde_json::from_str(body)?;
         match units {
             1..=MOST_UNITS => Ok(Plan { units, text: plan.get().to_owned(), hash }),
@@ -226,7 +214,7 @@ impl Plan {
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, RecordError> {
         let plan: &RawValue = serde_json::from_str(&self.text)?;
-        Ok(envelope::seal(Format::Plan, &PlanBody { units: self.units, plan })?.0)
+        Ok(envelope::seal(PLAN, &PlanBody { units: self.units, plan })?.0)
     }
 }
 
@@ -261,7 +249,7 @@ mod tests {
 
     /// Writes without the check, as somebody else may.
     fn forged(commit: &Commit) -> Result<Commit, RecordError> {
-        Commit::from_bytes(&envelope::seal(Format::Commit, commit).unwrap().0)
+        Commit::from_bytes(&envelope::seal(COMMIT, commit).unwrap().0)
     }
 
     #[test]

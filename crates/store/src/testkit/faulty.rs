@@ -15,6 +15,7 @@ use object_store::{
 use super::faults::{Fault, Faults};
 
 /// Other objects, seen through faults.
+#[derive(Debug)]
 pub struct Faulty {
     objects: Arc<dyn ObjectStore>,
     faults: Arc<Faults>,
@@ -35,6 +36,11 @@ fn failed() -> Error {
 fn half(payload: &PutPayload) -> PutPayload {
     let bytes: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
     PutPayload::from(bytes[..bytes.len() / 2].to_vec())
+}
+
+/// A part that is sent, with an error as its answer.
+fn lost(sent: UploadPart) -> UploadPart {
+    async move { sent.await.and(Err(failed())) }.boxed()
 }
 
 /// The first half of a stream, then what stands behind it.
@@ -95,15 +101,9 @@ impl ObjectStore for Faulty {
             Some(Fault::Twice) => drop(self.objects.get_opts(path, options.clone()).await?),
             _ => {}
         }
-        let GetResult { payload, meta, range, attributes, extensions } =
-            self.objects.get_opts(path, options).await?;
-        let whole = GetResult {
-            payload,
-            meta: meta.clone(),
-            range: range.clone(),
-            attributes: attributes.clone(),
-            extensions: extensions.clone(),
-        };
+        let whole = self.objects.get_opts(path, options).await?;
+        let (meta, range) = (whole.meta.clone(), whole.range.clone());
+        let (attributes, extensions) = (whole.attributes.clone(), whole.extensions.clone());
         let bytes = whole.bytes().await?;
         let chunks = match fault {
             Some(Fault::AnswerLost) => vec![Ok(bytes), Err(failed())],
@@ -157,12 +157,6 @@ impl fmt::Display for Faulty {
     }
 }
 
-impl fmt::Debug for Faulty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 #[derive(Debug)]
 struct FaultyUpload {
     upload: Box<dyn MultipartUpload>,
@@ -174,12 +168,10 @@ impl MultipartUpload for FaultyUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let late = self.faults.lateness();
         match self.faults.next() {
-            None => self.upload.put_part(data),
+            // A part has a number: a second one would replace the first.
+            None | Some(Fault::Twice) => self.upload.put_part(data),
             Some(Fault::Refused) => async { Err(failed()) }.boxed(),
-            Some(Fault::AnswerLost) => {
-                let sent = self.upload.put_part(data);
-                async move { sent.await.and(Err(failed())) }.boxed()
-            }
+            Some(Fault::AnswerLost) => lost(self.upload.put_part(data)),
             Some(Fault::Late) => {
                 let sent = self.upload.put_part(data);
                 async move {
@@ -188,13 +180,8 @@ impl MultipartUpload for FaultyUpload {
                 }
                 .boxed()
             }
-            Some(Fault::Cut) => {
-                let sent = self.upload.put_part(half(&data));
-                async move { sent.await.and(Err(failed())) }.boxed()
-            }
+            Some(Fault::Cut) => lost(self.upload.put_part(half(&data))),
             Some(Fault::CutSilently) => self.upload.put_part(half(&data)),
-            // A part has a number: the second one replaces the first.
-            Some(Fault::Twice) => self.upload.put_part(data),
         }
     }
 

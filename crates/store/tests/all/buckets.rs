@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{limits, notes, race, tour};
+use crate::common::{done, limits, race, tour};
 use remaster_store::{Journal, Limits, Settings, Store, StoreError};
 
 /// A server that ends with the test.
@@ -70,17 +70,26 @@ impl Server {
     }
 
     fn store(&self, prefix: &str) -> Store {
-        let pair = |name: &str, value: String| (name.to_owned(), value);
-        let mut settings = Settings::with_variables([
-            pair("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
-            pair("AWS_ALLOW_HTTP", "true".into()),
-            pair("AWS_ACCESS_KEY_ID", "test-access".into()),
-            pair("AWS_SECRET_ACCESS_KEY", "test-secret".into()),
-            pair("AWS_REGION", "us-east-1".into()),
-        ]);
-        settings.limits = Limits { part: 5 << 20, ..limits() };
-        Store::open(&format!("s3://films/{prefix}"), settings).unwrap()
+        let limits = Limits { part: 5 << 20, ..limits() };
+        bucket(self.port, prefix, ["test-access", "test-secret"], limits)
     }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// A part of the bucket `films` of a server on the loopback.
+fn bucket(port: u16, prefix: &str, [access, secret]: [&str; 2], limits: Limits) -> Store {
+    let variables = [
+        pair("AWS_ENDPOINT", &format!("http://127.0.0.1:{port}")),
+        pair("AWS_ALLOW_HTTP", "true"),
+        pair("AWS_ACCESS_KEY_ID", access),
+        pair("AWS_SECRET_ACCESS_KEY", secret),
+        pair("AWS_REGION", "us-east-1"),
+    ];
+    let settings = Settings { limits, ..Settings::with_variables(variables) };
+    Store::open(&format!("s3://films/{prefix}"), settings).unwrap()
 }
 
 impl Drop for Server {
@@ -128,9 +137,7 @@ fn long_film(server: &Server, name: &str) {
             let journal = &journal;
             scope.spawn(move || {
                 for unit in (part..2800).step_by(8) {
-                    let mut attempt = journal.attempt(unit).unwrap();
-                    attempt.put_bytes("segment.nut", vec![1; 100]).unwrap();
-                    attempt.commit(notes()).unwrap();
+                    done(journal, unit, vec![1; 100]);
                 }
             });
         }
@@ -208,15 +215,7 @@ fn a_server_that_is_not_there_is_an_error_without_secrets() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     drop(server);
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut settings = Settings::with_variables([
-        pair("AWS_ENDPOINT", &format!("http://127.0.0.1:{port}")),
-        pair("AWS_ALLOW_HTTP", "true"),
-        pair("AWS_ACCESS_KEY_ID", "AKIAswordfish"),
-        pair("AWS_SECRET_ACCESS_KEY", "swordfish"),
-    ]);
-    settings.limits = Limits { tries: 2, ..limits() };
-    let store = Store::open("s3://films/a", settings).unwrap();
+    let store = bucket(port, "a", ["AKIAswordfish", "swordfish"], Limits { tries: 2, ..limits() });
     let error = store.get(&crate::common::key("plan.json"), 10).unwrap_err();
     let text = error.to_string();
     assert!(error.may_pass() && text.contains("s3://films/a") && !text.contains("swordfish"), "{text}");
@@ -224,7 +223,6 @@ fn a_server_that_is_not_there_is_an_error_without_secrets() {
 
 #[test]
 fn plain_http_that_is_not_allowed_is_said_before_the_first_call() {
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let open = |allowed: Option<&str>| {
         let endpoint = pair("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
         let allowed = allowed.map(|word| pair("AWS_ALLOW_HTTP", word));
@@ -239,8 +237,6 @@ fn plain_http_that_is_not_allowed_is_said_before_the_first_call() {
 
 #[test]
 fn a_bucket_that_is_not_there_is_said_by_its_name() {
-    use std::io::{Read, Write};
-
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -252,15 +248,7 @@ fn a_bucket_that_is_not_there_is_said_by_its_name() {
             let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         }
     });
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut settings = Settings::with_variables([
-        pair("AWS_ENDPOINT", &format!("http://127.0.0.1:{port}")),
-        pair("AWS_ALLOW_HTTP", "true"),
-        pair("AWS_ACCESS_KEY_ID", "a"),
-        pair("AWS_SECRET_ACCESS_KEY", "b"),
-    ]);
-    settings.limits = Limits { tries: 1, ..limits() };
-    let store = Store::open("s3://films/a", settings).unwrap();
+    let store = bucket(port, "a", ["a", "b"], Limits { tries: 1, ..limits() });
     let get = store.get(&crate::common::key("plan.json"), 10).err().unwrap();
     for error in [store.probe().err().unwrap(), get] {
         assert!(matches!(&error, StoreError::NoBucket { bucket } if bucket == "films"), "{error}");

@@ -154,68 +154,63 @@ fn every_call_may_fail_in_every_way() {
             runs.push((call, u64::MAX, fault));
         }
     }
-    let (next, whole) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (runs, next, whole, scratch) = (&runs, &next, &whole, scratch.path());
-            scope.spawn(move || {
-                let name = format!("out{thread}");
-                let first = Memory::new().unwrap();
-                while let Some(&(from, to, fault)) = runs.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let memory = first.another();
-                    let faults = Arc::new(Faults::span(from, to, fault).late(LATE));
-                    // Only what is late by intent is to be late, however busy the machine is.
-                    let call = if fault == Fault::Late { SHORT } else { Duration::from_secs(10) };
-                    let store = memory.faulty(limits(call), &faults);
-                    let mut verdicts = Vec::new();
-                    let told = story(store, scratch, &name, &mut verdicts);
-                    check(&memory, &verdicts, scratch, &name);
-                    match told {
-                        // A listing that is cut in silence looks like a film that is not done yet.
-                        Ok(told) if told.is_empty() => assert_eq!(fault, Fault::CutSilently),
-                        Ok(told) => {
-                            assert!(told == film(), "{fault:?} from call {from}");
-                            whole.fetch_add(1, Ordering::SeqCst);
-                        }
-                        Err(error) => {
-                            let once = to == from + 1;
-                            let passes = matches!(fault, Fault::Refused | Fault::AnswerLost | Fault::Late);
-                            // The sweep lists once: it can be done at any other time.
-                            let listing = error.to_string().contains("list");
-                            // On a busy machine more than the one call can be late.
-                            let late = matches!(error, JournalError::Store(StoreError::Slow { .. }));
-                            assert!(!once || !passes || listing || late, "{fault:?} in call {from}: {error}");
-                            assert!(error.to_string().contains(';'), "no next step: {error}");
-                        }
-                    }
-                }
-            });
+    let whole = AtomicUsize::new(0);
+    in_threads(runs.len(), |run, memory, name| {
+        let (from, to, fault) = runs[run];
+        let faults = Arc::new(Faults::span(from, to, fault).late(LATE));
+        // Only what is late by intent is to be late, however busy the machine is.
+        let call = if fault == Fault::Late { SHORT } else { Duration::from_secs(10) };
+        let store = memory.faulty(limits(call), &faults);
+        let mut verdicts = Vec::new();
+        let told = story(store, scratch.path(), name, &mut verdicts);
+        check(memory, &verdicts, scratch.path(), name);
+        match told {
+            // A listing that is cut in silence looks like a film that is not done yet.
+            Ok(told) if told.is_empty() => assert_eq!(fault, Fault::CutSilently),
+            Ok(told) => {
+                assert!(told == film(), "{fault:?} from call {from}");
+                whole.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(error) => {
+                let once = to == from + 1;
+                let passes = matches!(fault, Fault::Refused | Fault::AnswerLost | Fault::Late);
+                // The sweep lists once: it can be done at any other time.
+                let listing = error.to_string().contains("list");
+                // On a busy machine more than the one call can be late.
+                let late = matches!(error, JournalError::Store(StoreError::Slow { .. }));
+                assert!(!once || !passes || listing || late, "{fault:?} in call {from}: {error}");
+                assert!(error.to_string().contains(';'), "no next step: {error}");
+            }
         }
     });
     println!("{calls} calls, {} runs, {} of them with the whole film", runs.len(), whole.into_inner());
 }
 
-#[test]
-fn two_thousand_random_schedules_never_have_two_winners() {
-    let scratch = scratch();
-    let (next, whole, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+/// Does so many jobs in threads. Each job gets its number, memory of its own, and a name that its thread has.
+fn in_threads(jobs: usize, work: impl Fn(usize, &Memory, &str) + Sync) {
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (next, whole, failed, scratch) = (&next, &whole, &failed, scratch.path());
+            let (next, work) = (&next, &work);
             scope.spawn(move || {
                 let first = Memory::new().unwrap();
-                loop {
-                    let seed = next.fetch_add(1, Ordering::SeqCst) as u64;
-                    if seed >= 2000 {
-                        break;
-                    }
-                    match schedule(seed, &first.another(), scratch, &format!("random{thread}")) {
-                        (true, _) => whole.fetch_add(1, Ordering::SeqCst),
-                        (false, errors) => failed.fetch_add(errors.min(1), Ordering::SeqCst),
-                    };
+                while let Some(job) = Some(next.fetch_add(1, Ordering::SeqCst)).filter(|job| *job < jobs) {
+                    work(job, &first.another(), &format!("out{thread}"));
                 }
             });
         }
+    });
+}
+
+#[test]
+fn two_thousand_random_schedules_never_have_two_winners() {
+    let scratch = scratch();
+    let (whole, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    in_threads(2000, |seed, memory, name| {
+        match schedule(seed as u64, memory, scratch.path(), name) {
+            (true, _) => whole.fetch_add(1, Ordering::SeqCst),
+            (false, errors) => failed.fetch_add(errors.min(1), Ordering::SeqCst),
+        };
     });
     let (whole, failed) = (whole.into_inner(), failed.into_inner());
     println!("2,000 schedules: {whole} films, {failed} ended with an error");

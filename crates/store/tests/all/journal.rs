@@ -4,11 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{bytes, folder, key, limits, notes, race, settings};
+use crate::common::{bytes, done, folder, in_memory, key, limits, notes, race, settings};
 use remaster_store::testkit::{Faults, Memory};
 use remaster_store::{
-    Attempt, Cleaned, Journal, JournalError, Key, Notes, Piece, Pieces, RecordError, Store, StoreError,
-    Sweep, Verdict,
+    Cleaned, Journal, JournalError, Key, Notes, Piece, Pieces, RecordError, Store, StoreError, Sweep, Verdict,
 };
 
 #[test]
@@ -83,18 +82,19 @@ fn a_unit_is_done_when_it_is_committed_and_not_before() {
 
 #[test]
 fn what_is_not_whole_does_not_count() {
-    let memory = Memory::new().unwrap();
-    let store = memory.store(limits());
-    let journal = Journal::make(store.clone(), 1, "{}").unwrap();
+    let journal = in_memory(1);
+    let store = journal.store();
     let mut attempt = journal.attempt(0).unwrap();
     attempt.put_bytes("film", vec![1; 100]).unwrap();
     let film = key(&format!("units/000000/attempts/{}/film", attempt.id()));
+    let mut not_whole = || {
+        let error = attempt.commit(notes()).unwrap_err();
+        assert!(matches!(error, JournalError::NotWhole { .. }), "{error}");
+    };
     store.put(&film, vec![1; 50]).unwrap();
-    let error = attempt.commit(notes()).unwrap_err();
-    assert!(matches!(error, JournalError::NotWhole { .. }), "{error}");
+    not_whole();
     store.delete(&film).unwrap();
-    let error = attempt.commit(notes()).unwrap_err();
-    assert!(matches!(error, JournalError::NotWhole { .. }), "{error}");
+    not_whole();
     assert!(journal.done().unwrap().is_empty());
     let error = journal.attempt(0).unwrap().commit(notes()).unwrap_err();
     assert!(matches!(error, JournalError::Write { .. }), "an attempt without files: {error}");
@@ -102,7 +102,7 @@ fn what_is_not_whole_does_not_count() {
 
 #[test]
 fn mistakes_of_callers_are_named() {
-    let journal = Journal::make(Memory::new().unwrap().store(limits()), 2, "{}").unwrap();
+    let journal = in_memory(2);
     assert!(matches!(journal.attempt(2), Err(JournalError::Unit { unit: 2, units: 2 })));
     assert!(matches!(journal.commit_of(7), Err(JournalError::Unit { .. })));
     let mut attempt = journal.attempt(0).unwrap();
@@ -116,12 +116,9 @@ fn mistakes_of_callers_are_named() {
 
 #[test]
 fn records_of_other_plans_and_units_count_for_nothing() {
-    let (here, there) = (Memory::new().unwrap(), Memory::new().unwrap());
-    let journal = Journal::make(here.store(limits()), 2, "{}").unwrap();
-    let other = Journal::make(there.store(limits()), 2, "[]").unwrap();
-    let mut attempt = other.attempt(0).unwrap();
-    attempt.put_bytes("a", vec![1]).unwrap();
-    let commit = attempt.commit(notes()).unwrap().record().clone();
+    let journal = in_memory(2);
+    let other = Journal::make(Memory::new().unwrap().store(limits()), 2, "[]").unwrap();
+    let commit = done(&other, 0, vec![1]);
     assert!(matches!(journal.commit(&commit), Err(JournalError::OtherPlan { .. })));
     let bytes = other.store().get(&key("units/000000/done.json"), 10_000).unwrap();
     journal.store().put(&key("units/000000/done.json"), bytes.clone()).unwrap();
@@ -143,14 +140,9 @@ fn records_of_other_plans_and_units_count_for_nothing() {
 
 #[test]
 fn a_damaged_commit_makes_its_unit_undone_and_no_other() {
-    let memory = Memory::new().unwrap();
-    let store = memory.store(limits());
-    let journal = Journal::make(store.clone(), 4, "{}").unwrap();
-    let commit = |unit: u32| {
-        let mut attempt = journal.attempt(unit).unwrap();
-        attempt.put_bytes("a", vec![unit as u8]).unwrap();
-        attempt.commit(notes()).unwrap().record().clone()
-    };
+    let journal = in_memory(4);
+    let store = journal.store();
+    let commit = |unit: u32| done(&journal, unit, vec![unit as u8]);
     let whole = [0, 1, 2, 3].map(commit);
     let at = |unit: u32| key(&format!("units/{unit:06}/done.json"));
     let bytes = store.get(&at(1), 10_000).unwrap();
@@ -171,8 +163,7 @@ fn a_damaged_commit_makes_its_unit_undone_and_no_other() {
 
 #[test]
 fn values_of_another_plan_unit_or_name_are_never_used() {
-    let memory = Memory::new().unwrap();
-    let store = memory.store(limits());
+    let store = Memory::new().unwrap().store(limits());
     let one = Journal::make(store.clone(), 2, r#"{"film":"a"}"#).unwrap();
     one.keep(0, "encoded-0-4", b"latents of a").unwrap();
     let copy = |from: &str, to: &str| store.put(&key(to), store.get(&key(from), 1000).unwrap()).unwrap();
@@ -227,13 +218,10 @@ fn cleaning_keeps_what_counts_and_what_may_still_count() {
 
 #[test]
 fn the_commits_of_a_film_of_three_hours_take_a_listing_and_a_call_each() {
-    let memory = Memory::new().unwrap();
     let calls = Arc::new(Faults::none());
-    let journal = Journal::make(memory.faulty(limits(), &calls), 2800, "{}").unwrap();
+    let journal = Journal::make(Memory::new().unwrap().faulty(limits(), &calls), 2800, "{}").unwrap();
     for unit in 0..2800 {
-        let mut attempt = journal.attempt(unit).unwrap();
-        attempt.put_bytes("segment.nut", vec![1]).unwrap();
-        attempt.commit(notes()).unwrap();
+        done(&journal, unit, vec![1]);
     }
     let counted = |work: &dyn Fn() -> usize| {
         let before = calls.calls();
@@ -250,12 +238,9 @@ fn the_commits_of_a_film_of_three_hours_are_read_within_two_seconds() {
     let place = crate::common::quick_folder();
     let journal = Journal::make(folder(place.path()), 2800, "{}").unwrap();
     // Made in another place and copied: this test is about reading, and not about flushing 5,600 files.
-    let memory = Memory::new().unwrap();
-    let source = Journal::make(memory.store(limits()), 2800, "{}").unwrap();
+    let source = in_memory(2800);
     for unit in 0..2800 {
-        let mut attempt = source.attempt(unit).unwrap();
-        attempt.put_bytes("segment.nut", vec![1]).unwrap();
-        attempt.commit(notes()).unwrap();
+        done(&source, unit, vec![1]);
     }
     let names = source.store().list("units").unwrap().map(|listed| listed.unwrap().key).collect();
     for (key, bytes) in source.store().get_many(names, 10_000).unwrap() {
@@ -301,21 +286,11 @@ fn work_that_is_kept_is_gone_on_from() {
     assert!(journal.keep(2, "a", b"").is_err() && journal.keep(0, "../a", b"").is_err());
 
     // A piece of an attempt that died, and an attempt that goes on from it.
-    let mut dead = journal.attempt(0).unwrap();
-    dead.put_bytes("piece-0.nut", b"first".to_vec()).unwrap();
-    let piece = |attempt: &Attempt, number: u32| Piece {
-        plan: journal.plan().hash(),
-        unit: 0,
-        piece: number,
-        file: attempt.files()[0].clone(),
-        frames: 5,
-        left: false,
-    };
-    assert!(matches!(journal.keep_piece(&piece(&dead, 0)).unwrap(), Verdict::Won(_)));
-    let mut stale = journal.attempt(0).unwrap();
-    stale.put_bytes("piece-0.nut", b"later".to_vec()).unwrap();
-    let lost = journal.keep_piece(&piece(&stale, 0)).unwrap();
-    assert_eq!(lost.record().file.attempt, *dead.id(), "the first one counts");
+    let dead = piece_of(&journal, b"first", false);
+    assert!(matches!(journal.keep_piece(&dead).unwrap(), Verdict::Won(_)));
+    let stale = piece_of(&journal, b"later", false);
+    let lost = journal.keep_piece(&stale).unwrap();
+    assert_eq!(lost.record().file.attempt, dead.file.attempt, "the first one counts");
     let cleaned = journal.clean(Sweep::Everything).unwrap();
     assert_eq!((cleaned.attempts, cleaned.objects), (1, 1), "only the attempt without a piece");
     let pieces = journal.pieces(0).unwrap().whole;
@@ -345,9 +320,8 @@ fn piece_of(journal: &Journal, content: &[u8], left: bool) -> Piece {
 
 #[test]
 fn a_lost_or_damaged_piece_is_made_again() {
-    let memory = Memory::new().unwrap();
-    let store = memory.store(limits());
-    let journal = Journal::make(store.clone(), 1, "{}").unwrap();
+    let journal = in_memory(1);
+    let store = journal.store();
     let record = key("units/000000/kept/piece-000000");
     let file = |piece: &Piece| key(&format!("units/000000/attempts/{}/piece-0.nut", piece.file.attempt));
     let put = |key: &Key, bytes: Vec<u8>| {
@@ -362,12 +336,12 @@ fn a_lost_or_damaged_piece_is_made_again() {
         ("a flipped record", &|_| {
             let mut bytes = store.get(&record, 10_000).unwrap();
             bytes[100] ^= 1;
-            store.put(&record, bytes).unwrap();
+            put(&record, bytes);
         }),
         ("another plan's record", &|_| {
-            let other = Journal::make(memory.another().store(limits()), 1, "[]").unwrap();
+            let other = Journal::make(Memory::new().unwrap().store(limits()), 1, "[]").unwrap();
             other.keep_piece(&piece_of(&other, b"piece", false)).unwrap();
-            store.put(&record, other.store().get(&record, 10_000).unwrap()).unwrap();
+            put(&record, other.store().get(&record, 10_000).unwrap());
         }),
     ];
     for (what, harm) in harms {
@@ -388,7 +362,7 @@ fn a_lost_or_damaged_piece_is_made_again() {
 
 #[test]
 fn frames_of_the_input_give_way_to_restored_ones_and_not_the_other_way() {
-    let journal = Journal::make(Memory::new().unwrap().store(limits()), 1, "{}").unwrap();
+    let journal = in_memory(1);
     let (left, restored) = (piece_of(&journal, b"input", true), piece_of(&journal, b"better", false));
     assert!(matches!(journal.keep_piece(&left).unwrap(), Verdict::Won(_)));
     assert_eq!(journal.keep_piece(&restored).unwrap(), Verdict::Won(restored.clone()));
@@ -399,7 +373,7 @@ fn frames_of_the_input_give_way_to_restored_ones_and_not_the_other_way() {
 /// A worker died between its commit and the end: what it kept names files of the commit.
 #[test]
 fn a_unit_that_is_undone_is_not_gone_on_with_from_its_damaged_files() {
-    let journal = Journal::make(Memory::new().unwrap().store(limits()), 1, "{}").unwrap();
+    let journal = in_memory(1);
     let piece = piece_of(&journal, b"piece", false);
     journal.keep_piece(&piece).unwrap();
     journal.keep(0, "encoded-0", b"values").unwrap();

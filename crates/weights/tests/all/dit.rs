@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::gguf::Gguf;
-use crate::support::{Put, file, file_of, formula_f16};
+use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, zeros};
 use remaster_model::Param;
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_weights::{
-    Checkpoint, DitDoubt, Kind, LoadError, StoredDtype, Warning, check_dit, identify, open_dit, open_vae,
+    Checkpoint, DitDoubt, Kind, LoadError, Warning, check_dit, identify, open_dit, open_vae,
 };
 
 /// A tensor of a sparse file.
@@ -30,31 +30,21 @@ fn write(path: &Path, tensors: &[Sparse], data: &[(&str, Vec<u8>)]) -> u64 {
     let rank = |dtype: &str| ORDER.iter().position(|d| *d == dtype).unwrap();
     let mut tensors = tensors.to_vec();
     tensors.sort_by(|a, b| (rank(a.1), &a.0).cmp(&(rank(b.1), &b.0)));
-    let (mut end, mut entries, mut filled) = (0u64, Vec::new(), Vec::new());
-    for (name, dtype, shape) in &tensors {
-        let start = end;
-        let block = StoredDtype::from_name(dtype).unwrap().block();
-        end += shape.iter().map(|&n| n as u64).product::<u64>() * block.bytes as u64;
-        if let Some((_, bytes)) = data.iter().find(|(marked, _)| name.ends_with(marked)) {
-            filled.push((start, bytes));
-        }
-        let shape = format!("{shape:?}").replace(' ', "");
-        entries.push(format!(
-            r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{start},{end}]}}"#
-        ));
-    }
-    let mut json = format!("{{{}}}", entries.join(","));
-    while json.len() % 8 != 0 {
-        json.push(' ');
-    }
+    let sized =
+        tensors.iter().map(|(name, dtype, shape)| (&**name, *dtype, &shape[..], bytes_of(dtype, shape)));
+    let (json, end) = header(sized, "");
+    let mut json = json.replace(", ", ",");
+    json += &" ".repeat(json.len().next_multiple_of(8) - json.len());
     let head = file(&json, &[]);
-    std::fs::write(path, &head).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.set_len(head.len() as u64 + end).unwrap();
-    for (at, bytes) in filled {
-        remaster_disk::write_at(&file, bytes, head.len() as u64 + at).unwrap();
+    let file = crate::support::sparse(path, &head, end);
+    let mut at = head.len() as u64;
+    for (name, dtype, shape) in &tensors {
+        if let Some((_, bytes)) = data.iter().find(|(marked, _)| name.ends_with(marked)) {
+            remaster_disk::write_at(&file, bytes, at).unwrap();
+        }
+        at += bytes_of(dtype, shape);
     }
-    head.len() as u64 + end
+    at
 }
 
 fn sparse(folder: &Path, config: &DitConfig, dtype: impl Fn(&str) -> &'static str) -> PathBuf {
@@ -201,9 +191,7 @@ fn a_q4_k_file_of_7b_opens_with_a_clean_report() {
     }
     assert_eq!(matrices, 288);
     let (path, head) = (folder.path().join("7b.gguf"), gguf.header());
-    std::fs::write(&path, &head).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(head.len() as u64 + end).unwrap();
+    crate::support::sparse(&path, &head, end);
     let (found, params, report) = open_dit(&path).unwrap();
     assert_eq!((found, report.applied.len()), (config, 1128 - 36));
     let last = params.checkpoint().get("model.diffusion_model.blocks.35.mlp.txt.proj_out.weight").unwrap();
@@ -249,12 +237,7 @@ fn missing_renamed_and_reshaped_tensors_are_named_whichever_they_are() {
 
 #[test]
 fn absurd_sizes_are_a_doubt_and_not_a_network() {
-    let put = |name: &str, shape: &[usize]| Put {
-        name: name.to_owned(),
-        dtype: "F16",
-        shape: shape.to_vec(),
-        data: vec![0; 2 * shape.iter().product::<usize>()],
-    };
+    let put = |name: &str, shape: &[usize]| zeros(name, "F16", shape);
     let doubt = |width: &[usize], head: usize, number: &str| {
         let tensors = [
             put("vid_in.proj.weight", width),

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::support::{Put, file_of};
+use crate::support::{file_of, on_disk, put};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
 
@@ -67,14 +67,8 @@ fn members() -> Members {
 }
 
 fn open(bytes: &[u8], width: usize) -> Result<TextEmbedding, EmbeddingError> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("emb");
-    std::fs::write(&path, bytes).unwrap();
+    let (_folder, path) = on_disk("emb", bytes);
     TextEmbedding::open(&path, width)
-}
-
-fn put(name: &str, dtype: &'static str, shape: &[usize], data: Vec<u8>) -> Put {
-    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data }
 }
 
 #[test]

@@ -1,22 +1,15 @@
 //! What is accepted, by content and not by name, and what values come out.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::{Put, file, file_of};
+use crate::support::{file, file_of, on_disk, put};
 use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype};
 
 fn refused(bytes: impl Into<Vec<u8>>) -> CheckpointError {
     Checkpoint::from_bytes(bytes.into()).unwrap_err()
 }
 
-fn put(name: &str, dtype: &'static str, shape: &[usize], data: impl Into<Vec<u8>>) -> Put {
-    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data: data.into() }
-}
-
 fn values(checkpoint: &Checkpoint, name: &str) -> Vec<f32> {
-    let tensor = checkpoint.get(name).unwrap();
-    let mut values = vec![0.0; tensor.elements()];
-    checkpoint.read_f32(tensor, 0, &mut values).unwrap();
-    values
+    checkpoint.values(checkpoint.get(name).unwrap()).unwrap()
 }
 
 #[test]
@@ -24,9 +17,7 @@ fn a_pytorch_zip_is_a_pickle_whatever_it_is_called() {
     let mut zip = b"PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00\x00\x00".to_vec();
     zip.extend([0; 16]);
     zip.extend(b"ema_vae/data.pklFB\x0eZZZZ\x80\x02}q\x00");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ema_vae.safetensors");
-    std::fs::write(&path, &zip).unwrap();
+    let (_folder, path) = on_disk("ema_vae.safetensors", zip);
     let error = Checkpoint::open(&path).unwrap_err();
     assert!(matches!(error, CheckpointError::Pickle));
     let text = error.to_string();
@@ -65,24 +56,21 @@ fn other_formats_are_named() {
     let error = refused(*b"RIFF\x24\x08\x00\x00WAVEfmt ");
     assert!(matches!(&error, CheckpointError::NotSafetensors { start } if start.starts_with("52 49 46 46")));
     // A refused download may also be JSON: its first brace is where the length should be.
-    assert!(matches!(
-        refused(*br#"{"error":"Invalid credentials"}"#),
-        CheckpointError::NotSafetensors { .. }
-    ));
+    let refusal = refused(*br#"{"error":"Invalid credentials"}"#);
+    assert!(matches!(refusal, CheckpointError::NotSafetensors { .. }));
 }
 
 #[test]
 fn empty_short_and_cut_files_say_so() {
     assert!(matches!(refused([]), CheckpointError::Empty));
     assert!(matches!(refused([2, 0, 0]), CheckpointError::Truncated { needed: 8, actual: 3 }));
-    assert!(matches!(
-        refused([2, 0, 0, 0, 0, 0, 0, 0]),
-        CheckpointError::Truncated { needed: 10, actual: 8 }
-    ));
+    let claimed = refused([2, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(matches!(claimed, CheckpointError::Truncated { needed: 10, actual: 8 }));
     let whole = file_of(&[put("a", "F32", &[2], [0; 8])], "");
-    let (needed, actual) = (whole.len() as u64, whole.len() as u64 - 3);
     match refused(&whole[..whole.len() - 3]) {
-        CheckpointError::Truncated { needed: n, actual: a } => assert_eq!((n, a), (needed, actual)),
+        CheckpointError::Truncated { needed, actual } => {
+            assert_eq!((needed, actual), (whole.len() as u64, whole.len() as u64 - 3));
+        }
         other => panic!("{other}"),
     }
     let longer = [&whole[..], b"!!"].concat();
@@ -163,15 +151,13 @@ fn a_tensor_of_a_larger_file_is_refused() {
 
 #[test]
 fn a_file_reads_the_same_every_time_and_keeps_its_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("no-extension");
     let data: Vec<u8> = (0..100_000u32).flat_map(|i| (i as f32).to_le_bytes()).collect();
     let tensors = [
         put("first", "U8", &[3], [1, 2, 3]),
         put("a", "F32", &[100_000], data),
         put("none", "F32", &[0], []),
     ];
-    std::fs::write(&path, file_of(&tensors, r#"{"format":"pt"}"#)).unwrap();
+    let (_folder, path) = on_disk("no-extension", file_of(&tensors, r#"{"format":"pt"}"#));
     let checkpoint = Checkpoint::open(&path).unwrap();
     let before = values(&checkpoint, "a");
     assert_eq!(values(&checkpoint, "a"), before);
@@ -212,16 +198,9 @@ fn a_sparse_file_larger_than_memory_is_only_mapped() {
     let path = folder.path().join("sparse");
     let size = 64u64 << 30;
     let json = format!(r#"{{"a":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{size}]}}}}"#, size / 4);
-    sparse(&path, &file(&json, &[]), size);
+    crate::support::sparse(&path, &file(&json, &[]), size);
     let checkpoint = Checkpoint::open(&path).unwrap();
     let mut last = [1.0; 4];
     checkpoint.read_f32(checkpoint.get("a").unwrap(), (size / 4 - 4) as usize, &mut last).unwrap();
     assert_eq!(last, [0.0; 4]);
-}
-
-#[cfg(unix)]
-fn sparse(path: &std::path::Path, start: &[u8], more: u64) {
-    std::fs::write(path, start).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.set_len(start.len() as u64 + more).unwrap();
 }

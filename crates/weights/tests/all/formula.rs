@@ -22,44 +22,33 @@ fn stored(file: &str) -> Vec<(Param, String)> {
     std::fs::read_to_string(path).unwrap().lines().map(parse).collect()
 }
 
-fn all_checksums_agree(file: &str) {
+const FULL: &str = "full_weights_checksum.txt";
+const TINY: &str = "tiny_weights_checksum.txt";
+
+#[test]
+fn both_networks_have_the_stored_checksums() {
     let mut values = Vec::new();
-    for (Param { name, shape }, expected) in stored(file) {
-        values.resize(shape.iter().product(), 0.0);
-        fill_formula(&name, &shape, 0, &mut values).unwrap();
-        assert_eq!(checksum(&values).to_string(), expected, "{name}");
+    for file in [FULL, TINY] {
+        for (Param { name, shape }, expected) in stored(file) {
+            values.resize(shape.iter().product(), 0.0);
+            fill_formula(&name, &shape, 0, &mut values).unwrap();
+            assert_eq!(checksum(&values).to_string(), expected, "{file}: {name}");
+        }
     }
 }
 
 /// By name: the order of execution and the order of the file need not be the same.
-fn network_and_file_agree(config: &VaeConfig, file: &str, count: usize) {
+#[test]
+fn both_networks_list_the_stored_names_and_shapes() {
     let by_name = |mut all: Vec<Param>| {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     };
-    let expected = by_name(stored(file).into_iter().map(|(param, _)| param).collect());
-    assert_eq!(expected.len(), count);
-    assert_eq!(by_name(vae::params(config)), expected);
-}
-
-#[test]
-fn the_full_network_has_the_stored_checksums() {
-    all_checksums_agree("full_weights_checksum.txt");
-}
-
-#[test]
-fn the_tiny_network_has_the_stored_checksums() {
-    all_checksums_agree("tiny_weights_checksum.txt");
-}
-
-#[test]
-fn the_full_network_lists_the_stored_names_and_shapes() {
-    network_and_file_agree(&VaeConfig::full(), "full_weights_checksum.txt", 250);
-}
-
-#[test]
-fn the_tiny_network_lists_the_stored_names_and_shapes() {
-    network_and_file_agree(&VaeConfig::tiny(), "tiny_weights_checksum.txt", 246);
+    for (config, file, count) in [(VaeConfig::full(), FULL, 250), (VaeConfig::tiny(), TINY, 246)] {
+        let expected = by_name(stored(file).into_iter().map(|(param, _)| param).collect());
+        assert_eq!(expected.len(), count, "{file}");
+        assert_eq!(by_name(vae::params(&config)), expected, "{file}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! GGUF files: values against ggml's own package, and everything that can be wrong with a header.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::bits;
 use crate::support::gguf::{Gguf, text};
+use crate::support::{bits, has_values, on_disk, read_ends};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, CheckpointError, Format, TensorFault, check, identify};
 
@@ -14,24 +14,10 @@ const VALUES: &[u8] = include_bytes!("../data/blocks.f32");
 fn every_block_format_has_the_values_of_ggmls_own_package() {
     let checkpoint = Checkpoint::from_bytes(BLOCKS).unwrap();
     assert_eq!(checkpoint.format(), Format::Gguf);
-    let mut tensors: Vec<_> = checkpoint.tensors().collect();
-    tensors.sort_by(|a, b| a.name().cmp(b.name()));
-    assert_eq!(tensors.len(), 13);
-    let mut expected = VALUES.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    for tensor in tensors {
-        let theirs: Vec<u32> = expected.by_ref().take(tensor.elements()).collect();
-        let mut ours = vec![0.0; tensor.elements()];
-        checkpoint.read_f32(tensor, 0, &mut ours).unwrap();
-        assert_eq!(bits(&ours), theirs, "{}", tensor.name());
-        // Any range, wherever it starts and ends.
-        for (start, length) in [(1, 1), (31, 2), (255, 3), (17, 300), (256, 256), (511, 1), (5, 0)] {
-            let Some(part) = theirs.get(start..start + length) else { continue };
-            let mut ours = vec![0.0; length];
-            checkpoint.read_f32(tensor, start, &mut ours).unwrap();
-            assert_eq!(bits(&ours), part, "{} {start} {length}", tensor.name());
-        }
-    }
-    assert!(expected.next().is_none());
+    assert_eq!(checkpoint.tensors().len(), 13);
+    assert!(checkpoint.tensors().all(|t| !t.is_companion()));
+    // Any range, wherever it starts and ends.
+    has_values(&checkpoint, VALUES, &[(1, 1), (31, 2), (255, 3), (17, 300), (256, 256), (511, 1), (5, 0)]);
 }
 
 #[test]
@@ -46,16 +32,11 @@ fn shapes_are_turned_around_and_the_metadata_may_say_another_one() {
 
 #[test]
 fn a_file_on_disk_reads_like_one_in_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("renamed.safetensors");
-    std::fs::write(&path, BLOCKS).unwrap();
+    let (_folder, path) = on_disk("renamed.safetensors", BLOCKS);
     let (disk, memory) = (Checkpoint::open(&path).unwrap(), Checkpoint::from_bytes(BLOCKS).unwrap());
     for (a, b) in disk.tensors().zip(memory.tensors()) {
         assert_eq!(a, b);
-        let (mut left, mut right) = (vec![0.0; a.elements()], vec![0.0; a.elements()]);
-        disk.read_f32(a, 0, &mut left).unwrap();
-        memory.read_f32(b, 0, &mut right).unwrap();
-        assert_eq!(bits(&left), bits(&right));
+        assert_eq!(bits(&disk.values(a).unwrap()), bits(&memory.values(b).unwrap()));
     }
 }
 
@@ -65,9 +46,7 @@ fn versions_2_and_3_and_every_alignment_are_read() {
         let file = Gguf { version, alignment, ..Gguf::default() };
         let file = file.tensor("a", &[3], 0, &[1; 12]).tensor("b", &[1], 1, &[0, 0x3c]);
         let checkpoint = Checkpoint::from_bytes(file.bytes()).unwrap();
-        let mut one = [0.0];
-        checkpoint.read_f32(checkpoint.get("b").unwrap(), 0, &mut one).unwrap();
-        assert_eq!(one, [1.0]);
+        assert_eq!(checkpoint.values(checkpoint.get("b").unwrap()).unwrap(), [1.0]);
     }
 }
 
@@ -127,11 +106,10 @@ fn cut_and_longer_files_are_refused() {
 #[test]
 fn claims_are_refused_before_they_are_believed() {
     let claim = |tensors, entries| refused(&Gguf { claim: Some((tensors, entries)), ..Gguf::default() });
-    for error in [claim(u64::MAX, 0), claim(0, u64::MAX), claim(1 << 16, 0), claim(0, 1 << 16)] {
-        assert!(
-            matches!(error, CheckpointError::Header { .. } | CheckpointError::Truncated { .. }),
-            "{error}"
-        );
+    let is_claim =
+        |error| matches!(error, CheckpointError::Header { .. } | CheckpointError::Truncated { .. });
+    for (tensors, entries) in [(u64::MAX, 0), (0, u64::MAX), (1 << 16, 0), (0, 1 << 16)] {
+        assert!(is_claim(claim(tensors, entries)), "{tensors} {entries}");
     }
     let entry = |bytes: &[u8]| refused(&Gguf::default().raw_entry(bytes));
     let key = text("k");
@@ -142,20 +120,14 @@ fn claims_are_refused_before_they_are_believed() {
         [&9u32.to_le_bytes()[..], &9u32.to_le_bytes(), &1u64.to_le_bytes()].concat(),
         77u32.to_le_bytes().to_vec(),
     ] {
-        let error = entry(&[key.clone(), rest].concat());
-        assert!(
-            matches!(error, CheckpointError::Header { .. } | CheckpointError::Truncated { .. }),
-            "{error}"
-        );
+        assert!(is_claim(entry(&[&key[..], &rest].concat())), "{rest:?}");
     }
     for alignment in ["0", "7", "1048576"] {
         let error = refused(&Gguf::default().text("general.alignment", alignment));
         assert!(error.to_string().contains("alignment"), "{error}");
     }
-    assert!(matches!(
-        refused(&Gguf::default().text("k", "a").text("k", "b")),
-        CheckpointError::Header { .. }
-    ));
+    let twice = refused(&Gguf::default().text("k", "a").text("k", "b"));
+    assert!(matches!(twice, CheckpointError::Header { .. }));
 }
 
 /// `REMASTER_HOSTILE_CASES=100000` for the long version.
@@ -171,10 +143,7 @@ fn mutated_files_give_a_checkpoint_or_a_typed_error() {
             Ok(checkpoint) => checkpoint,
             Err(error) => return assert!(error.to_string().len() < 600, "{error}"),
         };
-        for tensor in checkpoint.tensors().filter(|t| t.dtype().is_readable()) {
-            let mut values = vec![0.0; tensor.elements().min(1 << 16)];
-            checkpoint.read_f32(tensor, tensor.elements() - values.len(), &mut values).unwrap();
-        }
+        read_ends(&checkpoint);
         let _ = identify(&checkpoint).kind.to_string();
         let _ = check(&checkpoint, &[]).to_string();
     });

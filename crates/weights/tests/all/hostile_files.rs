@@ -1,13 +1,9 @@
 //! Files on disk made to do harm: opening and reading ends with values or a typed error, and holds no more than a small
 //! multiple of the file.
 
-use crate::support::{Put, file_of};
+use crate::support::{file_of, put};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, identify};
-
-fn put(name: &str, dtype: &'static str, shape: &[usize], data: Vec<u8>) -> Put {
-    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data }
-}
 
 #[test]
 fn no_file_panics_or_takes_memory_that_it_does_not_have() {

@@ -1,7 +1,7 @@
 //! Quantised layers: values against an independent quantiser, and everything that can be wrong with one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::{Put, bits, file_of};
+use crate::support::{Put, file_of, has_values, on_disk, put, read_ends, zeros};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, CheckpointError, LayerFault, StoredDtype, check};
 
@@ -11,28 +11,10 @@ const VALUES: &[u8] = include_bytes!("../data/layers.f32");
 /// `tools/checkpoints/check_layers.py` made the file and its values.
 #[test]
 fn every_format_has_the_values_of_an_independent_quantiser() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("layers");
-    std::fs::write(&path, LAYERS).unwrap();
+    let (_folder, path) = on_disk("layers", LAYERS);
+    let ranges = [(1, 1), (15, 2), (31, 40), (77, 300), (81, 79), (5121, 3000), (10239, 161)];
     for checkpoint in [Checkpoint::from_bytes(LAYERS).unwrap(), Checkpoint::open(&path).unwrap()] {
-        let mut tensors: Vec<_> = checkpoint.tensors().filter(|t| !t.is_companion()).collect();
-        tensors.sort_by(|a, b| a.name().cmp(b.name()));
-        let mut expected = VALUES.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        for tensor in tensors {
-            let theirs: Vec<u32> = expected.by_ref().take(tensor.elements()).collect();
-            let mut ours = vec![0.0; tensor.elements()];
-            checkpoint.read_f32(tensor, 0, &mut ours).unwrap();
-            assert_eq!(bits(&ours), theirs, "{}", tensor.name());
-            for (start, length) in
-                [(1, 1), (15, 2), (31, 40), (77, 300), (81, 79), (5121, 3000), (10239, 161)]
-            {
-                let Some(part) = theirs.get(start..start + length) else { continue };
-                let mut ours = vec![0.0; length];
-                checkpoint.read_f32(tensor, start, &mut ours).unwrap();
-                assert_eq!(bits(&ours), part, "{} {start} {length}", tensor.name());
-            }
-        }
-        assert!(expected.next().is_none());
+        has_values(&checkpoint, VALUES, &ranges);
     }
 }
 
@@ -50,13 +32,8 @@ fn a_layer_is_one_tensor_and_its_scales_are_not_left_over() {
     assert_eq!(names[6..], ["plain8.weight", "rotated.weight", "rotated16.weight"]);
 }
 
-fn put(name: &str, dtype: &'static str, shape: &[usize], bytes: usize) -> Put {
-    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data: vec![0; bytes] }
-}
-
 fn marker(json: &str) -> Put {
-    let data = json.as_bytes().to_vec();
-    Put { name: "l.comfy_quant".to_owned(), dtype: "U8", shape: vec![data.len()], data }
+    put("l.comfy_quant", "U8", &[json.len()], json)
 }
 
 fn fault(tensors: &[Put], metadata: &str) -> LayerFault {
@@ -68,9 +45,9 @@ fn fault(tensors: &[Put], metadata: &str) -> LayerFault {
 
 #[test]
 fn what_is_wrong_with_a_layer_is_named() {
-    let weight = || put("l.weight", "I8", &[2, 256], 512);
+    let weight = || zeros("l.weight", "I8", &[2, 256]);
     let int8 = || marker(r#"{"format":"int8_tensorwise","convrot":true}"#);
-    let scale = |shape: &[usize]| put("l.weight_scale", "F32", shape, 4 * shape.iter().product::<usize>());
+    let scale = |shape: &[usize]| zeros("l.weight_scale", "F32", shape);
     assert!(Checkpoint::from_bytes(file_of(&[int8(), weight(), scale(&[2, 1])], "")).is_ok());
     for format in ["asym_w4a8_int8", "convrot_w4a4", "int4"] {
         let wrong = fault(&[marker(&format!(r#"{{"format":"{format}"}}"#)), weight(), scale(&[2, 1])], "");
@@ -80,7 +57,7 @@ fn what_is_wrong_with_a_layer_is_named() {
     assert_eq!(fault(&[int8(), weight()], ""), missing("l.weight_scale"));
     assert_eq!(fault(&[int8(), scale(&[2, 1])], ""), missing("l.weight"));
     assert!(matches!(fault(&[int8(), weight(), scale(&[3, 1])], ""), LayerFault::Shape { .. }));
-    let half = put("l.weight_scale", "F16", &[2, 1], 4);
+    let half = zeros("l.weight_scale", "F16", &[2, 1]);
     let expected = (StoredDtype::F16, StoredDtype::F32);
     assert!(matches!(fault(&[int8(), weight(), half], ""),
         LayerFault::Dtype { dtype, expected: e, .. } if (dtype, e) == expected));
@@ -93,12 +70,12 @@ fn what_is_wrong_with_a_layer_is_named() {
         assert!(matches!(fault(&[marker(json), weight()], ""), LayerFault::Marker(_)), "{json}");
     }
     let nv = || marker(r#"{"format":"nvfp4"}"#);
-    let packed = || put("l.weight", "U8", &[2, 32], 64);
-    let tiles = || put("l.weight_scale", "F8_E4M3", &[128, 4], 512);
+    let packed = || zeros("l.weight", "U8", &[2, 32]);
+    let tiles = || zeros("l.weight_scale", "F8_E4M3", &[128, 4]);
     assert_eq!(fault(&[nv(), packed(), tiles()], ""), missing("l.weight_scale_2"));
-    let small = put("l.weight_scale", "F8_E4M3", &[2, 4], 8);
+    let small = zeros("l.weight_scale", "F8_E4M3", &[2, 4]);
     assert!(matches!(fault(&[nv(), packed(), small], ""), LayerFault::Shape { .. }));
-    let odd = put("l.weight", "U8", &[2, 7], 14);
+    let odd = zeros("l.weight", "U8", &[2, 7]);
     assert!(matches!(fault(&[nv(), odd, tiles()], ""), LayerFault::Shape { .. }));
     let listed = |json: &str| format!(r#"{{"_quantization_metadata":{json:?}}}"#);
     assert_eq!(fault(&[], &listed(r#"{"layers":{"x":{"format":"mxfp8"}}}"#)), missing("x.weight"));
@@ -113,20 +90,17 @@ fn what_is_wrong_with_a_layer_is_named() {
 fn mutated_layers_give_a_checkpoint_or_a_typed_error() {
     let tensors = [
         marker(r#"{"format":"int8_tensorwise","convrot":true,"convrot_groupsize":16}"#),
-        put("l.weight", "I8", &[2, 16], 32),
-        put("l.weight_scale", "F32", &[2, 1], 8),
-        put("m.weight", "F8_E4M3", &[1, 32], 32),
-        put("m.weight_scale", "U8", &[128, 4], 512),
-        put("o.weight", "F8_E4M3", &[2, 2], 4),
-        put("o.scale_weight", "F32", &[], 4),
+        zeros("l.weight", "I8", &[2, 16]),
+        zeros("l.weight_scale", "F32", &[2, 1]),
+        zeros("m.weight", "F8_E4M3", &[1, 32]),
+        zeros("m.weight_scale", "U8", &[128, 4]),
+        zeros("o.weight", "F8_E4M3", &[2, 2]),
+        zeros("o.scale_weight", "F32", &[]),
     ];
     let small =
         file_of(&tensors, r#"{"_quantization_metadata":"{\"layers\":{\"m\":{\"format\":\"mxfp8\"}}}"}"#);
     attack("layers", &[small, LAYERS.to_vec()], 1 << 20, |bytes| {
         let Ok(checkpoint) = Checkpoint::from_bytes(bytes.to_vec()) else { return };
-        for tensor in checkpoint.tensors().filter(|t| t.dtype().is_readable()) {
-            let mut values = vec![0.0; tensor.elements().min(1 << 16)];
-            checkpoint.read_f32(tensor, tensor.elements() - values.len(), &mut values).unwrap();
-        }
+        read_ends(&checkpoint);
     });
 }

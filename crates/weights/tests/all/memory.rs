@@ -1,7 +1,7 @@
 //! Checkpoints that lie in memory, and the factor for latents in the metadata of a transformer.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::{file_of, formula_f16};
+use crate::support::{network, on_disk};
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params, Wanted};
@@ -9,16 +9,12 @@ use remaster_weights::{
     LATENT_SCALE, LoadError, dit_from_bytes, open_dit, open_vae, sha256_hex, sha256_of_bytes, vae_from_bytes,
 };
 
-fn tiny_dit() -> DitConfig {
-    DitConfig::tiny(Family::Shared)
-}
-
 fn dit_file(metadata: &str) -> Vec<u8> {
-    file_of(&dit::params(&tiny_dit()).iter().map(formula_f16).collect::<Vec<_>>(), metadata)
+    network(&dit::params(&DitConfig::tiny(Family::Shared)), metadata)
 }
 
 fn vae_file() -> Vec<u8> {
-    file_of(&vae::params(&VaeConfig::tiny()).iter().map(formula_f16).collect::<Vec<_>>(), "")
+    network(&vae::params(&VaeConfig::tiny()), "")
 }
 
 /// As `include_bytes!` gives them.
@@ -34,10 +30,7 @@ fn values(params: &mut impl Params, param: &Param) -> Vec<f32> {
 
 #[test]
 fn a_network_in_memory_is_the_one_of_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let (vae, dit) = (folder.path().join("vae"), folder.path().join("dit"));
-    std::fs::write(&vae, vae_file()).unwrap();
-    std::fs::write(&dit, dit_file("")).unwrap();
+    let ((_vae, vae), (_dit, dit)) = (on_disk("vae", vae_file()), on_disk("dit", dit_file("")));
 
     let (config, mut params, report) = vae_from_bytes("inside", inside(vae_file())).unwrap();
     let (same, mut read, listed) = open_vae(&vae).unwrap();

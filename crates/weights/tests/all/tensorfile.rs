@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Put, file_of};
+use crate::support::{file_of, on_disk, put, zeros};
 use remaster_weights::{
     NamedTensor, TensorFileError, parse_tensors, read_tensors, sha256_hex, write_tensors,
 };
@@ -42,10 +42,9 @@ fn what_is_written_is_what_is_read() {
 
 #[test]
 fn sixteen_bit_floats_are_widened_and_integers_refused() {
-    let put = |dtype, data: &[u8]| Put { name: "a".to_owned(), dtype, shape: vec![1], data: data.to_vec() };
-    let half = parse_tensors(file_of(&[put("F16", &[0, 0x3c])], "")).unwrap();
+    let half = parse_tensors(file_of(&[put("a", "F16", &[1], [0, 0x3c])], "")).unwrap();
     assert_eq!(half[0].data, [1.0]);
-    let refused = parse_tensors(file_of(&[put("I32", &[0; 4])], ""));
+    let refused = parse_tensors(file_of(&[zeros("a", "I32", &[1])], ""));
     assert!(matches!(refused, Err(TensorFileError::Read(_))));
     assert!(matches!(parse_tensors(&b"junk"[..]), Err(TensorFileError::Checkpoint(_))));
 }
@@ -80,9 +79,7 @@ fn a_failed_write_leaves_nothing_behind() {
 
 #[test]
 fn the_hash_is_the_published_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("abc");
-    std::fs::write(&path, "abc").unwrap();
+    let (folder, path) = on_disk("abc", "abc");
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(sha256_hex(&path).unwrap(), expected);
     // Longer than one piece: a million times `a` is the standard's own vector.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Put, file, file_of, formula_f16};
+use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, on_disk, put, sparse, zeros};
 use remaster_compute::{DType, Part, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
@@ -31,22 +31,10 @@ fn find<'a>(tensors: &'a mut [Put], name: &str) -> &'a mut Put {
 
 /// A checkpoint with these tensors whose values are all zero and take no place on disk.
 fn hollow(folder: &Path, name: &str, tensors: &[(&str, &[usize])], metadata: &str) -> PathBuf {
-    let mut end = 0u64;
-    let mut entries: Vec<String> = Vec::new();
-    if !metadata.is_empty() {
-        entries.push(format!("\"__metadata__\":{metadata}"));
-    }
-    for (name, shape) in tensors {
-        let start = end;
-        end += 2 * shape.iter().map(|&n| n as u64).product::<u64>();
-        entries
-            .push(format!(r#""{name}":{{"dtype":"F16","shape":{shape:?},"data_offsets":[{start},{end}]}}"#));
-    }
-    let bytes = file(&format!("{{{}}}", entries.join(",")), &[]);
+    let f16 = tensors.iter().map(|&(name, shape)| (name, "F16", shape, bytes_of("F16", shape)));
+    let (json, end) = header(f16, metadata);
     let path = folder.join(name);
-    std::fs::write(&path, &bytes).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(bytes.len() as u64 + end).unwrap();
+    sparse(&path, &file(&json, &[]), end);
     path
 }
 
@@ -111,13 +99,12 @@ fn absurd_sizes_are_a_doubt_and_not_a_network() {
         ("encoder.down_blocks.2.resnets.0.conv1.weight", &[128]),
         ("encoder.down_blocks.3.resnets.0.conv1.weight", &[128]),
     ];
-    let doubtful = |tensors: &[(&str, &[usize])]| match identify(
-        &Checkpoint::open(&hollow(folder.path(), "x", tensors, "")).unwrap(),
-    )
-    .kind
-    {
-        Kind::UnclearVae { doubt: VaeDoubt::Size { what, got, .. } } => (what, got),
-        other => panic!("{other:?}"),
+    let doubtful = |tensors: &[(&str, &[usize])]| {
+        let checkpoint = Checkpoint::open(&hollow(folder.path(), "x", tensors, "")).unwrap();
+        match identify(&checkpoint).kind {
+            Kind::UnclearVae { doubt: VaeDoubt::Size { what, got, .. } } => (what, got),
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(doubtful(&tensors), ("number of colours", 0));
     let mut wide = tensors;
@@ -181,7 +168,7 @@ fn wrong_shapes_wrong_formats_and_leftovers_are_told_apart() {
     find(&mut tensors, "encoder.conv_in.weight").shape = vec![32, 27, 3];
     let bias = find(&mut tensors, "encoder.conv_out.bias");
     (bias.dtype, bias.data) = ("F8_E5M2", vec![0; 32]);
-    tensors.push(Put { name: "quant_conv.bias".to_owned(), dtype: "F32", shape: vec![1], data: vec![0; 4] });
+    tensors.push(zeros("quant_conv.bias", "F32", &[1]));
     let report = report(&tensors);
     assert_eq!(report.applied.len(), 244);
     assert_eq!(report.wrong_shape[0].stored, [32, 27, 3]);
@@ -199,14 +186,8 @@ fn wrong_shapes_wrong_formats_and_leftovers_are_told_apart() {
 
 #[test]
 fn a_report_on_a_foreign_file_stays_short_and_quick() {
-    let tensors: Vec<Put> = (0..5000)
-        .map(|i| Put {
-            name: format!("encoder.down_blocks.0.resnets.{i}.other.weight"),
-            dtype: "U8",
-            shape: vec![0],
-            data: vec![],
-        })
-        .collect();
+    let name = |i| format!("encoder.down_blocks.0.resnets.{i}.other.weight");
+    let tensors: Vec<Put> = (0..5000).map(|i| zeros(&name(i), "U8", &[0])).collect();
     let started = std::time::Instant::now();
     let report = report(&tensors);
     assert!(started.elapsed().as_secs() < 5);
@@ -235,9 +216,7 @@ fn formula(param: &str, shape: &[usize]) -> Vec<f32> {
 
 #[test]
 fn a_layer_gets_the_values_of_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tiny");
-    std::fs::write(&path, file_of(&tiny(), "")).unwrap();
+    let (_folder, path) = on_disk("tiny", file_of(&tiny(), ""));
     let (config, mut params, report) = open_vae(&path).unwrap();
     assert_eq!(config, VaeConfig::tiny());
     assert_eq!(report.applied.len(), 246);
@@ -281,9 +260,7 @@ fn the_legacy_layout_loads_with_the_same_values() {
         }
         t.name.insert_str(0, "first_stage_model.");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("legacy");
-    std::fs::write(&path, file_of(&tensors, "")).unwrap();
+    let (_folder, path) = on_disk("legacy", file_of(&tensors, ""));
     let (config, mut params, report) = open_vae(&path).unwrap();
     assert_eq!(config, VaeConfig::tiny());
     let name = "encoder.mid_block.attentions.0.to_out.0";
@@ -299,18 +276,12 @@ fn the_legacy_layout_loads_with_the_same_values() {
 #[test]
 fn of_two_names_for_one_tensor_ours_wins_and_the_other_is_left_over() {
     let param = Param { name: "encoder.conv_in.bias".to_owned(), shape: vec![1] };
-    let put = |name: &str, value: f32| Put {
-        name: name.to_owned(),
-        dtype: "F32",
-        shape: vec![1],
-        data: value.to_le_bytes().to_vec(),
-    };
     for names in [
         ["vae.encoder.conv_in.bias", "encoder.conv_in.bias"],
         ["encoder.conv_in.bias", "vae.encoder.conv_in.bias"],
     ] {
-        let value = |name: &str| if name.starts_with("vae") { 2.0 } else { 1.0 };
-        let checkpoint = open(&names.map(|name| put(name, value(name))));
+        let value = |name: &str| if name.starts_with("vae") { 2.0f32 } else { 1.0 };
+        let checkpoint = open(&names.map(|name| put(name, "F32", &[1], value(name).to_le_bytes())));
         let report = check(&checkpoint, std::slice::from_ref(&param));
         assert_eq!(report.applied[0].stored_as, None);
         assert_eq!(report.unused, ["vae.encoder.conv_in.bias"]);
@@ -324,9 +295,7 @@ fn of_two_names_for_one_tensor_ours_wins_and_the_other_is_left_over() {
 
 #[test]
 fn an_incomplete_file_is_an_error_that_lists_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("partial");
-    std::fs::write(&path, file_of(&tiny()[2..], "")).unwrap();
+    let (folder, path) = on_disk("partial", file_of(&tiny()[2..], ""));
     match open_vae(&path).unwrap_err() {
         error @ LoadError::Incomplete { .. } => {
             let text = error.to_string();

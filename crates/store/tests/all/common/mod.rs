@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use remaster_store::{Commit, Created, Journal, Key, Limits, Notes, Settings, Store, Verdict};
+use remaster_store::testkit::Memory;
+use remaster_store::{
+    Commit, Content, Created, Hash, Journal, Key, Limits, Notes, Settings, Store, StoreError, Verdict,
+};
 
 /// Small parts and short waits.
 pub(crate) fn limits() -> Limits {
@@ -38,6 +41,18 @@ pub(crate) fn key(name: &str) -> Key {
 
 pub(crate) fn notes() -> Notes {
     Notes { frames: 97, worker: "test".into(), milliseconds: 5, left: false }
+}
+
+/// A plan of so many units in memory.
+pub(crate) fn in_memory(units: u32) -> Journal {
+    Journal::make(Memory::new().unwrap().store(limits()), units, "{}").unwrap()
+}
+
+/// Does a unit: one attempt with one file.
+pub(crate) fn done(journal: &Journal, unit: u32, bytes: Vec<u8>) -> Commit {
+    let mut attempt = journal.attempt(unit).unwrap();
+    attempt.put_bytes("segment.nut", bytes).unwrap();
+    attempt.commit(notes()).unwrap().record().clone()
 }
 
 /// Bytes that depend on a seed.
@@ -106,7 +121,7 @@ pub(crate) fn tour(store: &Store) {
         std::fs::write(&file, &whole).unwrap();
         let key = key(&format!("files/{name}"));
         let content = store.put_file(&key, &file).unwrap();
-        assert_eq!(content, remaster_store::Content::of(&whole));
+        assert_eq!(content, Content::of(&whole));
         let back = scratch.path().join(format!("{name}.back"));
         store.fetch(&key, &back, &content).unwrap();
         assert!(std::fs::read(&back).unwrap() == whole, "{name}");
@@ -114,28 +129,16 @@ pub(crate) fn tour(store: &Store) {
 
     // Wrong expectations leave nothing.
     let to = scratch.path().join("wrong");
-    let other = remaster_store::Content { sha256: remaster_store::Hash::of(b"other"), ..content };
-    assert!(matches!(
-        store.fetch(&key("a/small"), &to, &other),
-        Err(remaster_store::StoreError::Hash { .. })
-    ));
-    let other = remaster_store::Content { bytes: 999, ..content };
-    assert!(matches!(
-        store.fetch(&key("a/small"), &to, &other),
-        Err(remaster_store::StoreError::Size { .. })
-    ));
-    assert!(matches!(
-        store.fetch(&key("a/none"), &to, &other),
-        Err(remaster_store::StoreError::Missing { .. })
-    ));
+    let other = Content { sha256: Hash::of(b"other"), ..content };
+    assert!(matches!(store.fetch(&key("a/small"), &to, &other), Err(StoreError::Hash { .. })));
+    let other = Content { bytes: 999, ..content };
+    assert!(matches!(store.fetch(&key("a/small"), &to, &other), Err(StoreError::Size { .. })));
+    assert!(matches!(store.fetch(&key("a/none"), &to, &other), Err(StoreError::Missing { .. })));
     assert!(std::fs::read_dir(scratch.path()).unwrap().all(|entry| {
         let name = entry.unwrap().file_name().into_string().unwrap();
         !name.contains("wrong")
     }));
-    assert!(matches!(
-        store.get(&key("a/small"), 999),
-        Err(remaster_store::StoreError::TooLarge { most: 999, .. })
-    ));
+    assert!(matches!(store.get(&key("a/small"), 999), Err(StoreError::TooLarge { most: 999, .. })));
 
     let mut names: Vec<String> =
         store.list("").unwrap().map(|listed| listed.unwrap().key.to_string()).collect();
@@ -146,7 +149,7 @@ pub(crate) fn tour(store: &Store) {
     assert_eq!(store.list("nothing/here").unwrap().count(), 0);
     store.delete(&key("a/small")).unwrap();
     store.delete(&key("a/small")).unwrap();
-    assert!(matches!(store.get(&key("a/small"), 9), Err(remaster_store::StoreError::Missing { .. })));
+    assert!(matches!(store.get(&key("a/small"), 9), Err(StoreError::Missing { .. })));
     store.delete_many(names.iter().map(|name| key(name)).collect()).unwrap();
     assert_eq!(store.list("").unwrap().count(), 0);
 }

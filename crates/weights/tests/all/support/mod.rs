@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
+use std::path::{Path, PathBuf};
+
 use remaster_model::Param;
-use remaster_weights::fill_formula;
+use remaster_weights::{Checkpoint, StoredDtype, fill_formula};
+use tempfile::TempDir;
 
 pub mod gguf;
 
@@ -25,25 +28,86 @@ pub struct Put {
     pub data: Vec<u8>,
 }
 
+pub fn put(name: &str, dtype: &'static str, shape: &[usize], data: impl Into<Vec<u8>>) -> Put {
+    Put { name: name.to_owned(), dtype, shape: shape.to_vec(), data: data.into() }
+}
+
+/// A tensor of zeros.
+pub fn zeros(name: &str, dtype: &'static str, shape: &[usize]) -> Put {
+    put(name, dtype, shape, vec![0; bytes_of(dtype, shape) as usize])
+}
+
+/// Bytes in a file of a folder of its own, which ends with the first of the two.
+pub fn on_disk(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+/// A file of these bytes and of zeros that take no place on disk.
+pub fn sparse(path: &Path, head: &[u8], zeros: u64) -> std::fs::File {
+    std::fs::write(path, head).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(head.len() as u64 + zeros).unwrap();
+    file
+}
+
+/// Every tensor that is no companion has, by name, the f32 `values`, also in each of these ranges that it has.
+pub fn has_values(checkpoint: &Checkpoint, values: &[u8], ranges: &[(usize, usize)]) {
+    let mut tensors: Vec<_> = checkpoint.tensors().filter(|t| !t.is_companion()).collect();
+    tensors.sort_by(|a, b| a.name().cmp(b.name()));
+    let mut expected = values.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    for tensor in tensors {
+        let theirs: Vec<u32> = expected.by_ref().take(tensor.elements()).collect();
+        assert_eq!(bits(&checkpoint.values(tensor).unwrap()), theirs, "{}", tensor.name());
+        for &(start, length) in ranges {
+            let Some(part) = theirs.get(start..start + length) else { continue };
+            let mut ours = vec![0.0; length];
+            checkpoint.read_f32(tensor, start, &mut ours).unwrap();
+            assert_eq!(bits(&ours), part, "{} {start} {length}", tensor.name());
+        }
+    }
+    assert!(expected.next().is_none());
+}
+
+/// Reads the last values of every tensor that can be read.
+pub fn read_ends(checkpoint: &Checkpoint) {
+    for tensor in checkpoint.tensors().filter(|t| t.dtype().is_readable()) {
+        let mut values = vec![0.0; tensor.elements().min(1 << 16)];
+        checkpoint.read_f32(tensor, tensor.elements() - values.len(), &mut values).unwrap();
+    }
+}
+
 /// A file with these tensors; `metadata` is JSON or empty.
 pub fn file_of(tensors: &[Put], metadata: &str) -> Vec<u8> {
-    let mut entries = Vec::new();
+    let (json, _) =
+        header(tensors.iter().map(|t| (&*t.name, t.dtype, &t.shape[..], t.data.len() as u64)), metadata);
+    file(&json, &tensors.iter().flat_map(|t| t.data.iter().copied()).collect::<Vec<_>>())
+}
+
+/// The header of tensors of so many bytes, one after the other, and where the last one ends.
+pub fn header<'a>(
+    tensors: impl Iterator<Item = (&'a str, &'a str, &'a [usize], u64)>,
+    metadata: &str,
+) -> (String, u64) {
+    let (mut entries, mut end) = (Vec::new(), 0);
     if !metadata.is_empty() {
         entries.push(format!("\"__metadata__\":{metadata}"));
     }
-    let mut data = Vec::new();
-    for t in tensors {
-        let start = data.len();
-        data.extend(&t.data);
-        entries.push(format!(
-            "{:?}:{{\"dtype\":\"{}\",\"shape\":{:?},\"data_offsets\":[{start},{}]}}",
-            t.name,
-            t.dtype,
-            t.shape,
-            data.len()
-        ));
+    for (name, dtype, shape, bytes) in tensors {
+        let start = end;
+        end += bytes;
+        let shape = format!("\"shape\":{shape:?},\"data_offsets\":[{start},{end}]");
+        entries.push(format!("{name:?}:{{\"dtype\":\"{dtype}\",{shape}}}"));
     }
-    file(&format!("{{{}}}", entries.join(",")), &data)
+    (format!("{{{}}}", entries.join(",")), end)
+}
+
+/// Bytes of a tensor.
+pub fn bytes_of(dtype: &str, shape: &[usize]) -> u64 {
+    let block = StoredDtype::from_name(dtype).unwrap().block();
+    shape.iter().map(|&n| n as u64).product::<u64>() / block.values as u64 * block.bytes as u64
 }
 
 /// The tensor `param` with its formula values, as F16.
@@ -52,6 +116,11 @@ pub fn formula_f16(param: &Param) -> Put {
     fill_formula(&param.name, &param.shape, 0, &mut values).unwrap();
     let data = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
     Put { name: param.name.clone(), dtype: "F16", shape: param.shape.clone(), data }
+}
+
+/// A file of a whole network, with formula values as F16.
+pub fn network(params: &[Param], metadata: &str) -> Vec<u8> {
+    file_of(&params.iter().map(formula_f16).collect::<Vec<_>>(), metadata)
 }
 
 /// Values, to be compared to the bit.
