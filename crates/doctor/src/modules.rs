@@ -1,5 +1,6 @@
 //! Single modules: the golden's tensors are named after the module's place in the checkpoint.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -27,14 +28,6 @@ enum Part {
     Up(Upsample),
     DownBlock(DownBlock),
     UpBlock(UpBlock),
-}
-
-/// What a module does to the number of frames.
-#[derive(Clone, Copy, PartialEq)]
-enum Time {
-    Same,
-    Halved,
-    Doubled,
 }
 
 impl Part {
@@ -141,11 +134,6 @@ fn slices(
     t_out: usize,
 ) -> Result<(), DoctorError> {
     let golden = judge.golden;
-    let time = match (input.shape.t, t_out) {
-        (a, b) if a == b => Time::Same,
-        (a, b) if b < a => Time::Halved,
-        _ => Time::Doubled,
-    };
     let mut state = State::new();
     let mut start = 0;
     for i in 0.. {
@@ -154,11 +142,12 @@ fn slices(
             break;
         }
         let theirs = golden.video(&name)?;
-        let frames = match (time, i) {
-            (Time::Same, _) => theirs.shape.t,
-            (Time::Halved, 0) => 2 * theirs.shape.t - 1,
-            (Time::Halved, _) => 2 * theirs.shape.t,
-            (Time::Doubled, _) => theirs.shape.t.div_ceil(2),
+        // The module keeps, halves or doubles the number of frames; the very first one stays alone.
+        let frames = match (t_out.cmp(&input.shape.t), i) {
+            (Ordering::Equal, _) => theirs.shape.t,
+            (Ordering::Less, 0) => 2 * theirs.shape.t - 1,
+            (Ordering::Less, _) => 2 * theirs.shape.t,
+            (Ordering::Greater, _) => theirs.shape.t.div_ceil(2),
         };
         if frames == 0 || start + frames > input.shape.t {
             return Err(misshapen(golden, &name, theirs.shape).into());

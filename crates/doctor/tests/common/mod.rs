@@ -6,14 +6,20 @@ use std::path::{Path, PathBuf};
 use remaster_compute::{Backend, CancelToken, DType};
 use remaster_doctor::{Golden, Settings, Stage, run};
 use remaster_model::Build;
+use remaster_weights::{NamedTensor, read_tensors};
 
-fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+pub(crate) fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+}
+
+/// One tensor of a file of `testdata`.
+pub(crate) fn tensor(file: &str, name: &str) -> NamedTensor {
+    read_tensors(&testdata(file)).unwrap().into_iter().find(|t| t.name == name).unwrap()
 }
 
 pub(crate) fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
-    let folder = if name.starts_with("dit_") { testdata().join("dit") } else { testdata() };
-    let golden = Golden::open(&folder.join(format!("{name}.safetensors"))).unwrap();
+    let folder = if name.starts_with("dit_") { "dit/" } else { "" };
+    let golden = Golden::open(&testdata(&format!("{folder}{name}.safetensors"))).unwrap();
     let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
     run(&golden, &settings).unwrap()
 }
