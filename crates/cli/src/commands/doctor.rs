@@ -11,7 +11,8 @@ use remaster_doctor::{
 };
 use serde::Serialize;
 
-use remaster::{Check, Error, health};
+use remaster::numbers::count;
+use remaster::{Check, Error, Event, health};
 
 use crate::args::{DoctorArgs, ProgressMode};
 use crate::error::CliError;
@@ -46,7 +47,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     let settings = Settings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
-    progress.phase("check", Some(variants.len() * goldens.len()));
+    let total = Some(variants.len() * goldens.len());
+    progress.event(Event::Phase { phase: "check", total, estimated: false });
     let (mut stages, mut largest) = (Vec::new(), 0.0);
     for (variant, settings) in variants {
         for golden in &goldens {
@@ -58,7 +60,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
                 largest = judged.iter().map(|s| s.max_abs).fold(largest, f64::max);
             }
             stages.extend(judged);
-            progress.advance("check", 1, started.elapsed());
+            let busy = started.elapsed();
+            progress.event(Event::Advanced { phase: "check", frames: 1, busy, elsewhere: false });
         }
     }
     drop(progress);
@@ -102,8 +105,7 @@ fn summary(report: &Report) -> String {
     let lines: String = report.checks.iter().map(Check::line).collect();
     match report.checks.iter().filter(|c| !c.ok).count() {
         0 => lines + "ready\n",
-        1 => lines + "1 problem\n",
-        n => lines + &format!("{n} problems\n"),
+        n => lines + &count(n, "problem") + "\n",
     }
 }
 
@@ -122,7 +124,7 @@ fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, C
             }
             (format!(", {v} {}", with.build.dtype), with)
         };
-        return Ok(all_variants(&device)?.into_iter().map(of).collect());
+        return Ok(all_variants(&device).map_err(Error::from)?.into_iter().map(of).collect());
     }
     Ok(vec![(String::new(), settings.clone())])
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// How many frames a phase has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Total {
@@ -63,7 +65,8 @@ pub(super) struct Eta {
 }
 
 /// What an [`Eta`] rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Trust {
     /// Every phase that is left was measured.
     Measured,
@@ -210,11 +213,6 @@ impl Tally {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn forget_peaks(&mut self) {
-        self.phases.iter_mut().for_each(|p| p.peak = 0);
-    }
-
     /// Share of all frames of all phases, by work where that is known, with the slice at work. Never goes back.
     /// `None` if a total is not known.
     pub(super) fn share(&self) -> Option<f64> {
@@ -319,6 +317,12 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
+    fn of(phases: &[(&'static str, Total)]) -> Tally {
+        let mut tally = Tally::default();
+        phases.iter().for_each(|(name, total)| tally.declare(name, *total));
+        tally
+    }
+
     fn eta(tally: &Tally, now: f64) -> (f64, Trust) {
         let eta = tally.eta(s(now)).unwrap();
         ((eta.left.as_secs_f64() * 1e6).round() / 1e6, eta.trust)
@@ -337,9 +341,7 @@ mod tests {
 
     #[test]
     fn phases_that_take_turns_are_counted_with_their_own_rates() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(40));
-        tally.declare("decode", Total::Exactly(40));
+        let mut tally = of(&[("encode", Total::Exactly(40)), ("decode", Total::Exactly(40))]);
         tally.advance(s(11.0), "encode", 10, s(1.0));
         // Of decoding nothing is known yet.
         assert_eq!(eta(&tally, 11.0), (3.0, Trust::AtLeast));
@@ -354,9 +356,7 @@ mod tests {
 
     #[test]
     fn a_phase_that_was_not_measured_is_judged_by_its_work() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(10));
-        tally.declare("decode", Total::Exactly(10));
+        let mut tally = of(&[("encode", Total::Exactly(10)), ("decode", Total::Exactly(10))]);
         tally.work("encode", 1.0);
         tally.work("decode", 2.0);
         tally.advance(s(5.0), "encode", 5, s(5.0));
@@ -366,16 +366,13 @@ mod tests {
 
     #[test]
     fn phases_side_by_side_and_time_of_nobody_change_the_pace() {
-        let mut tally = Tally::default();
-        tally.declare("read", Total::Exactly(100));
-        tally.declare("encode", Total::Exactly(100));
+        let mut tally = of(&[("read", Total::Exactly(100)), ("encode", Total::Exactly(100))]);
         // Both were busy for the same 10 seconds, on two threads.
         tally.advance(s(10.0), "read", 50, s(10.0));
         tally.advance(s(10.0), "encode", 50, s(10.0));
         assert_eq!(eta(&tally, 10.0), (10.0, Trust::Measured));
 
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::About(20));
+        let mut tally = of(&[("encode", Total::About(20))]);
         tally.advance(s(1.0), "encode", 1, s(1.0));
         // The second frame came three seconds later, though encoding took one.
         tally.advance(s(4.0), "encode", 1, s(1.0));
@@ -384,8 +381,7 @@ mod tests {
 
     #[test]
     fn frames_of_an_earlier_run_count_as_done_and_not_for_the_speed() {
-        let mut tally = Tally::default();
-        tally.declare("decode", Total::Exactly(100));
+        let mut tally = of(&[("decode", Total::Exactly(100))]);
         tally.reach("decode", 80);
         assert_eq!((tally.share(), tally.eta(s(1.0))), (Some(0.8), None));
         tally.advance(s(12.0), "decode", 10, s(10.0));
@@ -400,8 +396,7 @@ mod tests {
 
     #[test]
     fn more_frames_than_said_and_an_unknown_total_do_no_harm() {
-        let mut tally = Tally::default();
-        tally.declare("decode", Total::About(3));
+        let mut tally = of(&[("decode", Total::About(3))]);
         tally.advance(s(1.0), "decode", 5, s(1.0));
         assert_eq!((tally.eta(s(1.0)), tally.share()), (None, Some(1.0)));
         tally.advance(s(2.0), "other", 5, s(1.0));
@@ -412,9 +407,7 @@ mod tests {
 
     #[test]
     fn a_slice_moves_before_it_is_done_and_never_back() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(10));
-        tally.declare("decode", Total::Exactly(10));
+        let mut tally = of(&[("encode", Total::Exactly(10)), ("decode", Total::Exactly(10))]);
         tally.work("encode", 1.0);
         tally.work("decode", 3.0);
         tally.slice("encode", 8);
