@@ -30,7 +30,7 @@ pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<(), CliError> {
     let mut files = Vec::new();
     for (name, page) in pages {
         let path = dir.join(format!("{name}.1"));
-        place::write(&path, &page, true)?;
+        place::write(&path, &page, true).map_err(Error::from)?;
         files.push(path.display().to_string());
     }
     out.result(&json!({ "files": files }), || files.join("\n"));

@@ -67,8 +67,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
         Err(Refusal::Habit(error, instead)) => return output::usage(&error, Some(&instead)),
         Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
-    out.set_json(cli.json);
-    out.set_level(cli.verbose, cli.quiet);
+    out.set(cli.json, cli.verbose, cli.quiet);
     environment::warnings().iter().for_each(|warning| out.warn(warning));
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use remaster::{
-    Amount, Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots, Target,
+    Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots, Target,
 };
 use remaster_colour::Mode;
 use remaster_plan::Windows;
 use remaster_restore::Pool;
 
 use super::compat::CompatArgs;
-use super::device::BestDeviceArgs;
-use super::limits::LimitArgs;
+use super::limits::MachineArgs;
 use super::media::{SizeArgs, SourceArgs, TargetArgs};
 use super::models::ModelDirArgs;
 use super::units::LocalArgs;
@@ -65,12 +64,7 @@ pub(crate) struct RecipeArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) keep_sar: bool,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    pub(crate) vram: Option<Amount>,
-    #[command(flatten)]
-    pub(crate) device: BestDeviceArgs,
+    pub(crate) machine: MachineArgs,
     #[command(flatten)]
     pub(crate) compat: CompatArgs,
 }
@@ -139,7 +133,7 @@ pub(crate) struct FinishArgs {
     /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
     ///
     /// How colours are matched to the input. docs/quality.md explains the methods.
-    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour", value_parser = colour)]
+    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour")]
     pub(crate) color: Mode,
     /// Match colours per frame, window or shot
     ///
@@ -205,12 +199,7 @@ pub(crate) struct RedecodeArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
-    limits: LimitArgs,
-    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    vram: Option<Amount>,
-    #[command(flatten)]
-    device: BestDeviceArgs,
+    machine: MachineArgs,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -256,8 +245,8 @@ impl RecipeArgs {
             source: self.source.source(),
             size: self.size.size(),
             keep_sar: self.keep_sar,
-            limits: self.limits.limits(self.vram),
-            device: self.device.device(),
+            limits: self.machine.limits.limits(self.machine.vram),
+            device: self.machine.device.device(),
             compat: self.compat.compat(),
         }
     }
@@ -319,8 +308,8 @@ impl RedecodeArgs {
             folder: self.dirs.model_dir.clone(),
             source: self.source.source(),
             target: self.target.target(),
-            limits: self.limits.limits(self.vram),
-            device: self.device.device(),
+            limits: self.machine.limits.limits(self.machine.vram),
+            device: self.machine.device.device(),
         }
     }
 }
@@ -329,10 +318,6 @@ fn share(word: &str) -> Result<f32, String> {
     let wrong = || format!("`{word}` is not a number from 0 to 1");
     let value: f32 = word.parse().map_err(|_| wrong())?;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
-fn colour(word: &str) -> Result<Mode, String> {
-    word.parse().map_err(|error: remaster_colour::ColourError| error.to_string())
 }
 
 fn window(word: &str) -> Result<usize, String> {

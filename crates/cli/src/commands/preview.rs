@@ -1,5 +1,7 @@
 //! `remaster preview`.
 
+use remaster::numbers::count;
+
 use crate::args::PreviewArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -12,8 +14,7 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let made = remaster::preview(&args.request(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
-    let count = made.frames.len();
-    let plural = if count == 1 { "" } else { "s" };
-    out.conclude(&made, || format!("wrote {}: {count} frame{plural}, before and after", made.output));
+    let frames = count(made.frames.len(), "frame");
+    out.conclude(&made, || format!("wrote {}: {frames}, before and after", made.output));
     Ok(())
 }

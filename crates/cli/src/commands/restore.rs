@@ -20,12 +20,10 @@ struct Skipped {
 
 pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
-    if let Some(output) = &args.output {
-        check_stdout(output, out)?;
-    }
+    check_stdout(args.output.as_deref(), out)?;
     args.how.compat.refuse()?;
     if let Some(until) = args.local.until {
-        control.stop_at(until.0);
+        control.stop_at(until);
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
     if let Some(warning) = args.how.compat.warning() {
