@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use remaster::machine::resident;
 use remaster::transformer::{Size, Transformer, held_bytes};
-use remaster::{Device, Limits, plan_task};
+use remaster::{Device, Error, Limits, plan_task};
 
 use crate::{BenchError, Loaded, Samples, mebibytes, threads_and_path, timed, weight_bytes};
 
@@ -88,7 +88,7 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
             read_ahead: request.stream_weights,
             ..Candidate::WHOLE
         };
-        task.exactly(how)?
+        task.exactly(how).map_err(Error::from)?
     } else {
         plan_task(&task, backend, &request.limits, held_bytes(&task))?
     };

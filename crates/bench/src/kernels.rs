@@ -131,7 +131,7 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
         Backend::Gpu(device) => return Ok(Measured::Gpu(crate::gpu::kernels(request, device, say)?)),
     };
     let on = |path| Backend::Cpu { threads, path };
-    let mut limits = Limits::new(threads)?;
+    let mut limits = Limits::new(threads).map_err(Error::from)?;
     let mut subjects = Vec::new();
     for channels in [128, 256, 512] {
         subjects.push(conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32, channels)?);

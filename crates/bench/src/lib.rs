@@ -24,8 +24,8 @@ pub use vae::{VaeReport, VaeRequest, vae};
 use std::io::BufRead;
 use std::time::Instant;
 
-use remaster_compute::{Backend, ComputeError, HostTensor};
-use remaster_engine::{EngineError, MemoryClip, Session, Task};
+use remaster_compute::{Backend, HostTensor};
+use remaster_engine::{MemoryClip, Session, Task};
 use remaster_plan::Plan;
 use remaster_weights::fill_uniform;
 use serde::Serialize;
@@ -56,18 +56,6 @@ pub enum BenchError {
         /// The device.
         backend: &'static str,
     },
-}
-
-impl From<EngineError> for BenchError {
-    fn from(error: EngineError) -> Self {
-        BenchError::Run(error.into())
-    }
-}
-
-impl From<ComputeError> for BenchError {
-    fn from(error: ComputeError) -> Self {
-        BenchError::Run(error.into())
-    }
 }
 
 /// Worker threads, and the kernels or the device. The naive loops are not timed.

@@ -70,7 +70,7 @@ pub fn scaling(request: &ScalingRequest, say: &dyn Fn(&str)) -> Result<ScalingRe
     Ok(ScalingReport { dtype: request.device.dtype().name(), path: path.to_string(), threads, points })
 }
 
-fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Result<Point, BenchError> {
+fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Result<Point, Error> {
     let (backend, build) = (request.device.backend()?, request.device.build());
     let config = VaeConfig::full();
     let clip = Clip::new(FRAMES, side, side).map_err(|source| Error::Sizes { source })?;
@@ -99,12 +99,12 @@ fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Resul
 }
 
 /// Seconds of attention over some latents.
-fn attention(backend: Backend, shape: Shape, request: &ScalingRequest) -> Result<f64, BenchError> {
+fn attention(backend: Backend, shape: Shape, request: &ScalingRequest) -> Result<f64, Error> {
     let mut ops =
         backend.open(8 * shape.bytes(request.device.dtype()) + (256 << 20), CancelToken::default())?;
     let mut values = vec![0.0; shape.len()];
     fill_uniform("input/bench", 0, &mut values);
-    let mut tensor = || -> Result<_, BenchError> {
+    let mut tensor = || -> Result<_, Error> {
         let tensor = ops.alloc(shape, request.device.dtype())?;
         ops.upload(&values, tensor.view())?;
         Ok(tensor)

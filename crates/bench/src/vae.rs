@@ -81,7 +81,7 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
     if let Some(stripes) = request.stripes {
         let kept = match request.keep {
             Some(amount) => amount.bytes("--keep")?,
-            None => task.planner().cost(&how)?.largest / 2,
+            None => task.planner().cost(&how).map_err(Error::from)?.largest / 2,
         };
         let (mode, far) = (Mode::Exact { stripes: stripes.into() }, Tiers::file(kept));
         how = Candidate { mode, activations: far, state: far, ..how };
@@ -89,7 +89,7 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
     if let Some(tile) = request.tile {
         how.mode = Mode::Blend(Tiling::new([tile; 2], [tile / 4; 2], SPACE).map_err(size)?);
     }
-    let plan = task.exactly(how)?;
+    let plan = task.exactly(how).map_err(Error::from)?;
     let mut loaded = Loaded::new(&task, &plan)?;
     let samples = timed(request.warmup, request.repeat, request.step, say, || loaded.pass())?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);

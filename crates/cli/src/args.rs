@@ -66,20 +66,6 @@ pub(crate) struct ProgressArgs {
     pub(crate) mode: ProgressMode,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// Shell to complete for
-    #[arg(conflicts_with = "json")]
-    pub(crate) shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// Write a page for every command to this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
 /// Restore and upscale video with SeedVR2 on your own machine
 #[derive(Debug, Parser)]
 #[command(
@@ -187,9 +173,17 @@ pub(crate) enum Command {
         command: BenchCommand,
     },
     /// Print a shell completion script
-    Completions(CompletionsArgs),
+    Completions {
+        /// Shell to complete for
+        #[arg(conflicts_with = "json")]
+        shell: Shell,
+    },
     /// Print the manual page
-    Man(ManArgs),
+    Man {
+        /// Write a page for every command to this folder
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 impl Command {

@@ -118,11 +118,11 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Scenes(args) => commands::scenes::run(&args, out, interrupt),
         Command::Probe(args) => commands::probe::run(&args, out, interrupt),
         Command::Vae { command } => commands::vae::run(&command, out, interrupt),
-        Command::Completions(args) => {
-            generate::completions(&args, out);
+        Command::Completions { shell } => {
+            generate::completions(shell, out);
             Ok(())
         }
-        Command::Man(args) => generate::man(&args, out),
+        Command::Man { dir } => generate::man(dir.as_deref(), out),
     }
 }
 

@@ -88,11 +88,6 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn dit_tolerance(&self) -> f64 {
-        let exact = matches!(self.settings.backend, Backend::Cpu { .. } | Backend::Reference);
-        if exact { DIT_TOLERANCE } else { DIT_GPU_TOLERANCE }
-    }
-
     fn record(&mut self, stage: &str, difference: Difference, range: f64, tolerance: f64) {
         let psnr = difference.psnr(range);
         self.stages.push(Stage {

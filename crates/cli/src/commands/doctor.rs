@@ -1,6 +1,6 @@
 //! `remaster doctor`: whether this machine is ready, and computes what the original computes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[cfg(feature = "gpu")]
@@ -130,17 +130,15 @@ fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, C
 }
 
 fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
-    let entries = std::fs::read_dir(folder).map_err(failed)?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let paths = || -> std::io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut files = paths().map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+    files.retain(|path| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let ours = ["tiny_", "full_", "dit_"].iter().any(|start| name.starts_with(start));
-        if ours && path.extension().is_some_and(|e| e == "safetensors") {
-            files.push(path);
-        }
-    }
+        ours && path.extension().is_some_and(|e| e == "safetensors")
+    });
     files.sort();
     let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
     let goldens = goldens.map_err(DoctorError::from)?;

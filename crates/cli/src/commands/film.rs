@@ -16,7 +16,13 @@ const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
 /// One line about what will be done, and the models; the plan with `-v`.
 pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
-    say_notes(&plan.notes, out);
+    // What was guessed or dropped; small things with `-v` only.
+    for note in &plan.notes {
+        match is_detail(note) {
+            true => out.detail(format_args!("note: {note}")),
+            false => out.say(format_args!("note: {note}")),
+        }
+    }
     out.say(format_args!("model {}", plan.title));
     out.detail(format_args!("VAE {}", plan.vae));
     let [width, height] = plan.shown;
@@ -35,16 +41,6 @@ pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
     }
     if let Some(latents) = plan.latent_bytes {
         out.detail(format_args!("  {:12} {} of latents", "disk", bytes(latents)));
-    }
-}
-
-/// What was guessed or dropped; small things with `-v` only.
-fn say_notes(notes: &[String], out: &Output) {
-    for note in notes {
-        match is_detail(note) {
-            true => out.detail(format_args!("note: {note}")),
-            false => out.say(format_args!("note: {note}")),
-        }
     }
 }
 

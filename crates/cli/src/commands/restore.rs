@@ -1,7 +1,7 @@
 //! `remaster restore`.
 
 use remaster::{Outcome, prepare};
-use serde::Serialize;
+use serde_json::json;
 
 use super::{check_stdout, film, worker};
 use crate::args::RestoreArgs;
@@ -9,14 +9,6 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::show::Show;
-
-/// The JSON document of a film that was there already.
-#[derive(Debug, Serialize)]
-struct Skipped {
-    input: String,
-    output: String,
-    skipped: bool,
-}
 
 pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
@@ -37,12 +29,9 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
         }
         Outcome::Skipped { output } => {
             let (input, output) = (args.input.display().to_string(), output.display().to_string());
-            let report = Skipped { input, output, skipped: true };
+            let report = json!({ "input": input, "output": output, "skipped": true });
             out.conclude(&report, || {
-                format!(
-                    "{} is done already, with the same input and settings; use -y to make it again",
-                    report.output
-                )
+                format!("{output} is done already, with the same input and settings; use -y to make it again")
             });
         }
     }
