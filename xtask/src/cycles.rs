@@ -42,19 +42,15 @@ fn imports(sources: &BTreeMap<String, String>) -> Imports {
     let known: BTreeSet<&str> = sources.keys().map(String::as_str).collect();
     let mut imports = Imports::new();
     for (module, text) in sources {
-        let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+        let (parent, grandparent) = (above(module), above(above(module)));
         let mut found = BTreeSet::new();
-        for (start, base) in [("crate::", ""), ("super::super::", "\0"), ("super::", parent)] {
+        for (start, base) in [("crate::", ""), ("super::super::", grandparent), ("super::", parent)] {
             for (at, _) in text.match_indices(start) {
                 // A path in a word, or the second half of `super::super::`.
                 let before = text[..at].chars().next_back();
                 if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                     continue;
                 }
-                let base = match base {
-                    "\0" => parent.rsplit_once("::").map_or("", |(base, _)| base),
-                    base => base,
-                };
                 for path in paths(&text[at + start.len()..]) {
                     found.extend(longest(base, &path, &known).map(str::to_owned));
                 }
@@ -68,6 +64,11 @@ fn imports(sources: &BTreeMap<String, String>) -> Imports {
         imports.insert(module.clone(), found);
     }
     imports
+}
+
+/// The module that one is in.
+fn above(module: &str) -> &str {
+    module.rsplit_once("::").map_or("", |(parent, _)| parent)
 }
 
 /// The paths of an import behind its first word: one, or those in braces.

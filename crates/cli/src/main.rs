@@ -76,13 +76,11 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
             panic!("asked for by REMASTER_TEST_PANIC");
         }
     }
-    let mut interrupt = Interrupt::new(out.farewell(&Error::Interrupted.into()));
-    if cli.cancel_on_stdin_close {
-        if let Some(what) = cli.command.ignores_stdin_close() {
-            return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
-        }
-        interrupt.also_on_stdin_close();
+    let with_stdin = cli.cancel_on_stdin_close;
+    if with_stdin && let Some(what) = cli.command.ignores_stdin_close() {
+        return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
     }
+    let interrupt = Interrupt::new(out.farewell(&Error::Interrupted.into()), with_stdin);
     match run(cli.command, out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.

@@ -30,7 +30,7 @@ use crate::output::{Output, Screen};
 use display::{How, Pauses, Shared, State};
 use summary::Label;
 pub(crate) use summary::{Summary, Summed};
-use tally::{Tally, Total};
+use tally::Tally;
 use view::Style;
 
 /// What was asked for, before the command itself is known.
@@ -119,13 +119,8 @@ impl Progress {
                 shared.tell(&json!({ "event": "plan", "planned_bytes": memory }));
             }
             Event::Phase { phase, total, estimated } => {
-                let total = match (total, estimated) {
-                    (total, true) => Total::About(total.unwrap_or(0)),
-                    (Some(frames), false) => Total::Exactly(frames),
-                    (None, false) => Total::Unknown,
-                };
-                state.tally.declare(phase, total);
-                let total = total.frames();
+                let total = total.or(estimated.then_some(0));
+                state.tally.declare(phase, total, estimated);
                 shared.tell(
                     &json!({ "event": "phase", "phase": phase, "total": total, "estimated": estimated }),
                 );

@@ -1,7 +1,7 @@
 //! Whole encoder and decoder.
 
 use remaster_compute::HostTensor;
-use remaster_engine::{EngineError, MemoryClip, Task};
+use remaster_engine::{MemoryClip, Task};
 use remaster_model::vae::{Direction, Gaussian};
 use remaster_plan::{Candidate, Clip, Mode, TIME};
 use remaster_weights::FormulaParams;
@@ -40,30 +40,22 @@ impl Judge<'_> {
     fn network(
         &self,
         direction: Direction,
-        clip: &HostTensor,
-        how: Candidate,
-    ) -> Result<HostTensor, DoctorError> {
-        self.compute(direction, clip, how).map_err(|source| self.golden.failed(source))
-    }
-
-    fn compute(
-        &self,
-        direction: Direction,
         input: &HostTensor,
         how: Candidate,
-    ) -> Result<HostTensor, EngineError> {
+    ) -> Result<HostTensor, DoctorError> {
         let shape = input.shape;
         let clip = match direction {
-            Direction::Encode => Clip::new(shape.t, shape.h, shape.w)?,
-            Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w)?,
+            Direction::Encode => Clip::new(shape.t, shape.h, shape.w),
+            Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w),
         };
+        let clip = clip.map_err(|source| self.golden.failed(source))?;
         let Settings { backend, build, cancel } = self.settings;
         let network = direction.network(&self.golden.config(), &mut FormulaParams, *build);
         let mut task = Task::new(network, clip.cells(), *backend, build.dtype);
         task.settings.cancel = cancel.clone();
-        let plan = task.exactly(how)?;
         let (mut source, mut sink) = (MemoryClip::source(input.clone()), MemoryClip::sink());
-        task.run(&plan, &mut source, &mut sink, &mut |_| ())?;
+        let run = |plan| task.run(&plan, &mut source, &mut sink, &mut |_| ());
+        task.exactly(how).and_then(run).map_err(|source| self.golden.failed(source))?;
         Ok(sink.clip)
     }
 }

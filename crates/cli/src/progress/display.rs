@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use remaster::machine::cpu_name;
 
 use super::summary::{Label, PhaseSummary, Summary};
-use super::tally::{self, Tally, Total};
+use super::tally::{self, Tally};
 use super::view::{Style, View};
 use crate::output::Screen;
 
@@ -178,8 +178,8 @@ impl State {
             phase: phase.name,
             unit: self.unit,
             done: phase.reached(),
-            total: phase.total.frames(),
-            estimated: matches!(phase.total, Total::About(_)),
+            total: phase.total,
+            estimated: phase.estimated,
             rate: phase.rate(),
             share: self.tally.share(),
             elapsed_seconds: now.as_secs_f64(),
