@@ -92,11 +92,9 @@ impl Progress {
             state: Mutex::new(state),
             over: Condvar::new(),
         });
-        let ticker = {
-            let shared = shared.clone();
-            // Without the thread the bar only moves when something is done, which is no reason to fail.
-            std::thread::Builder::new().name("progress".into()).spawn(move || shared.tick()).ok()
-        };
+        let ticking = shared.clone();
+        // Without the thread the bar only moves when something is done, which is no reason to fail.
+        let ticker = std::thread::Builder::new().name("progress".into()).spawn(move || ticking.tick()).ok();
         Progress { shared, ticker }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use remaster_compute::HostTensor;
+use remaster_compute::{HostTensor, Shape};
 use remaster_engine::EngineError;
 use remaster_model::vae::VaeConfig;
 use remaster_plan::Tiling;
@@ -137,9 +137,7 @@ impl Golden {
             [t, c, h, w] => {
                 let frame = |data| HostTensor::from_channels_first([c, 1, h, w], data);
                 let frames = found.data.chunks_exact((c * h * w).max(1)).map(frame);
-                let mut out = HostTensor::zeros(remaster_compute::Shape::new(t, h, w, c));
-                out.data = frames.flat_map(|f| f.data).collect();
-                Ok(out)
+                Ok(HostTensor { shape: Shape::new(t, h, w, c), data: frames.flat_map(|f| f.data).collect() })
             }
             _ => Err(self.misshapen(tensor)),
         }

@@ -1,6 +1,6 @@
 //! A restoration, as typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remaster::{
@@ -212,6 +212,12 @@ impl FinishArgs {
 }
 
 impl RecipeArgs {
+    /// A restoration of one film.
+    pub(crate) fn request(&self, input: &Path, target: &TargetArgs, local: &LocalArgs) -> Request {
+        let (how, target, units) = (self.restoration(), self.target(target), local.units());
+        Request { how, target, units, ..Request::restore(input) }
+    }
+
     /// How a film is written, also if that was said in the words of another tool.
     pub(crate) fn target(&self, target: &TargetArgs) -> Target {
         let target = target.target();
@@ -255,30 +261,12 @@ impl RecipeArgs {
 impl RestoreArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> Request {
-        let (input, output) = (self.input.clone(), self.output.clone());
-        let request = request(&self.how, &self.target, &self.local, input, output, self.yes);
-        Request { keep_latents: self.keep_latents.clone(), ..request }
-    }
-}
-
-/// A restoration of one film.
-pub(crate) fn request(
-    how: &RecipeArgs,
-    target: &TargetArgs,
-    local: &LocalArgs,
-    input: PathBuf,
-    output: Option<PathBuf>,
-    overwrite: bool,
-) -> Request {
-    Request {
-        input,
-        output,
-        overwrite,
-        skip_done: false,
-        keep_latents: None,
-        how: how.restoration(),
-        target: how.target(target),
-        units: local.units(),
+        Request {
+            output: self.output.clone(),
+            overwrite: self.yes,
+            keep_latents: self.keep_latents.clone(),
+            ..self.how.request(&self.input, &self.target, &self.local)
+        }
     }
 }
 

@@ -153,13 +153,11 @@ fn psnr(stage: &Stage) -> String {
 }
 
 fn table(report: &Report) -> String {
-    let mut text = String::new();
-    for s in &report.stages {
-        let name = format!("{} {}", s.golden, s.stage);
+    let row = |s: &Stage| {
         let verdict = if s.passed { "pass" } else { "FAIL" };
-        text += &format!("{verdict}  {:9.2e}  {:>8}  {name}\n", s.max_abs, psnr(s));
-    }
-    text
+        format!("{verdict}  {:9.2e}  {:>8}  {} {}\n", s.max_abs, psnr(s), s.golden, s.stage)
+    };
+    report.stages.iter().map(row).collect()
 }
 
 fn markdown(report: &Report) -> String {
