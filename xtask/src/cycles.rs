@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::Outcome;
+use crate::workspace::sources;
 
 /// Crates in which this holds.
 const CRATES: [&str; 4] = ["cli", "remaster", "restore", "units"];
@@ -13,9 +14,8 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 
 pub(crate) fn check(root: &Path) -> Outcome {
     for name in CRATES {
-        let mut sources = BTreeMap::new();
-        read(&root.join("crates").join(name).join("src"), "", &mut sources)?;
-        if let Some(circle) = circle(&imports(&sources)) {
+        let modules = modules(&root.join("crates").join(name).join("src"))?;
+        if let Some(circle) = circle(&imports(&modules)) {
             return Err(format!("`{name}` has files that import each other: {}", circle.join(" -> ")));
         }
     }
@@ -23,48 +23,34 @@ pub(crate) fn check(root: &Path) -> Outcome {
 }
 
 /// Sources by module. `mod.rs` and `NAME.rs` beside a folder NAME are both the module NAME; tests are no part of it.
-fn read(folder: &Path, module: &str, sources: &mut BTreeMap<String, String>) -> Outcome {
-    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let inner =
-            |name: &str| if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") };
-        if path.is_dir() {
-            read(&path, &inner(&stem), sources)?;
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text = std::fs::read_to_string(&path).map_err(failed)?;
-            let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
-            let name = match stem.as_str() {
-                "lib" | "main" | "mod" => module.to_owned(),
-                stem => inner(stem),
-            };
-            // The root only gathers.
-            if !name.is_empty() && !product.starts_with("#![cfg(test)]") {
-                sources.insert(name, product);
-            }
+fn modules(folder: &Path) -> Result<BTreeMap<String, String>, String> {
+    let mut modules = BTreeMap::new();
+    for (path, text) in sources(folder)? {
+        let place = path.strip_prefix(folder).unwrap_or(&path).with_extension("");
+        let mut words: Vec<_> = place.iter().map(|word| word.to_string_lossy()).collect();
+        words.pop_if(|last| matches!(&**last, "lib" | "main" | "mod"));
+        let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        // The root only gathers.
+        if !words.is_empty() && !product.starts_with("#![cfg(test)]") {
+            modules.insert(words.join("::"), product.to_owned());
         }
     }
-    Ok(())
+    Ok(modules)
 }
 
 fn imports(sources: &BTreeMap<String, String>) -> Imports {
     let known: BTreeSet<&str> = sources.keys().map(String::as_str).collect();
     let mut imports = Imports::new();
     for (module, text) in sources {
-        let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+        let (parent, grandparent) = (above(module), above(above(module)));
         let mut found = BTreeSet::new();
-        for (start, base) in [("crate::", ""), ("super::super::", "\0"), ("super::", parent)] {
+        for (start, base) in [("crate::", ""), ("super::super::", grandparent), ("super::", parent)] {
             for (at, _) in text.match_indices(start) {
                 // A path in a word, or the second half of `super::super::`.
                 let before = text[..at].chars().next_back();
                 if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                     continue;
                 }
-                let base = match base {
-                    "\0" => parent.rsplit_once("::").map_or("", |(base, _)| base),
-                    base => base,
-                };
                 for path in paths(&text[at + start.len()..]) {
                     found.extend(longest(base, &path, &known).map(str::to_owned));
                 }
@@ -78,6 +64,11 @@ fn imports(sources: &BTreeMap<String, String>) -> Imports {
         imports.insert(module.clone(), found);
     }
     imports
+}
+
+/// The module that one is in.
+fn above(module: &str) -> &str {
+    module.rsplit_once("::").map_or("", |(parent, _)| parent)
 }
 
 /// The paths of an import behind its first word: one, or those in braces.

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::workspace::sources;
 use crate::{Outcome, suite};
 
 /// The words. A child is started by another test.
@@ -50,23 +51,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
 
 fn find(root: &Path) -> Result<Vec<Ignored>, String> {
     let mut found = Vec::new();
-    for folder in ["crates", "xtask"] {
-        walk(&root.join(folder), &mut found)?;
+    for (path, text) in sources(&root.join("crates"))?.into_iter().chain(sources(&root.join("xtask"))?) {
+        found.extend(read(&text).map_err(|e| format!("{}: {e}", path.display()))?);
     }
     Ok(found)
-}
-
-fn walk(folder: &Path, found: &mut Vec<Ignored>) -> Outcome {
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.is_dir() {
-            walk(&path, found)?;
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-            found.extend(read(&text).map_err(|e| format!("{}: {e}", path.display()))?);
-        }
-    }
-    Ok(())
 }
 
 /// The ignored tests of a source file.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::Outcome;
-use crate::workspace::{Package, code, table};
+use crate::workspace::{Package, code, sources, table};
 
 const HEADING: &str = "## Which crate leans on which";
 
@@ -51,10 +51,9 @@ pub(crate) fn check(root: &Path, workspace: &[Package]) -> Outcome {
         else {
             continue;
         };
-        let mut sources = Vec::new();
         let folder =
             if name == "xtask" { root.join("xtask/src") } else { root.join("crates").join(name).join("src") };
-        read_sources(&folder, &mut sources)?;
+        let sources = product(&folder)?;
         wrong.extend(not_free(name, words, &sources));
         if !MAY_GO_PAST.contains(&name) {
             wrong.extend(uses(&sources, &PAST_DISK, &format!("`{name}` makes or removes files past `disk`")));
@@ -64,21 +63,12 @@ pub(crate) fn check(root: &Path, workspace: &[Package]) -> Outcome {
 }
 
 /// Names and texts of the sources below a folder, without what is only there for tests.
-fn read_sources(folder: &Path, sources: &mut Vec<(String, String)>) -> Outcome {
-    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() && path.file_name().is_some_and(|n| n != "tests") {
-            read_sources(&path, sources)?;
-        } else if path.extension().is_some_and(|e| e == "rs")
-            && path.file_name().is_some_and(|n| n != "tests.rs")
-        {
-            let text = std::fs::read_to_string(&path).map_err(failed)?;
-            let product = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
-            sources.push((path.display().to_string(), product));
-        }
-    }
-    Ok(())
+fn product(folder: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut all = sources(folder)?;
+    let is_test = |path: &Path| path.iter().any(|word| word == "tests" || word == "tests.rs");
+    all.retain(|(path, _)| !is_test(path.strip_prefix(folder).unwrap_or(path)));
+    let product = |text: String| text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+    Ok(all.into_iter().map(|(path, text)| (path.display().to_string(), product(text))).collect())
 }
 
 /// Where a crate writes what it should stay free of.

@@ -15,11 +15,11 @@ const SIXTEEN_BIT: &str = "testdata/full_video_9x48x80.safetensors";
 
 pub(crate) fn write(root: &Path) -> Outcome {
     let f32 = doctor(root, "testdata", "f32")?;
+    let bf16 = doctor(root, SIXTEEN_BIT, "bf16")?;
+    let f16 = doctor(root, SIXTEEN_BIT, "f16")?;
     let dit = doctor(root, DIT, "f32")?;
     let dit_bf16 = doctor(root, DIT, "bf16")?;
     let dit_f16 = doctor(root, DIT, "f16")?;
-    let bf16 = doctor(root, SIXTEEN_BIT, "bf16")?;
-    let f16 = doctor(root, SIXTEEN_BIT, "f16")?;
     let paths = paths(root)?;
     let text = format!(
         "# Parity with the original\n\n\
@@ -27,22 +27,16 @@ pub(crate) fn write(root: &Path) -> Outcome {
          Every row compares a tensor that this build computed with the one that the original computed in\n\
          PyTorch from the same input and the same formula weights (`testdata/MANIFEST.toml`). In f32 a row\n\
          passes if no value differs by more than 5e-5. PSNR is for values that span 2 (from -1 to 1).\n\n\
-         ## f32\n\n`{f32_line}`\n\n{f32}\n\
+         ## f32\n\n{f32}\n\
          ## bf16 storage\n\nActivations and weights are stored in 16 bits; sums and statistics stay f32. The\n\
-         PSNR is the result here; a row fails below 30 dB.\n\n`{bf16_line}`\n\n{bf16}\n\
-         ## f16 storage\n\n`{f16_line}`\n\n{f16}\n\
+         PSNR is the result here; a row fails below 30 dB.\n\n{bf16}\n\
+         ## f16 storage\n\n{f16}\n\
          ## The diffusion transformer\n\nIn f32 a row passes within 1e-5 (6e-5 for the sinusoids of the time, whose frequencies the original\n\
          rounds by one unit more, times 1000). PSNR is for the largest value of the original.\n\n\
-         `{dit_line}`\n\n{dit}\n`{dit_bf16_line}`\n\n{dit_bf16}\n`{dit_f16_line}`\n\n{dit_f16}\n\
+         {dit}\n{dit_bf16}\n{dit_f16}\n\
          ## Every kernel path\n\nAll goldens of the VAE in f32 with each path of the CPU backend forced in turn, upsamplers folded\n\
          and spelled out: `remaster doctor --goldens testdata --cpu-path PATH [--no-collapse]`.\n\n{paths}",
         machine = machine(),
-        f32_line = line("testdata", "f32"),
-        bf16_line = line(SIXTEEN_BIT, "bf16"),
-        f16_line = line(SIXTEEN_BIT, "f16"),
-        dit_line = line(DIT, "f32"),
-        dit_bf16_line = line(DIT, "bf16"),
-        dit_f16_line = line(DIT, "f16"),
     );
     std::fs::write(root.join(FILE), text).map_err(|e| format!("{FILE}: {e}"))
 }
@@ -68,14 +62,10 @@ pub(crate) fn check(root: &Path) -> Outcome {
     }
 }
 
-/// The command, as a person would type it.
-fn line(goldens: &str, dtype: &str) -> String {
-    format!("remaster doctor --goldens {goldens} --markdown --dtype {dtype}")
-}
-
-/// Its output.
+/// The command, as a person would type it, and its output.
 fn doctor(root: &Path, goldens: &str, dtype: &str) -> Result<String, String> {
-    output(root, &line(goldens, dtype))
+    let line = format!("remaster doctor --goldens {goldens} --markdown --dtype {dtype}");
+    Ok(format!("`{line}`\n\n{}", output(root, &line)?))
 }
 
 /// One row per kernel path and form of the upsamplers.

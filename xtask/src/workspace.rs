@@ -1,7 +1,7 @@
 //! The crates of the workspace and what their manifests ask for.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -55,6 +55,22 @@ pub(crate) fn read(root: &Path) -> Result<Vec<Package>, String> {
         true => Err("cargo metadata names no crate".into()),
         false => Ok(packages),
     }
+}
+
+/// The Rust sources below a folder, with their paths.
+pub(crate) fn sources(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            found.push((path, text));
+        }
+    }
+    Ok(found)
 }
 
 fn dependency(json: &Value) -> Dependency {

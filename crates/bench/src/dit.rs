@@ -1,19 +1,16 @@
 //! The diffusion transformer over a clip.
 
 use std::fmt::{Display, Formatter};
-use std::time::Instant;
 
-use remaster_compute::HostTensor;
-use remaster_engine::MemoryClip;
 use remaster_plan::Candidate;
-use remaster_weights::{checksum, fill_uniform};
+use remaster_weights::checksum;
 use serde::Serialize;
 
 use remaster::machine::resident;
 use remaster::transformer::{Size, Transformer, held_bytes};
-use remaster::{Device, Limits, Machine, plan_task};
+use remaster::{Device, Error, Limits, Machine, plan_task};
 
-use crate::{BenchError, Samples, pass, threads_and_path, timed};
+use crate::{BenchError, Loaded, Samples, mebibytes, threads_and_path, timed, weight_bytes};
 
 /// How long the transformer took.
 #[derive(Debug, Serialize)]
@@ -91,30 +88,15 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
             read_ahead: request.stream_weights,
             ..Candidate::WHOLE
         };
-        task.exactly(how)?
+        task.exactly(how).map_err(Error::from)?
     } else {
         plan_task(&task, backend, &request.limits, held_bytes(&task), &Machine::this())?
     };
-    let weights = match plan.how.stream_weights {
-        true => None,
-        false => {
-            let sizing = backend.sizing();
-            let mut bytes = 0u64;
-            task.network.weights(&mut |w| bytes = bytes.saturating_add(sizing.weight_bytes(&w.spec())));
-            Some(bytes)
-        }
-    };
-    let mut input = HostTensor::zeros(task.input());
-    fill_uniform("input/bench", 0, &mut input.data);
-    let started = Instant::now();
-    let mut session = task.start(&plan)?;
-    let load_seconds = started.elapsed().as_secs_f64();
-    let mut source = MemoryClip::source(input);
-    let mut made = MemoryClip::sink();
-    let run = || pass(&mut session, &mut source, &mut made);
-    let samples = timed(request.warmup, request.repeat, request.step, say, run)?;
+    let weights = (!plan.how.stream_weights).then(|| weight_bytes(&task));
+    let mut loaded = Loaded::new(&task, &plan)?;
+    let samples = timed(request.warmup, request.repeat, request.step, say, || loaded.pass())?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
-    let report = DitReport {
+    Ok(DitReport {
         weights: request.weights.clone(),
         dtype: build.dtype.name(),
         path,
@@ -125,7 +107,7 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
         width,
         tokens: size.tokens(),
         cut: plan.how.describe(),
-        load_seconds,
+        load_seconds: loaded.seconds,
         milliseconds_per_token: 1e3 * samples.min / size.tokens().max(1) as f64,
         gflops: 2.0 * (macs + attention) / samples.min / 1e9,
         attention_share: attention / (macs + attention),
@@ -133,34 +115,21 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
         arena_bytes: plan.peaks.device,
         beside_weights_bytes: weights.map(|bytes| plan.peaks.device.saturating_sub(bytes)),
         resident_bytes: resident(),
-        checksum: format!("{:016x}", checksum(&made.clip.data).sum),
-    };
-    Ok(report)
+        checksum: format!("{:016x}", checksum(&loaded.made.clip.data).sum),
+    })
 }
 
 impl Display for DitReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&describe(self))
+        let DitReport { layers, tokens, dtype, path, threads, cut, gflops, checksum, .. } = self;
+        let Samples { seconds, min, median } = &self.samples;
+        let (runs, per_token) = (seconds.len(), self.milliseconds_per_token);
+        let (arena, resident) = (mebibytes(self.arena_bytes), mebibytes(self.resident_bytes.unwrap_or(0)));
+        write!(
+            f,
+            "blocks: {layers}; {tokens} tokens in {dtype} on {path} ({threads} threads, {cut}): min {min:.3} s, \
+             median {median:.3} s of {runs}; {per_token:.3} ms a token; {gflops:.0} GFLOP/s; arena {arena:.0} MiB, \
+             resident {resident:.0} MiB; {checksum}"
+        )
     }
-}
-
-fn describe(r: &DitReport) -> String {
-    format!(
-        "blocks: {}; {} tokens in {} on {} ({} threads, {}): min {:.3} s, median {:.3} s of {}; {:.3} ms a token; \
-         {:.0} GFLOP/s; arena {:.0} MiB, resident {:.0} MiB; {}",
-        r.layers,
-        r.tokens,
-        r.dtype,
-        r.path,
-        r.threads,
-        r.cut,
-        r.samples.min,
-        r.samples.median,
-        r.samples.seconds.len(),
-        r.milliseconds_per_token,
-        r.gflops,
-        r.arena_bytes as f64 / 1048576.0,
-        r.resident_bytes.unwrap_or(0) as f64 / 1048576.0,
-        r.checksum,
-    )
 }

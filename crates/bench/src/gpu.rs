@@ -6,10 +6,8 @@ use remaster_compute::gpu::{GpuDevice, variants, with_variant};
 use remaster_compute::{Backend, DType, WeightSpec};
 use serde::Serialize;
 
-use crate::BenchError;
-use crate::Samples;
-use crate::kernels::KernelsRequest;
-use crate::kernels::{attention, conv, norm};
+use crate::kernels::{KernelsRequest, Subject, attention, conv, norm};
+use crate::{BenchError, Samples, timed};
 
 /// A kernel that was timed.
 #[derive(Debug, Serialize)]
@@ -55,38 +53,22 @@ pub(crate) fn kernels(
         kernels.push(time(request, attention(backend, dtype)?, say)?);
     }
     let (name, driver) = device.info().map(|d| (d.name, d.driver)).unwrap_or_default();
-    let report = GpuKernelsReport { device: device.to_string(), name, driver, kernels };
-    Ok(report)
+    Ok(GpuKernelsReport { device: device.to_string(), name, driver, kernels })
 }
 
-fn time(
-    request: &KernelsRequest,
-    mut subject: crate::kernels::Subject,
-    say: &dyn Fn(&str),
-) -> Result<Kernel, BenchError> {
+fn time(request: &KernelsRequest, mut subject: Subject, say: &dyn Fn(&str)) -> Result<Kernel, BenchError> {
     say(&format!("timing {}", subject.name));
-    let mut seconds = Vec::new();
-    for round in 0..request.repeat + request.warmup {
-        let time = subject.step()?;
-        if round >= request.warmup {
-            seconds.push(time);
-        }
-    }
-    let samples = Samples::new(seconds);
+    let samples = timed(request.warmup, request.repeat, false, say, || subject.bench.step(1))?;
     Ok(Kernel { rate: subject.work / samples.min / 1e9, kernel: subject.name, samples })
 }
 
 impl Display for GpuKernelsReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&describe(self))
+        writeln!(f, "{} {} ({})", self.device, self.name, self.driver)?;
+        for Kernel { kernel, samples, rate } in &self.kernels {
+            let (min, median) = (samples.min * 1e3, samples.median * 1e3);
+            writeln!(f, "{kernel:52} {min:9.2} ms min {median:9.2} median  {rate:8.1} G/s")?;
+        }
+        Ok(())
     }
-}
-
-fn describe(r: &GpuKernelsReport) -> String {
-    let mut text = format!("{} {} ({})\n", r.device, r.name, r.driver);
-    for k in &r.kernels {
-        let (min, median) = (k.samples.min * 1e3, k.samples.median * 1e3);
-        text += &format!("{:52} {min:9.2} ms min {median:9.2} median  {:8.1} G/s\n", k.kernel, k.rate);
-    }
-    text
 }

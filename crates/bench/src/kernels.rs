@@ -6,8 +6,7 @@ use remaster_compute::cpu::Limits;
 use remaster_compute::{Backend, CpuPath, DType, Shape};
 use serde::Serialize;
 
-use crate::BenchError;
-use crate::Samples;
+use crate::{BenchError, Samples};
 use remaster::machine::calibrate::subjects::{self, Bench};
 use remaster::{Device, Error, Machine};
 
@@ -51,14 +50,7 @@ pub(crate) struct Subject {
     pub(crate) work: f64,
     limit: Limit,
     floor: f64,
-    bench: Bench,
-}
-
-impl Subject {
-    /// Seconds of one run.
-    pub(crate) fn step(&mut self) -> Result<f64, BenchError> {
-        Ok(self.bench.step(1)?)
-    }
+    pub(crate) bench: Bench,
 }
 
 /// Recorded floors: about two thirds of the lowest ratio seen on a machine whose neighbours took up to half of
@@ -123,7 +115,7 @@ impl Measured {
 impl Display for Measured {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Measured::Cpu(report) => f.write_str(&describe_kernels(report)),
+            Measured::Cpu(report) => report.fmt(f),
             #[cfg(feature = "gpu")]
             Measured::Gpu(report) => report.fmt(f),
         }
@@ -139,7 +131,7 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
         Backend::Gpu(device) => return Ok(Measured::Gpu(crate::gpu::kernels(request, device, say)?)),
     };
     let on = |path| Backend::Cpu { threads, path };
-    let mut limits = Limits::new(threads)?;
+    let mut limits = Limits::new(threads).map_err(Error::from)?;
     let mut subjects = Vec::new();
     for channels in [128, 256, 512] {
         subjects.push(conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32, channels)?);
@@ -168,7 +160,7 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
             bounds[2].push(copy);
         }
         for (subject, seconds) in subjects.iter_mut().zip(&mut seconds) {
-            let time = subject.step()?;
+            let time = subject.bench.step(1)?;
             if round >= request.warmup {
                 seconds.push(time);
             }
@@ -176,11 +168,6 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
         say(&format!("round {} of {rounds}", round + 1));
     }
     let best = |v: &[f64]| v.iter().copied().fold(f64::NAN, f64::max);
-    let middle = |v: &[f64]| {
-        let mut v = v.to_vec();
-        v.sort_by(f64::total_cmp);
-        v.get(v.len() / 2).copied().unwrap_or(f64::NAN)
-    };
     let report = KernelsReport {
         threads,
         path: path.to_string(),
@@ -203,7 +190,7 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
                     limit,
                     limit_rate: best(bound) / 1e9,
                     ratio: s.work / samples.min / best(bound),
-                    median_ratio: s.work / samples.median / middle(bound),
+                    median_ratio: s.work / samples.median / Samples::new(bound.clone()).median,
                     floor: s.floor,
                     samples,
                 }
@@ -213,25 +200,24 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
     Ok(Measured::Cpu(report))
 }
 
-fn describe_kernels(r: &KernelsReport) -> String {
-    let mut text = format!("{} threads, {}; sgemm {:.0} GFLOP/s", r.threads, r.path, r.sgemm_gflops);
-    if let Some(amx) = r.amx_gflops {
-        text += &format!(", amx {amx:.0} GFLOP/s");
+impl Display for KernelsReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let KernelsReport { threads, path, sgemm_gflops, amx_gflops, copy_gbytes, kernels } = self;
+        write!(f, "{threads} threads, {path}; sgemm {sgemm_gflops:.0} GFLOP/s")?;
+        if let Some(amx) = amx_gflops {
+            write!(f, ", amx {amx:.0} GFLOP/s")?;
+        }
+        writeln!(f, ", copy {copy_gbytes:.1} GB/s")?;
+        for KernelReport { kernel, samples, rate, limit, ratio, median_ratio, .. } in kernels {
+            let (min, median) = (samples.min * 1e3, samples.median * 1e3);
+            writeln!(
+                f,
+                "{kernel:34} {min:9.2} ms min {median:9.2} median  {rate:8.1} G/s  {ratio:.2} of {limit} \
+                 (median {median_ratio:.2})"
+            )?;
+        }
+        Ok(())
     }
-    text += &format!(", copy {:.1} GB/s\n", r.copy_gbytes);
-    for k in &r.kernels {
-        text += &format!(
-            "{:34} {:9.2} ms min {:9.2} median  {:8.1} G/s  {:.2} of {} (median {:.2})\n",
-            k.kernel,
-            k.samples.min * 1e3,
-            k.samples.median * 1e3,
-            k.rate,
-            k.ratio,
-            k.limit,
-            k.median_ratio
-        );
-    }
-    text
 }
 
 /// 3x3x3 over 4 frames, with a carried tail, sized so that every width does the same work: 43.5 GFLOP.

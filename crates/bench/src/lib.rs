@@ -24,8 +24,10 @@ pub use vae::{VaeReport, VaeRequest, vae};
 use std::io::BufRead;
 use std::time::Instant;
 
-use remaster_compute::{Backend, ComputeError};
-use remaster_engine::{EngineError, MemoryClip, Session};
+use remaster_compute::{Backend, HostTensor};
+use remaster_engine::{MemoryClip, Session, Task};
+use remaster_plan::Plan;
+use remaster_weights::fill_uniform;
 use serde::Serialize;
 
 use remaster::Error;
@@ -54,18 +56,6 @@ pub enum BenchError {
         /// The device.
         backend: &'static str,
     },
-}
-
-impl From<EngineError> for BenchError {
-    fn from(error: EngineError) -> Self {
-        BenchError::Run(error.into())
-    }
-}
-
-impl From<ComputeError> for BenchError {
-    fn from(error: ComputeError) -> Self {
-        BenchError::Run(error.into())
-    }
 }
 
 /// Worker threads, and the kernels or the device. The naive loops are not timed.
@@ -109,16 +99,48 @@ fn timed(
     Ok(Samples::new(seconds))
 }
 
-/// Seconds of a clip through a network, from its first frame.
-fn pass(session: &mut Session<'_>, source: &mut MemoryClip, sink: &mut MemoryClip) -> Result<f64, Error> {
-    let started = Instant::now();
-    session.rewind()?;
-    source.seek(0);
-    *sink = MemoryClip::sink();
-    while !session.is_done() {
-        session.advance(source, sink, &mut |_| ())?;
+/// A network that is loaded, and a clip of made-up values for it.
+struct Loaded<'a> {
+    session: Session<'a>,
+    source: MemoryClip,
+    /// What the last pass made.
+    made: MemoryClip,
+    /// How long the loading took.
+    seconds: f64,
+}
+
+impl<'a> Loaded<'a> {
+    fn new(task: &'a Task, plan: &Plan) -> Result<Self, Error> {
+        let mut input = HostTensor::zeros(task.input());
+        fill_uniform("input/bench", 0, &mut input.data);
+        let started = Instant::now();
+        let session = task.start(plan)?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Loaded { session, source: MemoryClip::source(input), made: MemoryClip::sink(), seconds })
     }
-    Ok(started.elapsed().as_secs_f64())
+
+    /// Seconds of the clip through the network, from its first frame.
+    fn pass(&mut self) -> Result<f64, Error> {
+        self.made = MemoryClip::sink();
+        let started = Instant::now();
+        self.session.rewind()?;
+        self.source.seek(0);
+        while !self.session.is_done() {
+            self.session.advance(&mut self.source, &mut self.made, &mut |_| ())?;
+        }
+        Ok(started.elapsed().as_secs_f64())
+    }
+}
+
+/// Bytes of all weights of a network.
+fn weight_bytes(task: &Task) -> u64 {
+    let (sizing, mut bytes) = (task.settings.backend.sizing(), 0u64);
+    task.network.weights(&mut |w| bytes = bytes.saturating_add(sizing.weight_bytes(&w.spec())));
+    bytes
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1048576.0
 }
 
 /// Seconds of every run, the least and the median.

@@ -6,13 +6,11 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A plot whose y axis starts at zero.
+/// A plot whose y axis starts at zero, and on whose x axis equal steps are equal factors.
 pub(crate) struct Plot {
     pub(crate) title: String,
     pub(crate) x: String,
     pub(crate) y: String,
-    /// Equal steps are equal factors.
-    pub(crate) log_x: bool,
     pub(crate) series: Vec<Series>,
 }
 
@@ -40,7 +38,7 @@ impl Plot {
         let points = || {
             self.series.iter().flat_map(|s| s.points.iter()).filter(|p| p.0.is_finite() && p.1.is_finite())
         };
-        let place = |x: f64| if self.log_x { x.max(f64::MIN_POSITIVE).log2() } else { x };
+        let place = |x: f64| x.max(f64::MIN_POSITIVE).log2();
         let (mut low, mut high, mut top) = (f64::INFINITY, f64::NEG_INFINITY, 0.0f64);
         for (x, y) in points() {
             (low, high, top) = (low.min(place(*x)), high.max(place(*x)), top.max(*y));
@@ -73,13 +71,7 @@ impl Plot {
             );
             svg += &text(LEFT - 6.0, y + 4.0, "end", 12, &format!("{value}"));
         }
-        let mut marks: Vec<f64> = match self.log_x {
-            true => points().map(|p| p.0).collect(),
-            false => (0..=(high / step(wide)) as usize)
-                .map(|i| i as f64 * step(wide))
-                .filter(|x| *x >= low)
-                .collect(),
-        };
+        let mut marks: Vec<f64> = points().map(|p| p.0).collect();
         marks.sort_by(f64::total_cmp);
         marks.dedup();
         for x in marks {
@@ -94,18 +86,13 @@ impl Plot {
                 line.join(" ")
             );
             for (x, y) in series.points.iter().filter(|_| series.points.len() <= 50) {
-                svg += &format!(
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>\n",
-                    at_x(*x),
-                    at_y(*y)
-                );
+                let (x, y) = (at_x(*x), at_y(*y));
+                svg += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n");
             }
             let y = HEIGHT - BOTTOM - 12.0 - 16.0 * (self.series.len() - 1 - i) as f64;
-            svg += &format!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>\n",
-                LEFT + 12.0,
-                y - 5.0
-            );
+            let (x, top) = (LEFT + 12.0, y - 5.0);
+            svg +=
+                &format!("<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>\n");
             svg += &text(LEFT + 32.0, y, "start", 12, &series.name);
         }
         svg + "</svg>\n"
@@ -123,13 +110,12 @@ mod tests {
             title: "a < b".into(),
             x: "x".into(),
             y: "y".into(),
-            log_x: true,
             series: vec![series("one", vec![(128.0, 3.0), (256.0, 4.0)]), series("none", vec![])],
         };
         let svg = plot.svg();
         assert!(svg.contains("a &lt; b") && svg.matches("<polyline").count() == 2);
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-        let empty = Plot { series: vec![], log_x: false, ..plot };
+        let empty = Plot { series: vec![], ..plot };
         assert!(!empty.svg().contains("NaN"));
     }
 }

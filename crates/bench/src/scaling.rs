@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter};
 use std::time::Instant;
 
-use remaster_compute::{AttentionDesc, Backend, CancelToken, HostTensor, Shape};
-use remaster_engine::{MemoryClip, Task};
+use remaster_compute::{AttentionDesc, Backend, CancelToken, Shape};
+use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Cells, Clip};
 use remaster_weights::{FormulaParams, fill_uniform};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use remaster::{Device, Error, Machine};
 
 use crate::plot::{Plot, Series};
-use crate::{BenchError, Samples, pass};
+use crate::{BenchError, Loaded, Samples};
 
 const FRAMES: usize = 5;
 
@@ -67,28 +67,23 @@ pub fn scaling(request: &ScalingRequest, say: &dyn Fn(&str)) -> Result<ScalingRe
             points.push(point);
         }
     }
-    let report =
-        ScalingReport { dtype: request.device.dtype().name(), path: path.to_string(), threads, points };
-    Ok(report)
+    Ok(ScalingReport { dtype: request.device.dtype().name(), path: path.to_string(), threads, points })
 }
 
-fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Result<Point, BenchError> {
+fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Result<Point, Error> {
     let (backend, build) = (request.device.backend(&Machine::this())?, request.device.build());
     let config = VaeConfig::full();
     let clip = Clip::new(FRAMES, side, side).map_err(|source| Error::Sizes { source })?;
     let network = direction.network(&config, &mut FormulaParams, build);
     let task = Task::new(network, clip.cells(), backend, build.dtype);
     let plan = task.exactly(Candidate::WHOLE)?;
-    let mut input = HostTensor::zeros(task.input());
-    fill_uniform("input/bench", 0, &mut input.data);
-    let mut source = MemoryClip::source(input);
-    let mut session = task.start(&plan)?;
+    let mut loaded = Loaded::new(&task, &plan)?;
     let Cells { steps, rows, columns } = clip.cells();
     let [.., width] = config.channels;
     let shape = Shape::new(steps, rows, columns, width);
     let mut seconds = (Vec::new(), Vec::new());
     for _ in 0..request.repeat {
-        seconds.0.push(pass(&mut session, &mut source, &mut MemoryClip::sink())?);
+        seconds.0.push(loaded.pass()?);
         seconds.1.push(attention(backend, shape, request)?);
     }
     let (samples, attention) = (Samples::new(seconds.0), Samples::new(seconds.1));
@@ -104,12 +99,12 @@ fn measure(request: &ScalingRequest, direction: Direction, side: usize) -> Resul
 }
 
 /// Seconds of attention over some latents.
-fn attention(backend: Backend, shape: Shape, request: &ScalingRequest) -> Result<f64, BenchError> {
+fn attention(backend: Backend, shape: Shape, request: &ScalingRequest) -> Result<f64, Error> {
     let mut ops =
         backend.open(8 * shape.bytes(request.device.dtype()) + (256 << 20), CancelToken::default())?;
     let mut values = vec![0.0; shape.len()];
     fill_uniform("input/bench", 0, &mut values);
-    let mut tensor = || -> Result<_, BenchError> {
+    let mut tensor = || -> Result<_, Error> {
         let tensor = ops.alloc(shape, request.device.dtype())?;
         ops.upload(&values, tensor.view())?;
         Ok(tensor)
@@ -123,51 +118,38 @@ fn attention(backend: Backend, shape: Shape, request: &ScalingRequest) -> Result
     Ok(started.elapsed().as_secs_f64())
 }
 
-fn plot(report: &ScalingReport) -> Plot {
-    let series = |what: &'static str, name: &str, y: fn(&Point) -> f64| Series {
-        name: format!("{what}{name}"),
-        points: report.points.iter().filter(|p| p.what == what).map(|p| (p.side as f64, y(p))).collect(),
-    };
-    Plot {
-        title: format!("Time per pixel, {FRAMES} frames, {}, {} threads", report.dtype, report.threads),
-        x: "rows and columns of a frame".into(),
-        y: "ns per pixel and frame".into(),
-        log_x: true,
-        series: vec![
-            series("encode", "", |p| p.ns_per_pixel),
-            series("encode", " without attention", |p| p.ns_per_pixel_without_attention),
-            series("decode", "", |p| p.ns_per_pixel),
-            series("decode", " without attention", |p| p.ns_per_pixel_without_attention),
-        ],
+impl ScalingReport {
+    /// The same as a drawing.
+    pub fn svg(&self) -> String {
+        let series = |what: &'static str, name: &str, y: fn(&Point) -> f64| Series {
+            name: format!("{what}{name}"),
+            points: self.points.iter().filter(|p| p.what == what).map(|p| (p.side as f64, y(p))).collect(),
+        };
+        let both = |what| {
+            let without = |p: &Point| p.ns_per_pixel_without_attention;
+            [series(what, "", |p| p.ns_per_pixel), series(what, " without attention", without)]
+        };
+        let plot = Plot {
+            title: format!("Time per pixel, {FRAMES} frames, {}, {} threads", self.dtype, self.threads),
+            x: "rows and columns of a frame".into(),
+            y: "ns per pixel and frame".into(),
+            series: ["encode", "decode"].into_iter().flat_map(both).collect(),
+        };
+        plot.svg()
     }
 }
 
 impl Display for ScalingReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&describe(self))
+        for p in &self.points {
+            let Point { what, side, ns_per_pixel, ns_per_pixel_without_attention: without, .. } = p;
+            let (Samples { min, median, .. }, attention) = (&p.samples, p.attention.min);
+            writeln!(
+                f,
+                "{what:6} {side:5} {min:9.2} s min {median:9.2} median {ns_per_pixel:9.1} ns/pixel, \
+                 attention {attention:8.3} s, without it {without:9.1} ns/pixel"
+            )?;
+        }
+        Ok(())
     }
-}
-
-impl ScalingReport {
-    /// The same as a drawing.
-    pub fn svg(&self) -> String {
-        plot(self).svg()
-    }
-}
-
-fn describe(report: &ScalingReport) -> String {
-    let mut text = String::new();
-    for p in &report.points {
-        text += &format!(
-            "{:6} {:5} {:9.2} s min {:9.2} median {:9.1} ns/pixel, attention {:8.3} s, without it {:9.1} ns/pixel\n",
-            p.what,
-            p.side,
-            p.samples.min,
-            p.samples.median,
-            p.ns_per_pixel,
-            p.attention.min,
-            p.ns_per_pixel_without_attention
-        );
-    }
-    text
 }

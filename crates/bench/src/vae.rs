@@ -1,19 +1,17 @@
 //! One half of the network over a clip.
 
 use std::fmt::{Display, Formatter};
-use std::time::Instant;
 
-use remaster_compute::HostTensor;
-use remaster_engine::{MemoryClip, Task};
+use remaster_engine::Task;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_plan::{Candidate, Mode, SPACE, Tiers, Tiling};
-use remaster_weights::{FormulaParams, fill_uniform};
+use remaster_weights::FormulaParams;
 use serde::Serialize;
 
 use remaster::machine::resident;
 use remaster::{Amount, Device, Error, Machine};
 
-use crate::{BenchError, Samples, pass, threads_and_path, timed};
+use crate::{BenchError, Loaded, Samples, mebibytes, threads_and_path, timed};
 
 /// How long the VAE took.
 #[derive(Debug, Serialize)]
@@ -75,8 +73,7 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
     let size = |source| Error::Sizes { source };
     let [frames, height, width] = request.clip;
     let clip = remaster_plan::Clip::new(frames, height, width).map_err(size)?;
-    let mut params = FormulaParams;
-    let network = request.direction.network(&VaeConfig::full(), &mut params, build);
+    let network = request.direction.network(&VaeConfig::full(), &mut FormulaParams, build);
     let task = Task::new(network, clip.cells(), backend, build.dtype);
     let stream_weights = request.stream_weights;
     let read_ahead = stream_weights && request.stripes.is_none();
@@ -84,7 +81,7 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
     if let Some(stripes) = request.stripes {
         let kept = match request.keep {
             Some(amount) => amount.bytes("--keep")?,
-            None => task.planner().cost(&how)?.largest / 2,
+            None => task.planner().cost(&how).map_err(Error::from)?.largest / 2,
         };
         let (mode, far) = (Mode::Exact { stripes: stripes.into() }, Tiers::file(kept));
         how = Candidate { mode, activations: far, state: far, ..how };
@@ -92,17 +89,11 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
     if let Some(tile) = request.tile {
         how.mode = Mode::Blend(Tiling::new([tile; 2], [tile / 4; 2], SPACE).map_err(size)?);
     }
-    let plan = task.exactly(how)?;
-    let mut input = HostTensor::zeros(task.input());
-    fill_uniform("input/bench", 0, &mut input.data);
-    let started = Instant::now();
-    let mut session = task.start(&plan)?;
-    let load_seconds = started.elapsed().as_secs_f64();
-    let mut source = MemoryClip::source(input);
-    let mut run = || pass(&mut session, &mut source, &mut MemoryClip::sink());
-    let samples = timed(request.warmup, request.repeat, request.step, say, &mut run)?;
+    let plan = task.exactly(how).map_err(Error::from)?;
+    let mut loaded = Loaded::new(&task, &plan)?;
+    let samples = timed(request.warmup, request.repeat, request.step, say, || loaded.pass())?;
     let (macs, attention) = (plan.work.macs as f64, plan.work.attention_macs as f64);
-    let report = VaeReport {
+    Ok(VaeReport {
         what: request.direction.name(),
         dtype: build.dtype.name(),
         path,
@@ -113,39 +104,25 @@ pub fn vae(request: &VaeRequest, say: &dyn Fn(&str)) -> Result<VaeReport, BenchE
         width: clip.width(),
         slice: request.slice,
         cut: plan.how.describe(),
-        load_seconds,
+        load_seconds: loaded.seconds,
         gflops: 2.0 * macs / samples.min / 1e9,
         attention_share: attention / (macs + attention),
         samples,
         arena_bytes: plan.peaks.device,
         resident_bytes: resident(),
-    };
-    Ok(report)
+    })
 }
 
 impl Display for VaeReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&describe(self))
+        let VaeReport { what, frames, height, width, dtype, path, threads, cut, gflops, .. } = self;
+        let Samples { seconds, min, median } = &self.samples;
+        let runs = seconds.len();
+        let (arena, resident) = (mebibytes(self.arena_bytes), mebibytes(self.resident_bytes.unwrap_or(0)));
+        write!(
+            f,
+            "{what} {frames} x {height} x {width} {dtype} on {path} ({threads} threads, {cut}): min {min:.3} s, \
+             median {median:.3} s of {runs}; {gflops:.0} GFLOP/s; arena {arena:.0} MiB, resident {resident:.0} MiB"
+        )
     }
-}
-
-fn describe(r: &VaeReport) -> String {
-    format!(
-        "{} {} x {} x {} {} on {} ({} threads, {}): min {:.3} s, median {:.3} s of {}; {:.0} GFLOP/s; \
-         arena {:.0} MiB, resident {:.0} MiB",
-        r.what,
-        r.frames,
-        r.height,
-        r.width,
-        r.dtype,
-        r.path,
-        r.threads,
-        r.cut,
-        r.samples.min,
-        r.samples.median,
-        r.samples.seconds.len(),
-        r.gflops,
-        r.arena_bytes as f64 / 1048576.0,
-        r.resident_bytes.unwrap_or(0) as f64 / 1048576.0
-    )
 }

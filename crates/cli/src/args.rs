@@ -25,7 +25,7 @@ use remaster::is_pipe;
 pub(crate) use bench::{BenchCardArgs, TuneArgs};
 pub(crate) use bench::{
     BenchCommand, BenchDitArgs, BenchKernelsArgs, BenchScalingArgs, BenchVaeArgs, DoctorArgs, PlanArgs,
-    PlanNetwork, VaeCommand,
+    VaeCommand,
 };
 pub(crate) use clips::{BatchArgs, CompareArgs, ProbeArgs, ScenesArgs};
 pub(crate) use models::{InspectArgs, ListArgs, PullArgs, VerifyArgs};
@@ -66,31 +66,6 @@ pub(crate) struct ProgressArgs {
     pub(crate) mode: ProgressMode,
 }
 
-/// Where settings come from beside the command line.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
-    /// Use this config file instead of the user's
-    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL, hide_short_help = true)]
-    config: Option<PathBuf>,
-    /// Apply [preset.NAME] from the config file
-    #[arg(long, global = true, value_name = "NAME", help_heading = GLOBAL)]
-    preset: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// Shell to complete for
-    #[arg(conflicts_with = "json")]
-    pub(crate) shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// Write a page for every command to this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-}
-
 /// Restore and upscale video with SeedVR2 on your own machine
 #[derive(Debug, Parser)]
 #[command(
@@ -114,8 +89,12 @@ pub(crate) struct Cli {
     /// For programs that start this one and keep a pipe to its stdin. Useful where signals are not available.
     #[arg(long, global = true, hide_short_help = true, help_heading = GLOBAL)]
     pub(crate) cancel_on_stdin_close: bool,
-    #[command(flatten)]
-    pub(crate) config: ConfigArgs,
+    /// Use this config file instead of the user's
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL, hide_short_help = true)]
+    config: Option<PathBuf>,
+    /// Apply [preset.NAME] from the config file
+    #[arg(long, global = true, value_name = "NAME", help_heading = GLOBAL)]
+    preset: Option<String>,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -194,9 +173,17 @@ pub(crate) enum Command {
         command: BenchCommand,
     },
     /// Print a shell completion script
-    Completions(CompletionsArgs),
+    Completions {
+        /// Shell to complete for
+        #[arg(conflicts_with = "json")]
+        shell: Shell,
+    },
     /// Print the manual page
-    Man(ManArgs),
+    Man {
+        /// Write a page for every command to this folder
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 impl Command {

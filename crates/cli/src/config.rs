@@ -73,12 +73,10 @@ pub(crate) fn parse(
     if words.is_empty() {
         return cli.try_get_matches_from(&typed).map_err(refused);
     }
-    let asked = Asked {
-        config: seen.try_get_one::<PathBuf>("config").ok().flatten().cloned(),
-        preset: seen.try_get_one::<String>("preset").ok().flatten().cloned(),
-    };
-    let mut settings = match File::find(&asked, home)? {
-        Some(file) => file.settings(&built, &words, asked.preset.as_deref())?,
+    let config = seen.try_get_one::<PathBuf>("config").ok().flatten().cloned();
+    let preset = seen.try_get_one::<String>("preset").ok().flatten().map(String::as_str);
+    let mut settings = match File::find(config, preset, home)? {
+        Some(file) => file.settings(&built, &words, preset)?,
         None => Vec::new(),
     };
     for (key, value) in set {
@@ -143,11 +141,6 @@ fn from_environment(arg: &clap::Arg, key: &str, value: &OsStr) -> Result<Setting
     Ok(Setting { place, key: key.to_owned(), id: arg.get_id().to_string(), words, rank: 2 })
 }
 
-struct Asked {
-    config: Option<PathBuf>,
-    preset: Option<String>,
-}
-
 struct File {
     path: PathBuf,
     table: Table,
@@ -179,12 +172,16 @@ impl Setting {
 }
 
 impl File {
-    fn find(asked: &Asked, home: Option<PathBuf>) -> Result<Option<Self>, ConfigError> {
-        let path = match (&asked.config, home) {
-            (Some(path), _) => path.clone(),
+    fn find(
+        config: Option<PathBuf>,
+        preset: Option<&str>,
+        home: Option<PathBuf>,
+    ) -> Result<Option<Self>, ConfigError> {
+        let path = match (config, home) {
+            (Some(path), _) => path,
             (None, Some(path)) if path.exists() => path,
             (None, home) => {
-                let Some(name) = asked.preset.clone() else { return Ok(None) };
+                let Some(name) = preset.map(str::to_owned) else { return Ok(None) };
                 let reason = home.map_or("this system has no place for one".into(), |p| {
                     format!("there is no {}", p.display())
                 });
@@ -207,33 +204,25 @@ impl File {
         words: &[String],
         preset: Option<&str>,
     ) -> Result<Vec<Setting>, ConfigError> {
-        let file = self.path.display();
+        let file = self.path.display().to_string();
         let mut top = self.table.clone();
         let presets = match top.remove("preset") {
             None => Table::new(),
             Some(Value::Table(presets)) => presets,
             Some(_) => {
-                return Err(ConfigError::Key {
-                    place: file.to_string(),
-                    key: "preset".into(),
-                    reason: "must hold tables like [preset.fast]; choose one with --preset".into(),
-                });
+                let reason = "must hold tables like [preset.fast]; choose one with --preset";
+                return Err(wrong(&file, "preset", reason));
             }
         };
         // All of it is checked, not only what is used: a wrong key should not wait for the day it matters.
         for (name, preset) in &presets {
             let place = format!("{file}, [preset.{name}]");
             let Value::Table(preset) = preset else {
-                let reason = "must be a table, like [preset.fast]".into();
-                return Err(ConfigError::Key {
-                    place: file.to_string(),
-                    key: format!("preset.{name}"),
-                    reason,
-                });
+                return Err(wrong(&file, &format!("preset.{name}"), "must be a table, like [preset.fast]"));
             };
             preset.keys().try_for_each(|key| known(cli, words, &place, key))?;
         }
-        top.keys().try_for_each(|key| known(cli, words, &file.to_string(), key))?;
+        top.keys().try_for_each(|key| known(cli, words, &file, key))?;
 
         let chosen = match preset {
             None => Table::new(),
@@ -251,14 +240,14 @@ impl File {
         for (key, value) in top.iter().filter(|(key, _)| !chosen.contains_key(*key)) {
             // At the top stand defaults for every command that takes them.
             if let Some(arg) = long(leaf, key) {
-                settings.push(setting(&file.to_string(), 0, arg, key, value)?);
+                settings.push(setting(&file, 0, arg, key, value)?);
             }
         }
         for (key, value) in &chosen {
             let place = format!("{file}, [preset.{}]", preset.unwrap_or_default());
             let Some(arg) = long(leaf, key) else {
                 let reason = format!("has no effect on `remaster {}`; remove it", words.join(" "));
-                return Err(ConfigError::Key { place, key: key.clone(), reason });
+                return Err(wrong(&place, key, &reason));
             };
             settings.push(setting(&place, 1, arg, key, value)?);
         }
@@ -266,14 +255,16 @@ impl File {
     }
 }
 
+fn wrong(place: &str, key: &str, reason: &str) -> ConfigError {
+    ConfigError::Key { place: place.to_owned(), key: key.to_owned(), reason: reason.to_owned() }
+}
+
 /// Refuses a key that no command has.
 fn known(cli: &Command, words: &[String], place: &str, key: &str) -> Result<(), ConfigError> {
-    let (place, key) = (place.to_owned(), key.to_owned());
-    if NOT_IN_A_FILE.contains(&key.as_str()) {
-        let reason = "is only allowed on the command line".into();
-        return Err(ConfigError::Key { place, key, reason });
+    if NOT_IN_A_FILE.contains(&key) {
+        return Err(wrong(place, key, "is only allowed on the command line"));
     }
-    if anywhere(cli, &key) {
+    if anywhere(cli, key) {
         return Ok(());
     }
     // The parser knows best which flag is meant.
@@ -291,15 +282,11 @@ fn known(cli: &Command, words: &[String], place: &str, key: &str) -> Result<(), 
             format!("`remaster {}` accepts {}", words.join(" "), keys.join(", "))
         }
     };
-    Err(ConfigError::Unknown { place, key, hint })
+    Err(ConfigError::Unknown { place: place.to_owned(), key: key.to_owned(), hint })
 }
 
 fn setting(place: &str, rank: u8, arg: &clap::Arg, key: &str, value: &Value) -> Result<Setting, ConfigError> {
-    let wrong = |reason: &str| ConfigError::Key {
-        place: place.to_owned(),
-        key: key.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let wrong = |reason| wrong(place, key, reason);
     let word = |value: &Value| match value {
         Value::String(s) => Ok(s.clone()),
         Value::Integer(n) => Ok(n.to_string()),

@@ -53,60 +53,40 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// A word for programs, which never changes.
-    pub(crate) fn kind(&self) -> &'static str {
+    /// A word for programs, which never changes, and the exit code's class.
+    fn kind_and_class(&self) -> (&'static str, Class) {
         match self {
-            CliError::Run(error) | CliError::Bench(BenchError::Run(error)) => error.kind(),
-            CliError::Doctor(DoctorError::Compute { source, .. }) => Error::kind_of_engine(source),
-            CliError::JsonPipe => "stdout-used-twice",
-            CliError::Terminal => "stdout-is-terminal",
-            CliError::Stdout { .. } => "stdout-not-writable",
-            CliError::NoGolden { .. } | CliError::Doctor(DoctorError::Golden(_)) => "goldens",
-            CliError::Unhealthy { .. } => "wrong-numbers",
-            CliError::Bench(BenchError::NoCard { .. }) => "no-card",
-            CliError::Bench(BenchError::Floor { .. }) => "too-slow",
-            CliError::Config(_) => "config-file",
-            CliError::Handler { .. } => "signal-handler",
+            CliError::Run(error) | CliError::Bench(BenchError::Run(error)) => (error.kind(), error.class()),
+            CliError::Doctor(DoctorError::Compute { source, .. }) => {
+                (Error::kind_of_engine(source), Error::class_of_engine(source))
+            }
+            CliError::JsonPipe => ("stdout-used-twice", Class::Usage),
+            CliError::Terminal => ("stdout-is-terminal", Class::Usage),
+            CliError::Stdout { .. } => ("stdout-not-writable", Class::Input),
+            CliError::NoGolden { .. } | CliError::Doctor(DoctorError::Golden(_)) => ("goldens", Class::Input),
+            CliError::Unhealthy { .. } => ("wrong-numbers", Class::Wrong),
+            CliError::Bench(BenchError::NoCard { .. }) => ("no-card", Class::Usage),
+            CliError::Bench(BenchError::Floor { .. }) => ("too-slow", Class::Wrong),
+            CliError::Config(_) => ("config-file", Class::Usage),
+            CliError::Handler { .. } => ("signal-handler", Class::Device),
         }
     }
 
-    fn class(&self) -> Class {
-        match self {
-            CliError::Run(error) | CliError::Bench(BenchError::Run(error)) => error.class(),
-            CliError::Doctor(DoctorError::Compute { source, .. }) => Error::class_of_engine(source),
-            CliError::JsonPipe
-            | CliError::Terminal
-            | CliError::Config(_)
-            | CliError::Bench(BenchError::NoCard { .. }) => Class::Usage,
-            CliError::Stdout { .. } | CliError::NoGolden { .. } | CliError::Doctor(_) => Class::Input,
-            CliError::Unhealthy { .. } | CliError::Bench(BenchError::Floor { .. }) => Class::Wrong,
-            CliError::Handler { .. } => Class::Device,
-        }
+    /// A word for programs, which never changes.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind_and_class().0
     }
 
     /// As documented in `remaster --help`.
     pub(crate) fn exit_code(&self) -> u8 {
-        self.class().exit_code()
+        self.kind_and_class().1.exit_code()
     }
 
     /// True if the run was stopped on request.
     pub(crate) fn is_stop(&self) -> bool {
-        self.class() == Class::Stopped
+        self.kind_and_class().1 == Class::Stopped
     }
 }
-
-/// Errors of the libraries that the edge calls itself.
-macro_rules! through {
-    ($($error:ty),*) => {
-        $(impl From<$error> for CliError {
-            fn from(error: $error) -> Self {
-                CliError::Run(error.into())
-            }
-        })*
-    };
-}
-
-through!(remaster_compute::ComputeError, remaster_media::MediaError);
 
 #[cfg(test)]
 mod tests {

@@ -1,36 +1,39 @@
 //! `remaster completions` and `remaster man`: made from the same tree as the parser and the help.
 
+use std::path::Path;
+
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use remaster::Error;
 use remaster_media::place;
 use serde_json::json;
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::Cli;
 use crate::error::CliError;
 use crate::output::Output;
 
-pub(crate) fn completions(args: &CompletionsArgs, out: &Output) {
+pub(crate) fn completions(shell: Shell, out: &Output) {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "remaster", &mut script);
+    clap_complete::generate(shell, &mut Cli::command(), "remaster", &mut script);
     out.raw(&script);
 }
 
-pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<(), CliError> {
+pub(crate) fn man(dir: Option<&Path>, out: &Output) -> Result<(), CliError> {
     let mut cli = Cli::command();
     cli.build();
     let mut pages = Vec::new();
     collect(&cli, "remaster".into(), &mut pages)?;
-    let Some(dir) = &args.dir else {
+    let Some(dir) = dir else {
         let (_, page) = pages.swap_remove(0);
         let text = String::from_utf8_lossy(&page).into_owned();
         out.result(&json!({ "page": text }), || text.clone());
         return Ok(());
     };
-    remaster_disk::make_folders(dir).map_err(|source| Error::Write { path: dir.clone(), source })?;
+    remaster_disk::make_folders(dir).map_err(|source| Error::Write { path: dir.to_owned(), source })?;
     let mut files = Vec::new();
     for (name, page) in pages {
         let path = dir.join(format!("{name}.1"));
-        place::write(&path, &page, true)?;
+        place::write(&path, &page, true).map_err(Error::from)?;
         files.push(path.display().to_string());
     }
     out.result(&json!({ "files": files }), || files.join("\n"));
@@ -52,8 +55,6 @@ fn collect(command: &Command, name: String, pages: &mut Vec<(String, Vec<u8>)>) 
 
 #[cfg(test)]
 mod tests {
-    use clap_complete::Shell;
-
     use super::*;
 
     /// `vae encode` and so on.

@@ -28,20 +28,12 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// `farewell` says that it was interrupted, if the work cannot say so itself.
-    pub(crate) fn new(farewell: impl Fn(&[String]) + Send + Sync + 'static) -> Self {
-        Interrupt {
-            control: Control::default(),
-            farewell: Arc::new(farewell),
-            stdin: Stdin::default(),
-            with_stdin: false,
-        }
-    }
-
-    /// The end of stdin cancels, too. Signals do not reach everywhere: Windows has none, and a shell's background ignores
-    /// SIGINT. Only [`Interrupt::stdin`] may read it then.
-    pub(crate) fn also_on_stdin_close(&mut self) {
-        self.with_stdin = true;
+    /// `farewell` says that it was interrupted, if the work cannot say so itself. With `with_stdin` the end of stdin
+    /// cancels, too: signals do not reach everywhere, Windows has none, and a shell's background ignores SIGINT. Only
+    /// [`Interrupt::stdin`] may read it then.
+    pub(crate) fn new(farewell: impl Fn(&[String]) + Send + Sync + 'static, with_stdin: bool) -> Self {
+        let (control, stdin) = (Control::default(), Stdin::default());
+        Interrupt { control, farewell: Arc::new(farewell), stdin, with_stdin }
     }
 
     /// The reader of stdin.

@@ -67,8 +67,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
         Err(Refusal::Habit(error, instead)) => return output::usage(&error, Some(&instead)),
         Err(Refusal::Config(error)) => return fail(out, &error.into()),
     };
-    out.set_json(cli.json);
-    out.set_level(cli.verbose, cli.quiet);
+    out.set(cli.json, cli.verbose, cli.quiet);
     environment::warnings().iter().for_each(|warning| out.warn(warning));
     #[cfg(debug_assertions)]
     if std::env::var_os("REMASTER_TEST_PANIC").is_some() {
@@ -77,13 +76,11 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
             panic!("asked for by REMASTER_TEST_PANIC");
         }
     }
-    let mut interrupt = Interrupt::new(out.farewell(&Error::Interrupted.into()));
-    if cli.cancel_on_stdin_close {
-        if let Some(what) = cli.command.ignores_stdin_close() {
-            return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
-        }
-        interrupt.also_on_stdin_close();
+    let with_stdin = cli.cancel_on_stdin_close;
+    if with_stdin && let Some(what) = cli.command.ignores_stdin_close() {
+        return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
     }
+    let interrupt = Interrupt::new(out.farewell(&Error::Interrupted.into()), with_stdin);
     match run(cli.command, out, &interrupt).and_then(|()| out.delivered()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever broke then broke because of it: a child that got the same signal, a pipe without a reader.
@@ -119,11 +116,11 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Scenes(args) => commands::scenes::run(&args, out, interrupt),
         Command::Probe(args) => commands::probe::run(&args, out, interrupt),
         Command::Vae { command } => commands::vae::run(&command, out, interrupt),
-        Command::Completions(args) => {
-            generate::completions(&args, out);
+        Command::Completions { shell } => {
+            generate::completions(shell, out);
             Ok(())
         }
-        Command::Man(args) => generate::man(&args, out),
+        Command::Man { dir } => generate::man(dir.as_deref(), out),
     }
 }
 

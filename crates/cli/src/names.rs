@@ -8,10 +8,7 @@ use clap::{Arg, Command};
 /// with ffmpeg's one-dash names as long options.
 pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
     let long = |word: OsString| match word.to_str() {
-        Some("-ss") => "--ss".into(),
-        Some("-to") => "--to".into(),
-        Some("-vf") => "--vf".into(),
-        Some("-crf") => "--crf".into(),
+        Some(short @ ("-ss" | "-to" | "-vf" | "-crf")) => format!("-{short}").into(),
         _ => word,
     };
     let mut typed: Vec<OsString> = typed.into_iter().map(long).collect();

@@ -50,24 +50,18 @@ impl Output {
     /// The same for one of several runs: lines for people, and no document of its own.
     pub(crate) fn of_one(&self) -> Self {
         Output {
-            json: AtomicBool::default(),
             verbose: self.is_verbose().into(),
             // Stdout is for the document of all runs.
-            quiet: (self.is_quiet() || self.json()).into(),
-            answered: Arc::default(),
-            lost: Mutex::default(),
+            quiet: (self.is_quiet() || self.is_json()).into(),
             screen: self.screen.clone(),
             panic: Arc::clone(&self.panic),
+            ..Output::new(false)
         }
     }
 
-    /// Says whether JSON was asked for, once all arguments are known.
-    pub(crate) fn set_json(&self, json: bool) {
+    /// Says whether JSON, details or nothing but errors were asked for, once all arguments are known.
+    pub(crate) fn set(&self, json: bool, verbose: bool, quiet: bool) {
         self.json.store(json, Ordering::SeqCst);
-    }
-
-    /// Says whether details were asked for, or nothing but errors.
-    pub(crate) fn set_level(&self, verbose: bool, quiet: bool) {
         self.verbose.store(verbose, Ordering::SeqCst);
         self.quiet.store(quiet, Ordering::SeqCst);
         self.screen.lock().quiet = quiet;
@@ -95,7 +89,8 @@ impl Output {
         self.screen.line("warning", line);
     }
 
-    fn json(&self) -> bool {
+    /// Whether stdout is for a JSON document.
+    pub(crate) fn is_json(&self) -> bool {
         self.json.load(Ordering::SeqCst)
     }
 
@@ -116,13 +111,8 @@ impl Output {
 
     /// A panic ended the work; stderr has it already.
     pub(crate) fn crashed(&self) {
-        if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
-            let _ = stdout(failure(
-                self.panic.get().map_or(BUG, String::as_str),
-                error::INTERNAL,
-                Class::Internal.exit_code(),
-            ));
-        }
+        let text = self.panic.get().map_or(BUG, String::as_str);
+        answer(self.is_json(), &self.answered, text, error::INTERNAL, Class::Internal.exit_code());
     }
 
     /// What is on stderr; progress is drawn there.
@@ -132,7 +122,7 @@ impl Output {
 
     /// The result of a command: a JSON document, or `text`.
     pub(crate) fn result(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
-        let text = if self.json() {
+        let text = if self.is_json() {
             serde_json::to_string_pretty(value)
                 .unwrap_or_else(|e| failure(&e.to_string(), error::INTERNAL, 5))
         } else {
@@ -146,7 +136,7 @@ impl Output {
 
     /// The end of a run whose result is a file: a JSON document, or `text` unless only errors were asked for.
     pub(crate) fn conclude(&self, value: &impl Serialize, text: impl FnOnce() -> String) {
-        if self.json() || !self.is_quiet() {
+        if self.is_json() || !self.is_quiet() {
             self.result(value, text);
         }
     }
@@ -156,11 +146,6 @@ impl Output {
         self.answered.store(true, Ordering::SeqCst);
         let mut to = io::stdout();
         self.note(to.write_all(bytes).and_then(|()| to.flush()));
-    }
-
-    /// Whether stdout is for a JSON document.
-    pub(crate) fn is_json(&self) -> bool {
-        self.json()
     }
 
     fn note(&self, written: io::Result<()>) {
@@ -186,23 +171,19 @@ impl Output {
     pub(crate) fn failed(&self, error: &CliError) {
         let message = with_causes(error);
         self.screen.line(if error.is_stop() { STOPPED } else { "error" }, &message);
-        if self.json() && !self.answered.swap(true, Ordering::SeqCst) {
-            let _ = stdout(failure(&message, error.kind(), error.exit_code()));
-        }
+        answer(self.is_json(), &self.answered, &message, error.kind(), error.exit_code());
     }
 
     /// Says notes and [`Output::failed`] from another thread, when the one at work does not answer. Never waits:
     /// that one may be stuck while it prints.
     pub(crate) fn farewell(&self, error: &CliError) -> impl Fn(&[String]) + Send + Sync + 'static {
-        let (json, answered, screen) = (self.json(), self.answered.clone(), self.screen.clone());
+        let (json, answered, screen) = (self.is_json(), self.answered.clone(), self.screen.clone());
         let (message, kind, code) = (error.to_string(), error.kind(), error.exit_code());
         let line = if error.is_stop() { STOPPED } else { "error" };
         move |notes| {
             notes.iter().for_each(|note| screen.line_at_once("message", note));
             screen.line_at_once(line, &message);
-            if json && !answered.swap(true, Ordering::SeqCst) {
-                let _ = stdout(failure(&message, kind, code));
-            }
+            answer(json, &answered, &message, kind, code);
         }
     }
 }
@@ -340,6 +321,13 @@ fn printable(text: &str) -> Cow<'_, str> {
         Cow::Owned(text.chars().map(|c| if obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
     } else {
         Cow::Borrowed(text)
+    }
+}
+
+/// Gives an error as the document, if one is due.
+fn answer(json: bool, answered: &AtomicBool, message: &str, kind: &str, exit_code: u8) {
+    if json && !answered.swap(true, Ordering::SeqCst) {
+        let _ = stdout(failure(message, kind, exit_code));
     }
 }
 

@@ -79,8 +79,7 @@ impl<'a> Show<'a> {
     /// Takes the bar away and says what it all took.
     pub(crate) fn finish(&mut self) -> Summary {
         (self.keys, self.fresh) = (None, false);
-        self.progress();
-        let progress = self.progress.take();
-        progress.unwrap_or_else(|| Progress::counting("frames", self.mode, self.out)).finish()
+        let new = || Progress::counting("frames", self.mode, self.out);
+        self.progress.take().unwrap_or_else(new).finish()
     }
 }

@@ -52,9 +52,7 @@ impl Stdin {
         }
         drop(state);
         let shared = Arc::clone(&self.0);
-        let listen = move || {
-            follow(io::stdin(), &shared);
-        };
+        let listen = move || follow(io::stdin(), &shared);
         std::thread::Builder::new().name("stdin".into()).spawn(listen).map(drop)
     }
 }

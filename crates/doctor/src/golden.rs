@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use remaster_compute::HostTensor;
+use remaster_compute::{HostTensor, Shape};
+use remaster_engine::EngineError;
 use remaster_model::vae::VaeConfig;
 use remaster_plan::Tiling;
 use remaster_weights::{NamedTensor, parse_tensors, read_tensors};
 use thiserror::Error;
+
+use crate::DoctorError;
 
 /// A golden file that cannot be used.
 #[derive(Debug, Error)]
@@ -58,22 +61,19 @@ impl Golden {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Self, GoldenError> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        match read_tensors(path) {
-            Ok(tensors) => Ok(Self::new(name, tensors)),
-            Err(reason) => Err(GoldenError::Unreadable { name, reason: reason.to_string() }),
-        }
+        Self::new(name, read_tensors(path))
     }
 
     /// Reads bytes.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, GoldenError> {
-        match parse_tensors(bytes.to_vec()) {
-            Ok(tensors) => Ok(Self::new(name.to_owned(), tensors)),
-            Err(reason) => Err(GoldenError::Unreadable { name: name.to_owned(), reason: reason.to_string() }),
-        }
+        Self::new(name.to_owned(), parse_tensors(bytes.to_vec()))
     }
 
-    fn new(name: String, tensors: Vec<NamedTensor>) -> Self {
-        Golden { name, tensors: tensors.into_iter().map(|t| (t.name.clone(), t)).collect() }
+    fn new(name: String, read: Result<Vec<NamedTensor>, impl ToString>) -> Result<Self, GoldenError> {
+        match read {
+            Ok(all) => Ok(Golden { name, tensors: all.into_iter().map(|t| (t.name.clone(), t)).collect() }),
+            Err(reason) => Err(GoldenError::Unreadable { name, reason: reason.to_string() }),
+        }
     }
 
     /// Which network it is from.
@@ -116,6 +116,11 @@ impl Golden {
         GoldenError::Shape { name: self.name.clone(), tensor: tensor.to_owned(), shape }
     }
 
+    /// An error of the backend.
+    pub(crate) fn failed(&self, source: impl Into<EngineError>) -> DoctorError {
+        DoctorError::Compute { golden: self.name.clone(), source: source.into() }
+    }
+
     pub(crate) fn has(&self, tensor: &str) -> bool {
         self.tensors.contains_key(tensor)
     }
@@ -132,15 +137,9 @@ impl Golden {
             [t, c, h, w] => {
                 let frame = |data| HostTensor::from_channels_first([c, 1, h, w], data);
                 let frames = found.data.chunks_exact((c * h * w).max(1)).map(frame);
-                let mut out = HostTensor::zeros(remaster_compute::Shape::new(t, h, w, c));
-                out.data = frames.flat_map(|f| f.data).collect();
-                Ok(out)
+                Ok(HostTensor { shape: Shape::new(t, h, w, c), data: frames.flat_map(|f| f.data).collect() })
             }
-            _ => Err(GoldenError::Shape {
-                name: self.name.clone(),
-                tensor: tensor.to_owned(),
-                shape: found.shape.clone(),
-            }),
+            _ => Err(self.misshapen(tensor)),
         }
     }
 }

@@ -79,19 +79,16 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn compare(&mut self, stage: &str, ours: &HostTensor, theirs: &HostTensor) {
-        self.record(stage, ours.difference(theirs));
+        self.record(stage, ours.difference(theirs), 2.0, TOLERANCE);
     }
 
-    fn dit_tolerance(&self) -> f64 {
-        let exact = matches!(self.settings.backend, Backend::Cpu { .. } | Backend::Reference);
-        if exact { DIT_TOLERANCE } else { DIT_GPU_TOLERANCE }
+    /// Compares with the tensor of that name.
+    fn check(&mut self, stage: &str, ours: &HostTensor) -> Result<(), GoldenError> {
+        self.compare(stage, ours, &self.golden.video(stage)?);
+        Ok(())
     }
 
-    fn record(&mut self, stage: &str, difference: Difference) {
-        self.record_within(stage, difference, 2.0, TOLERANCE);
-    }
-
-    fn record_within(&mut self, stage: &str, difference: Difference, range: f64, tolerance: f64) {
+    fn record(&mut self, stage: &str, difference: Difference, range: f64, tolerance: f64) {
         let psnr = difference.psnr(range);
         self.stages.push(Stage {
             golden: self.golden.name.clone(),

@@ -1,14 +1,15 @@
 //! Single modules: the golden's tensors are named after the module's place in the checkpoint.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use remaster_compute::{ComputeError, HostTensor, Ops, Padding, Shape, Tensor};
+use remaster_compute::{ComputeError, DType, HostTensor, Ops, Padding, Shape, Tensor};
 use remaster_model::vae::{
     Act, Attention, CausalConv3d, DownBlock, Downsample, Fused, Gaussian, GroupNorm, MidBlock, ResnetBlock,
     UpBlock, Upsample, VaeConfig,
 };
-use remaster_model::{Build, Scope};
-use remaster_model::{Module, Pass, State, load};
+use remaster_model::{Build, Module, Pass, Scope, State, load};
 use remaster_weights::FormulaParams;
 
 use crate::{DoctorError, Golden, GoldenError, Judge};
@@ -27,14 +28,6 @@ enum Part {
     Up(Upsample),
     DownBlock(DownBlock),
     UpBlock(UpBlock),
-}
-
-/// What a module does to the number of frames.
-#[derive(Clone, Copy, PartialEq)]
-enum Time {
-    Same,
-    Halved,
-    Doubled,
 }
 
 impl Part {
@@ -109,10 +102,7 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
         let (input, output) = (golden.video(&format!("{path}/in"))?, golden.video(&format!("{path}/out"))?);
         let part = Part::at(&golden.config(), judge.settings.build, path, input.shape.c, output.shape.c)
             .ok_or_else(|| misshapen(golden, path, input.shape))?;
-        let failed = |source: ComputeError| DoctorError::Compute {
-            golden: golden.name.clone(),
-            source: source.into(),
-        };
+        let failed = |source: ComputeError| golden.failed(source);
         let mut ops = judge.settings.backend.open(ARENA, judge.settings.cancel.clone()).map_err(failed)?;
         load(ops.as_mut(), part.module()).map_err(failed)?;
         for (from, to, silu) in [
@@ -121,24 +111,12 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
             ("in_small", "out_small", false),
             ("image_in", "image_out", false),
         ] {
-            if golden.has(&format!("{path}/{to}")) {
+            let stage = format!("{path}/{to}");
+            if golden.has(&stage) {
                 let x = golden.video(&format!("{path}/{from}"))?;
-                let mut state = State::single();
-                let y = forward(
-                    ops.as_mut(),
-                    &part,
-                    judge.settings.build.dtype,
-                    &x,
-                    x.shape.t,
-                    &mut state,
-                    silu,
-                    0,
-                );
-                judge.compare(
-                    &format!("{path}/{to}"),
-                    &y.map_err(failed)?,
-                    &golden.video(&format!("{path}/{to}"))?,
-                );
+                let (dtype, state) = (judge.settings.build.dtype, &mut State::single());
+                let y = forward(ops.as_mut(), &part, dtype, &x, 0..x.shape.t, state, silu);
+                judge.check(&stage, &y.map_err(failed)?)?;
             }
         }
         slices(judge, ops.as_mut(), &part, path, &input, output.shape.t)?;
@@ -156,11 +134,6 @@ fn slices(
     t_out: usize,
 ) -> Result<(), DoctorError> {
     let golden = judge.golden;
-    let time = match (input.shape.t, t_out) {
-        (a, b) if a == b => Time::Same,
-        (a, b) if b < a => Time::Halved,
-        _ => Time::Doubled,
-    };
     let mut state = State::new();
     let mut start = 0;
     for i in 0.. {
@@ -169,21 +142,19 @@ fn slices(
             break;
         }
         let theirs = golden.video(&name)?;
-        let frames = match (time, i) {
-            (Time::Same, _) => theirs.shape.t,
-            (Time::Halved, 0) => 2 * theirs.shape.t - 1,
-            (Time::Halved, _) => 2 * theirs.shape.t,
-            (Time::Doubled, _) => theirs.shape.t.div_ceil(2),
+        // The module keeps, halves or doubles the number of frames; the very first one stays alone.
+        let frames = match (t_out.cmp(&input.shape.t), i) {
+            (Ordering::Equal, _) => theirs.shape.t,
+            (Ordering::Less, 0) => 2 * theirs.shape.t - 1,
+            (Ordering::Less, _) => 2 * theirs.shape.t,
+            (Ordering::Greater, _) => theirs.shape.t.div_ceil(2),
         };
         if frames == 0 || start + frames > input.shape.t {
             return Err(misshapen(golden, &name, theirs.shape).into());
         }
-        let y = forward(ops, part, judge.settings.build.dtype, input, frames, &mut state, false, start)
-            .map_err(|source: ComputeError| DoctorError::Compute {
-                golden: golden.name.clone(),
-                source: source.into(),
-            })?;
-        judge.compare(&name, &y, &theirs);
+        let dtype = judge.settings.build.dtype;
+        let y = forward(ops, part, dtype, input, start..start + frames, &mut state, false);
+        judge.compare(&name, &y.map_err(|source| golden.failed(source))?, &theirs);
         if i == 0 {
             memories(judge, ops, path, &state)?;
         }
@@ -202,10 +173,7 @@ fn memories(judge: &mut Judge<'_>, ops: &mut dyn Ops, path: &str, state: &State)
             continue;
         }
         let mut ours = HostTensor::zeros(tail.shape());
-        ops.download(tail.view(), &mut ours.data).map_err(|source: ComputeError| DoctorError::Compute {
-            golden: golden.name.clone(),
-            source: source.into(),
-        })?;
+        ops.download(tail.view(), &mut ours.data).map_err(|source| golden.failed(source))?;
         // The original keeps the zero row and column of a downsampler with the tail; we do not.
         judge.compare(key, &ours, &crop(&golden.video(key)?, ours.shape));
     }
@@ -229,19 +197,18 @@ fn crop(x: &HostTensor, to: Shape) -> HostTensor {
     }
 }
 
-/// `frames` frames of `x` from frame `start` on.
+/// Some frames of `x`.
 fn forward(
     ops: &mut dyn Ops,
     part: &Part,
-    dtype: remaster_compute::DType,
+    dtype: DType,
     x: &HostTensor,
-    frames: usize,
+    frames: Range<usize>,
     state: &mut State,
     silu: bool,
-    start: usize,
 ) -> Result<HostTensor, ComputeError> {
-    let input = ops.alloc(Shape { t: frames, ..x.shape }, dtype)?;
-    ops.upload(x.frames(start..start + frames), input.view())?;
+    let input = ops.alloc(Shape { t: frames.len(), ..x.shape }, dtype)?;
+    ops.upload(x.frames(frames), input.view())?;
     let y = part.forward(&mut Pass { ops, state }, input, silu)?;
     let mut out = HostTensor::zeros(y.shape());
     ops.download(y.view(), &mut out.data)?;
@@ -261,7 +228,7 @@ fn gaussian(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     for (name, ours) in
         [("mean", &gaussian.mean), ("logvar_clamped", &gaussian.logvar), ("std", &std), ("sample", &sample)]
     {
-        judge.compare(name, ours, &golden.video(name)?);
+        judge.check(name, ours)?;
     }
     Ok(())
 }

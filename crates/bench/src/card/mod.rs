@@ -114,7 +114,6 @@ pub fn card(
     bench.networks()?;
     bench.kernels(kernels::all(DType::F32), 1.0)?;
     let Bench { clock, found, .. } = bench;
-    let table = Table::built_in();
     let report = CardReport {
         version: env!("CARGO_PKG_VERSION"),
         system: system(),
@@ -131,8 +130,7 @@ pub fn card(
         name: info.name,
         driver: info.driver,
     };
-    let report = compared(report, &table);
-    Ok(report)
+    Ok(compared(report, &Table::built_in()))
 }
 
 impl Display for CardReport {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use remaster_compute::{DType, HostTensor};
-use remaster_engine::{MemoryClip, Task};
+use remaster_compute::DType;
+use remaster_engine::Task;
 use remaster_model::Build;
 use remaster_model::dit::DitConfig;
 use remaster_model::vae::{Direction, VaeConfig};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::clock::Clock;
 use super::excuse;
-use crate::{Samples, pass};
+use crate::{Loaded, Samples, timed, weight_bytes};
 use remaster::Error;
 use remaster::machine::calibrate::subjects::Site;
 use remaster::transformer::{Size, Transformer};
@@ -26,7 +26,7 @@ const SIZES: [[usize; 2]; 8] =
 /// The first of them should not take longer.
 const FIRST_SECONDS: f64 = 0.5;
 /// Timed runs, and one before them.
-const RUNS: usize = 2;
+const RUNS: u16 = 2;
 /// Estimates are that much too low at worst.
 const DOUBT: f64 = 1.5;
 /// Blocks of the transformer that are measured: one of each kind of windows. All others are like these.
@@ -53,20 +53,19 @@ impl Which {
 
     fn task(self, site: &Site, [height, width]: [usize; 2]) -> Result<Task, Error> {
         let build = Build { dtype: DTYPE, collapse: true };
-        let direction = match self {
+        let half = |direction: Direction| -> Result<Task, Error> {
+            let clip = Clip::new(FRAMES, height, width).map_err(|source| Error::Sizes { source })?;
+            let network = direction.network(&VaeConfig::full(), &mut FormulaParams, build);
+            Ok(Task::new(network, clip.cells(), site.backend, build.dtype))
+        };
+        let mut task = match self {
+            Which::Encoder => half(Direction::Encode)?,
+            Which::Decoder => half(Direction::Decode)?,
             Which::Transformer => {
                 let size = Size::new(FRAMES, height, width)?;
-                let mut transformer = Transformer::open("formula:3b")?.cut(Some(BLOCKS));
-                let mut task = transformer.task(&size, site.backend, build);
-                task.settings.cancel = site.cancel.clone();
-                return Ok(task);
+                Transformer::open("formula:3b")?.cut(Some(BLOCKS)).task(&size, site.backend, build)
             }
-            Which::Encoder => Direction::Encode,
-            Which::Decoder => Direction::Decode,
         };
-        let clip = Clip::new(FRAMES, height, width).map_err(|source| Error::Sizes { source })?;
-        let network = direction.network(&VaeConfig::full(), &mut FormulaParams, build);
-        let mut task = Task::new(network, clip.cells(), site.backend, build.dtype);
         task.settings.cancel = site.cancel.clone();
         Ok(task)
     }
@@ -125,10 +124,7 @@ impl Rates {
     }
 
     fn load_seconds(&self, task: &Task) -> f64 {
-        let mut bytes = 0u64;
-        let sizing = task.settings.backend.sizing();
-        task.network.weights(&mut |w| bytes = bytes.saturating_add(sizing.weight_bytes(&w.spec())));
-        bytes as f64 / DTYPE.bytes() as f64 / self.weights
+        weight_bytes(task) as f64 / DTYPE.bytes() as f64 / self.weights
     }
 }
 
@@ -176,7 +172,7 @@ pub(crate) fn measure(
         let (needed, free) = (bytes(fit.plan.peaks.device), bytes(allowed.bytes));
         return Ok(Err(format!("needs {needed} of memory, {free} are there for it")));
     }
-    let runs = (1 + RUNS) as f64;
+    let runs = f64::from(1 + RUNS);
     let needed = DOUBT * (rates.load_seconds(&fit.task) + runs * rates.run_seconds(&fit.plan));
     if needed > allowed.seconds {
         return Ok(Err(format!("may take {needed:.0} s, {:.0} s are left for it", allowed.seconds.max(0.0))));
@@ -207,19 +203,10 @@ pub(crate) fn measure(
 
 /// What was measured, and the multiply-adds of a run.
 fn run(which: Which, Fit { task, plan, size: [height, width] }: Fit) -> Result<(Network, u64), Error> {
-    let mut input = HostTensor::zeros(task.input());
-    fill_uniform("input/bench", 0, &mut input.data);
-    let started = Instant::now();
-    let mut session = task.start(&plan)?;
-    let (mut source, mut sink) = (MemoryClip::source(input), MemoryClip::sink());
+    let mut loaded = Loaded::new(&task, &plan)?;
     // The first run also compiles kernels.
-    pass(&mut session, &mut source, &mut sink)?;
-    let load_seconds = started.elapsed().as_secs_f64();
-    let mut seconds = Vec::new();
-    for _ in 0..RUNS {
-        seconds.push(pass(&mut session, &mut source, &mut sink)?);
-    }
-    let samples = Samples::new(seconds);
+    let load_seconds = loaded.seconds + loaded.pass()?;
+    let samples = timed(0, RUNS, false, &|_| (), || loaded.pass())?;
     let blocks = which.blocks();
     let all = blocks.map_or(1.0, |[measured, all]| all as f64 / measured as f64);
     let megapixels = (FRAMES * height * width) as f64 / 1e6;

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use remaster::{Amount, VaeRequest, VaeWork};
+use remaster::{Amount, NetworkKind, VaeRequest, VaeWork};
 #[cfg(feature = "gpu")]
 use remaster_compute::DType;
 use remaster_model::vae::Direction;
 
-use super::ProgressArgs;
 use super::device::DeviceArgs;
 use super::limits::LimitArgs;
 use super::media::{ProgramArgs, SizeArgs, SourceArgs, TargetArgs};
 use super::restore::RecipeArgs;
 use super::units::FarmArgs;
+use super::{ProgressArgs, one_of};
 
 #[cfg(feature = "gpu")]
 #[derive(Debug, Args)]
@@ -102,8 +102,8 @@ pub(crate) struct BenchKernelsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BenchVaeArgs {
     /// Which network to run
-    #[arg(value_enum, value_name = "NETWORK")]
-    pub(crate) what: NetworkName,
+    #[arg(value_parser = one_of(DIRECTIONS), value_name = "NETWORK")]
+    pub(crate) what: Direction,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Frames in the clip, 4n + 1
@@ -179,29 +179,12 @@ pub(crate) struct BenchDitArgs {
     pub(crate) step: bool,
 }
 
-/// A network that can be planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PlanNetwork {
-    Encode,
-    Decode,
-    Dit,
-}
+/// Networks that can be planned.
+const NETWORKS: &[(&str, NetworkKind)] =
+    &[("encode", NetworkKind::Encode), ("decode", NetworkKind::Decode), ("dit", NetworkKind::Transformer)];
 
-/// One of the two networks of the VAE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum NetworkName {
-    Encode,
-    Decode,
-}
-
-impl NetworkName {
-    pub(crate) fn direction(self) -> Direction {
-        match self {
-            NetworkName::Encode => Direction::Encode,
-            NetworkName::Decode => Direction::Decode,
-        }
-    }
-}
+/// The two networks of the VAE.
+const DIRECTIONS: &[(&str, Direction)] = &[("encode", Direction::Encode), ("decode", Direction::Decode)];
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
@@ -209,8 +192,8 @@ pub(crate) struct PlanArgs {
     #[arg(required_unless_present = "network", conflicts_with = "network")]
     pub(crate) input: Option<PathBuf>,
     /// Plan one network for a clip of the given size instead of a file
-    #[arg(long, value_enum, value_name = "NAME", requires_all = ["height", "width"])]
-    pub(crate) network: Option<PlanNetwork>,
+    #[arg(long, value_parser = one_of(NETWORKS), value_name = "NAME", requires_all = ["height", "width"])]
+    pub(crate) network: Option<NetworkKind>,
     /// Frames in that clip, 4n + 1
     #[arg(long, default_value_t = 65, value_name = "N", conflicts_with = "input")]
     pub(crate) frames: usize,

@@ -1,13 +1,13 @@
 //! Clips to look into or to compare, and batches of films, as typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remaster::{Amount, BatchRequest, CompareRequest, ScenesRequest};
+use remaster::{Amount, BatchRequest, CompareRequest, Request, ScenesRequest};
 
 use super::ProgressArgs;
 use super::media::{ProgramArgs, SourceArgs, TargetArgs};
-use super::restore::{RecipeArgs, request};
+use super::restore::RecipeArgs;
 use super::units::LocalArgs;
 
 /// `remaster compare`.
@@ -155,7 +155,10 @@ impl BatchArgs {
             folder: self.out_dir.clone(),
             report: self.report.clone(),
             on_done: self.on_done.clone(),
-            film: request(&self.how, &self.target, &self.local, PathBuf::new(), None, self.yes),
+            film: Request {
+                overwrite: self.yes,
+                ..self.how.request(Path::new(""), &self.target, &self.local)
+            },
         }
     }
 }

@@ -7,17 +7,13 @@ use chrono::{Local, NaiveTime, TimeDelta};
 /// The longest wait that is meant: 30 days.
 const MOST: u64 = 30 * 24 * 3600;
 
-/// When to stop, by the clock of this run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Until(pub(crate) Instant);
-
 /// `07:00` or `07:00:30`: the next time that the clock on the wall shows it.
-pub(super) fn until(text: &str) -> Result<Until, String> {
+pub(super) fn until(text: &str) -> Result<Instant, String> {
     let wrong = || format!("`{text}` is not a time of day; write HH:MM, for example 07:00");
     let read = |format| NaiveTime::parse_from_str(text, format);
     let at = read("%H:%M").or_else(|_| read("%H:%M:%S")).map_err(|_| wrong())?;
     let wait = wait(Local::now().time(), at);
-    Instant::now().checked_add(wait).map(Until).ok_or_else(wrong)
+    Instant::now().checked_add(wait).ok_or_else(wrong)
 }
 
 /// From now to a time of day.
@@ -59,6 +55,6 @@ mod tests {
         assert_eq!(wait(time(23, 0), time(7, 0)), Duration::from_secs(8 * 3600));
         assert_eq!(wait(time(7, 0), time(7, 0)), Duration::from_secs(86_400), "tomorrow");
         assert!(until("25:00").is_err() && until("7").is_err() && until("").is_err());
-        assert!(until("07:00").unwrap().0 > Instant::now());
+        assert!(until("07:00").unwrap() > Instant::now());
     }
 }

@@ -1,8 +1,59 @@
 //! Names of the popular Python tool. Those with an equal are aliases of ours; the others are accepted with a word on why
 //! they are not needed, so that a script keeps running.
 
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use remaster::{Compat, Error};
+
+/// An option of that tool: its name, what its value is called if it takes one, and what to say about it.
+type Foreign = (&'static str, &'static str, &'static str);
+
+const PART: &str = "use --ss and --to to restore a part";
+const MEMORY: &str = "memory is planned; set --ram or --vram to limit it";
+const KERNELS: &str = "kernels are built in and chosen for the device";
+const WINDOWS: &str = "shots are found and windows overlap by themselves";
+const LOADED_ONCE: &str = "each network is loaded once for a group of shots";
+
+/// Options that would change the result and have no equal.
+const REFUSED: &[Foreign] = &[
+    ("--max_resolution", "PIXELS", "use --resolution WxH"),
+    ("--skip_first_frames", "N", PART),
+    ("--load_cap", "N", PART),
+];
+
+/// Options that are not needed.
+const IGNORED: &[Foreign] = &[
+    ("--output_format", "KIND", "the ending of the output decides"),
+    ("--video_backend", "NAME", "ffmpeg is always used"),
+    ("--uniform_batch_size", "", WINDOWS),
+    ("--chunk_size", "N", "memory does not grow with the length of the video"),
+    ("--prepend_frames", "N", "the first frames of a shot need no others"),
+    ("--cuda_device", "N", "choose the device with --device"),
+    ("--dit_offload_device", "NAME", MEMORY),
+    ("--vae_offload_device", "NAME", MEMORY),
+    ("--tensor_offload_device", "NAME", MEMORY),
+    ("--blocks_to_swap", "N", MEMORY),
+    ("--swap_io_components", "", MEMORY),
+    ("--vae_encode_tiled", "", MEMORY),
+    ("--vae_encode_tile_size", "PIXELS", MEMORY),
+    ("--vae_encode_tile_overlap", "PIXELS", MEMORY),
+    ("--vae_decode_tiled", "", MEMORY),
+    ("--vae_decode_tile_size", "PIXELS", MEMORY),
+    ("--vae_decode_tile_overlap", "PIXELS", MEMORY),
+    ("--tile_debug", "KIND", MEMORY),
+    ("--attention_mode", "NAME", KERNELS),
+    ("--compile_dit", "", KERNELS),
+    ("--compile_vae", "", KERNELS),
+    ("--compile_backend", "NAME", KERNELS),
+    ("--compile_mode", "NAME", KERNELS),
+    ("--compile_fullgraph", "", KERNELS),
+    ("--compile_dynamic", "", KERNELS),
+    ("--compile_dynamo_cache_size_limit", "N", KERNELS),
+    ("--compile_dynamo_recompile_limit", "N", KERNELS),
+    ("--cache_dit", "", LOADED_ONCE),
+    ("--cache_vae", "", LOADED_ONCE),
+    ("--debug", "", "use --verbose"),
+];
 
 /// Options of that tool that have no equal here, and its way of doing things for people who compare.
 #[derive(Clone, Debug, Args)]
@@ -10,150 +61,72 @@ pub(crate) struct CompatArgs {
     /// Do as another tool does: numz
     ///
     /// Batches of `--window` frames mixed in pixels, black padding, colour per batch. For comparisons only.
-    #[arg(long, value_enum, value_name = "TOOL", hide = true)]
-    compat: Option<Tool>,
+    #[arg(long, value_parser = ["numz"], value_name = "TOOL", hide = true)]
+    compat: Option<String>,
     #[arg(long = "temporal_overlap", value_name = "FRAMES", hide = true, value_parser = clap::value_parser!(u16).range(0..=16))]
     temporal_overlap: Option<u16>,
-    #[arg(long = "output_format", value_name = "KIND", hide = true)]
-    output_format: Option<String>,
-    #[arg(long = "video_backend", value_name = "NAME", hide = true)]
-    video_backend: Option<String>,
     #[arg(long = "10bit", hide = true)]
     ten_bit: bool,
-    #[arg(long = "max_resolution", value_name = "PIXELS", hide = true)]
-    max_resolution: Option<String>,
-    #[arg(long = "uniform_batch_size", hide = true)]
-    uniform_batch_size: bool,
-    #[arg(long = "skip_first_frames", value_name = "N", hide = true)]
-    skip_first_frames: Option<String>,
-    #[arg(long = "load_cap", value_name = "N", hide = true)]
-    load_cap: Option<String>,
-    #[arg(long = "chunk_size", value_name = "N", hide = true)]
-    chunk_size: Option<String>,
-    #[arg(long = "prepend_frames", value_name = "N", hide = true)]
-    prepend_frames: Option<String>,
-    #[arg(long = "cuda_device", value_name = "N", hide = true)]
-    cuda_device: Option<String>,
-    #[arg(long = "dit_offload_device", value_name = "NAME", hide = true)]
-    dit_offload_device: Option<String>,
-    #[arg(long = "vae_offload_device", value_name = "NAME", hide = true)]
-    vae_offload_device: Option<String>,
-    #[arg(long = "tensor_offload_device", value_name = "NAME", hide = true)]
-    tensor_offload_device: Option<String>,
-    #[arg(long = "blocks_to_swap", value_name = "N", hide = true)]
-    blocks_to_swap: Option<String>,
-    #[arg(long = "swap_io_components", hide = true)]
-    swap_io_components: bool,
-    #[arg(long = "vae_encode_tiled", hide = true)]
-    vae_encode_tiled: bool,
-    #[arg(long = "vae_encode_tile_size", value_name = "PIXELS", hide = true)]
-    vae_encode_tile_size: Option<String>,
-    #[arg(long = "vae_encode_tile_overlap", value_name = "PIXELS", hide = true)]
-    vae_encode_tile_overlap: Option<String>,
-    #[arg(long = "vae_decode_tiled", hide = true)]
-    vae_decode_tiled: bool,
-    #[arg(long = "vae_decode_tile_size", value_name = "PIXELS", hide = true)]
-    vae_decode_tile_size: Option<String>,
-    #[arg(long = "vae_decode_tile_overlap", value_name = "PIXELS", hide = true)]
-    vae_decode_tile_overlap: Option<String>,
-    #[arg(long = "tile_debug", value_name = "KIND", hide = true)]
-    tile_debug: Option<String>,
-    #[arg(long = "attention_mode", value_name = "NAME", hide = true)]
-    attention_mode: Option<String>,
-    #[arg(long = "compile_dit", hide = true)]
-    compile_dit: bool,
-    #[arg(long = "compile_vae", hide = true)]
-    compile_vae: bool,
-    #[arg(long = "compile_backend", value_name = "NAME", hide = true)]
-    compile_backend: Option<String>,
-    #[arg(long = "compile_mode", value_name = "NAME", hide = true)]
-    compile_mode: Option<String>,
-    #[arg(long = "compile_fullgraph", hide = true)]
-    compile_fullgraph: bool,
-    #[arg(long = "compile_dynamic", hide = true)]
-    compile_dynamic: bool,
-    #[arg(long = "compile_dynamo_cache_size_limit", value_name = "N", hide = true)]
-    compile_dynamo_cache_size_limit: Option<String>,
-    #[arg(long = "compile_dynamo_recompile_limit", value_name = "N", hide = true)]
-    compile_dynamo_recompile_limit: Option<String>,
-    #[arg(long = "cache_dit", hide = true)]
-    cache_dit: bool,
-    #[arg(long = "cache_vae", hide = true)]
-    cache_vae: bool,
-    #[arg(long = "debug", hide = true)]
-    debug: bool,
+    #[command(flatten)]
+    foreign: ForeignArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Tool {
-    Numz,
+/// Options of the two tables that were given.
+#[derive(Clone, Debug)]
+struct ForeignArgs(Vec<&'static Foreign>);
+
+fn name(flag: &'static str) -> &'static str {
+    flag.trim_start_matches('-')
+}
+
+impl Args for ForeignArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(REFUSED.iter().chain(IGNORED).map(|(flag, value, _)| {
+            let arg = Arg::new(name(flag)).long(name(flag)).hide(true);
+            if value.is_empty() { arg.action(ArgAction::SetTrue) } else { arg.value_name(*value) }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ForeignArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let typed = Some(ValueSource::CommandLine);
+        let given = |option: &&Foreign| matches.value_source(name(option.0)) == typed;
+        Ok(ForeignArgs(REFUSED.iter().chain(IGNORED).filter(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl CompatArgs {
     /// The other tool's way, if it was asked for.
     pub(crate) fn compat(&self) -> Option<Compat> {
-        self.compat.map(|Tool::Numz| Compat { overlap: usize::from(self.temporal_overlap.unwrap_or(0)) })
+        let overlap = usize::from(self.temporal_overlap.unwrap_or(0));
+        self.compat.is_some().then_some(Compat { overlap })
     }
 
     /// An error if an option was given that would change the result and has no equal.
     pub(crate) fn refuse(&self) -> Result<(), Error> {
-        let part = "use --ss and --to to restore a part";
-        let given = [
-            ("--max_resolution", self.max_resolution.is_some(), "use --resolution WxH"),
-            ("--skip_first_frames", self.skip_first_frames.is_some(), part),
-            ("--load_cap", self.load_cap.is_some(), part),
-        ];
-        match given.into_iter().find(|(_, given, _)| *given) {
-            Some((flag, _, instead)) => Err(Error::Unsupported { flag, instead }),
+        match self.foreign.0.iter().find(|option| REFUSED.contains(option)) {
+            Some(&&(flag, _, instead)) => Err(Error::Unsupported { flag, instead }),
             None => Ok(()),
         }
     }
 
     /// One line about the options that were given and do nothing.
     pub(crate) fn warning(&self) -> Option<String> {
-        let memory = "memory is planned; set --ram or --vram to limit it";
-        let device = "choose the device with --device";
-        let kernels = "kernels are built in and chosen for the device";
-        let windows = "shots are found and windows overlap by themselves";
-        let given: [(&str, bool, &str); 31] = [
-            (
-                "--temporal_overlap",
-                self.temporal_overlap.is_some_and(|n| n > 0) && self.compat.is_none(),
-                windows,
-            ),
-            ("--output_format", self.output_format.is_some(), "the ending of the output decides"),
-            ("--video_backend", self.video_backend.is_some(), "ffmpeg is always used"),
-            ("--uniform_batch_size", self.uniform_batch_size, windows),
-            ("--chunk_size", self.chunk_size.is_some(), "memory does not grow with the length of the video"),
-            ("--prepend_frames", self.prepend_frames.is_some(), "the first frames of a shot need no others"),
-            ("--cuda_device", self.cuda_device.is_some(), device),
-            ("--dit_offload_device", self.dit_offload_device.is_some(), memory),
-            ("--vae_offload_device", self.vae_offload_device.is_some(), memory),
-            ("--tensor_offload_device", self.tensor_offload_device.is_some(), memory),
-            ("--blocks_to_swap", self.blocks_to_swap.is_some(), memory),
-            ("--swap_io_components", self.swap_io_components, memory),
-            ("--vae_encode_tiled", self.vae_encode_tiled, memory),
-            ("--vae_encode_tile_size", self.vae_encode_tile_size.is_some(), memory),
-            ("--vae_encode_tile_overlap", self.vae_encode_tile_overlap.is_some(), memory),
-            ("--vae_decode_tiled", self.vae_decode_tiled, memory),
-            ("--vae_decode_tile_size", self.vae_decode_tile_size.is_some(), memory),
-            ("--vae_decode_tile_overlap", self.vae_decode_tile_overlap.is_some(), memory),
-            ("--tile_debug", self.tile_debug.is_some(), memory),
-            ("--attention_mode", self.attention_mode.is_some(), kernels),
-            ("--compile_dit", self.compile_dit, kernels),
-            ("--compile_vae", self.compile_vae, kernels),
-            ("--compile_backend", self.compile_backend.is_some(), kernels),
-            ("--compile_mode", self.compile_mode.is_some(), kernels),
-            ("--compile_fullgraph", self.compile_fullgraph, kernels),
-            ("--compile_dynamic", self.compile_dynamic, kernels),
-            ("--compile_dynamo_cache_size_limit", self.compile_dynamo_cache_size_limit.is_some(), kernels),
-            ("--compile_dynamo_recompile_limit", self.compile_dynamo_recompile_limit.is_some(), kernels),
-            ("--cache_dit", self.cache_dit, "each network is loaded once for a group of shots"),
-            ("--cache_vae", self.cache_vae, "each network is loaded once for a group of shots"),
-            ("--debug", self.debug, "use --verbose"),
-        ];
-        let told = given.iter().filter(|(_, given, _)| *given);
-        let mut told: Vec<(&str, &str)> = told.map(|(flag, _, why)| (*flag, *why)).collect();
+        let overlap = self.temporal_overlap.is_some_and(|n| n > 0) && self.compat.is_none();
+        let overlap = overlap.then_some(("--temporal_overlap", WINDOWS));
+        let ignored = self.foreign.0.iter().filter(|option| IGNORED.contains(option));
+        let ignored = ignored.map(|(flag, _, why)| (*flag, *why));
+        let mut told: Vec<(&str, &str)> = overlap.into_iter().chain(ignored).collect();
         told.sort_by_key(|(_, why)| *why);
         let reasons = told.chunk_by(|a, b| a.1 == b.1).map(|same| {
             let flags: Vec<&str> = same.iter().map(|(flag, _)| *flag).collect();

@@ -84,9 +84,7 @@ impl BestDeviceArgs {
 
     /// What was asked for, else this device in f32: as the commands do that run one network.
     pub(crate) fn or(&self, name: &str) -> Device {
-        self.kernels.on(
-            Some(self.name.clone().unwrap_or_else(|| name.to_owned())),
-            Some(self.dtype.unwrap_or(DType::F32)),
-        )
+        let name = self.name.clone().unwrap_or_else(|| name.to_owned());
+        self.kernels.on(Some(name), Some(self.dtype.unwrap_or(DType::F32)))
     }
 }

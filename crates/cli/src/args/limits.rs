@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use remaster::{Amount, Limits, Mode};
 
+use super::device::BestDeviceArgs;
 use super::one_of;
 
 const MODES: &[(&str, Mode)] = &[
@@ -68,6 +69,18 @@ pub(crate) struct LimitArgs {
     /// Changes the memory use, never the result.
     #[arg(long, value_name = "FRAMES", help_heading = "Expert", hide_short_help = true)]
     slice: Option<usize>,
+}
+
+/// Memory, disk and device of a restoration.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MachineArgs {
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
+    pub(crate) vram: Option<Amount>,
+    #[command(flatten)]
+    pub(crate) device: BestDeviceArgs,
 }
 
 impl LimitArgs {

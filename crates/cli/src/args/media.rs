@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use remaster::{Programs, Size, Source, Target};
-use remaster_media::{Deinterlace, Encoding, Filters};
+use remaster_media::{Deinterlace, Encoding, Filters, TimeBase};
 use remaster_picture::Edges;
 use remaster_restore::Resize;
 
 use super::one_of;
-use super::words::{self, Rate};
+use super::words;
 
 const DEINTERLACE: &[(&str, Deinterlace)] = &[
     ("auto", Deinterlace::Auto),
@@ -41,11 +41,11 @@ pub(crate) struct SourceArgs {
     /// ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'
     ///
     /// They see frames after deinterlacing and rotation, with the timestamps of the file.
-    #[arg(long, value_name = "FILTERS", value_parser = words::filters)]
+    #[arg(long, value_name = "FILTERS")]
     vf: Option<Filters>,
     /// Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]
     #[arg(long, value_name = "FPS", value_parser = words::rate)]
-    fps: Option<Rate>,
+    fps: Option<TimeBase>,
     /// Deinterlacing: auto, on, double, ivtc or off
     #[arg(
         long,
@@ -170,7 +170,7 @@ impl SourceArgs {
             start: self.ss,
             end: self.to,
             filters: self.vf.clone(),
-            rate: self.fps.map(|rate| rate.0),
+            rate: self.fps,
             deinterlace: self.deinterlace,
             keep_hdr: self.hdr,
             keep_damaged: self.damaged,
@@ -190,14 +190,7 @@ impl SizeArgs {
 impl TargetArgs {
     /// The same for the library.
     pub(crate) fn target(&self) -> Target {
-        Target {
-            encoder: self.video.clone(),
-            crf: self.crf,
-            encoder_threads: self.encoder_threads,
-            pixel_format: self.pixel_format.clone(),
-            lossless: self.lossless,
-            no_audio: self.audio,
-            streams: self.streams.clone(),
-        }
+        let TargetArgs { video, crf, encoder_threads, pixel_format, lossless, audio, streams } = self.clone();
+        Target { encoder: video, crf, encoder_threads, pixel_format, lossless, no_audio: audio, streams }
     }
 }

@@ -1,18 +1,17 @@
 //! A restoration, as typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remaster::{
-    Amount, Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots, Target,
+    Finishing, Look, Models, PreviewRequest, RedecodeRequest, Request, Restoration, Shots, Target,
 };
 use remaster_colour::Mode;
 use remaster_plan::Windows;
 use remaster_restore::Pool;
 
 use super::compat::CompatArgs;
-use super::device::BestDeviceArgs;
-use super::limits::LimitArgs;
+use super::limits::MachineArgs;
 use super::media::{SizeArgs, SourceArgs, TargetArgs};
 use super::models::ModelDirArgs;
 use super::units::LocalArgs;
@@ -65,12 +64,7 @@ pub(crate) struct RecipeArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) keep_sar: bool,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    pub(crate) vram: Option<Amount>,
-    #[command(flatten)]
-    pub(crate) device: BestDeviceArgs,
+    pub(crate) machine: MachineArgs,
     #[command(flatten)]
     pub(crate) compat: CompatArgs,
 }
@@ -139,7 +133,7 @@ pub(crate) struct FinishArgs {
     /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
     ///
     /// How colours are matched to the input. docs/quality.md explains the methods.
-    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour", value_parser = colour)]
+    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour")]
     pub(crate) color: Mode,
     /// Match colours per frame, window or shot
     ///
@@ -205,12 +199,7 @@ pub(crate) struct RedecodeArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
-    limits: LimitArgs,
-    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    vram: Option<Amount>,
-    #[command(flatten)]
-    device: BestDeviceArgs,
+    machine: MachineArgs,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -223,6 +212,12 @@ impl FinishArgs {
 }
 
 impl RecipeArgs {
+    /// A restoration of one film.
+    pub(crate) fn request(&self, input: &Path, target: &TargetArgs, local: &LocalArgs) -> Request {
+        let (how, target, units) = (self.restoration(), self.target(target), local.units());
+        Request { how, target, units, ..Request::restore(input) }
+    }
+
     /// How a film is written, also if that was said in the words of another tool.
     pub(crate) fn target(&self, target: &TargetArgs) -> Target {
         let target = target.target();
@@ -256,8 +251,8 @@ impl RecipeArgs {
             source: self.source.source(),
             size: self.size.size(),
             keep_sar: self.keep_sar,
-            limits: self.limits.limits(self.vram),
-            device: self.device.device(),
+            limits: self.machine.limits.limits(self.machine.vram),
+            device: self.machine.device.device(),
             compat: self.compat.compat(),
         }
     }
@@ -266,30 +261,12 @@ impl RecipeArgs {
 impl RestoreArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> Request {
-        let (input, output) = (self.input.clone(), self.output.clone());
-        let request = request(&self.how, &self.target, &self.local, input, output, self.yes);
-        Request { keep_latents: self.keep_latents.clone(), ..request }
-    }
-}
-
-/// A restoration of one film.
-pub(crate) fn request(
-    how: &RecipeArgs,
-    target: &TargetArgs,
-    local: &LocalArgs,
-    input: PathBuf,
-    output: Option<PathBuf>,
-    overwrite: bool,
-) -> Request {
-    Request {
-        input,
-        output,
-        overwrite,
-        skip_done: false,
-        keep_latents: None,
-        how: how.restoration(),
-        target: how.target(target),
-        units: local.units(),
+        Request {
+            output: self.output.clone(),
+            overwrite: self.yes,
+            keep_latents: self.keep_latents.clone(),
+            ..self.how.request(&self.input, &self.target, &self.local)
+        }
     }
 }
 
@@ -319,8 +296,8 @@ impl RedecodeArgs {
             folder: self.dirs.model_dir.clone(),
             source: self.source.source(),
             target: self.target.target(),
-            limits: self.limits.limits(self.vram),
-            device: self.device.device(),
+            limits: self.machine.limits.limits(self.machine.vram),
+            device: self.machine.device.device(),
         }
     }
 }
@@ -329,10 +306,6 @@ fn share(word: &str) -> Result<f32, String> {
     let wrong = || format!("`{word}` is not a number from 0 to 1");
     let value: f32 = word.parse().map_err(|_| wrong())?;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
-fn colour(word: &str) -> Result<Mode, String> {
-    word.parse().map_err(|error: remaster_colour::ColourError| error.to_string())
 }
 
 fn window(word: &str) -> Result<usize, String> {

@@ -2,21 +2,19 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use remaster::units::{AssembleRequest, Indices, OwnModels, Repeated, UnitsRequest};
-use remaster::{Amount, Cut, Units};
+use remaster::{Cut, Units};
 use remaster_media::{Encoding, Filters};
 use remaster_units::emit::Kind;
 
-use super::clock::{self, Until};
-use super::device::BestDeviceArgs;
-use super::limits::LimitArgs;
+use super::clock;
+use super::limits::MachineArgs;
 use super::media::{ProgramArgs, TargetArgs};
 use super::models::ModelDirArgs;
-use super::words::filters;
 use super::{ProgressArgs, one_of};
 
 /// How a film is cut into units.
@@ -73,7 +71,7 @@ pub(crate) struct LocalArgs {
     ///
     /// Finishes the piece at work and ends with exit code 130.
     #[arg(long, value_name = "HH:MM", value_parser = clock::until)]
-    pub(crate) until: Option<Until>,
+    pub(crate) until: Option<Instant>,
     /// How long to wait for space on a full disk, e.g. 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = clock::span, hide_short_help = true)]
     pub(crate) wait_disk: Duration,
@@ -123,8 +121,29 @@ pub(crate) struct UnitRunArgs {
     /// Units to do, e.g. 0-3,7, or `missing` for all that are not done
     #[arg(long, value_name = "LIST", value_parser = indices)]
     pub(crate) index: Indices,
+    /// The film that was planned
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Transformer file [default: as planned, from the folders of models]
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub(crate) model: Option<String>,
+    /// VAE file [default: as planned, from the folders of models]
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub(crate) vae: Option<String>,
+    /// Text embedding [default: as planned, from the folders of models]
+    #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
+    pub(crate) text: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dirs: ModelDirArgs,
+    /// Folder for the piece at work [default: as --spill]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub(crate) temp: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) typed: TypedArgs,
+    #[command(flatten)]
+    pub(crate) programs: ProgramArgs,
     /// How often to save unfinished work, e.g. 4m
     #[arg(long, value_name = "TIME", default_value = "4m", value_parser = clock::span, hide_short_help = true)]
     pub(crate) checkpoint: Duration,
@@ -181,44 +200,11 @@ pub(crate) struct AssembleArgs {
     pub(crate) progress: ProgressArgs,
 }
 
-/// What differs from machine to machine.
-#[derive(Debug, Args)]
-pub(crate) struct MachineArgs {
-    /// The film that was planned
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: PathBuf,
-    /// Transformer file [default: as planned, from the folders of models]
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub(crate) model: Option<String>,
-    /// VAE file [default: as planned, from the folders of models]
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub(crate) vae: Option<String>,
-    /// Text embedding [default: as planned, from the folders of models]
-    #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
-    pub(crate) text: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) dirs: ModelDirArgs,
-    /// Folder for the piece at work [default: as --spill]
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
-    pub(crate) temp: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// GPU memory limit: 8G, 80% or -1G [default: free minus a tenth, at least 512M]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
-    pub(crate) vram: Option<Amount>,
-    #[command(flatten)]
-    pub(crate) device: BestDeviceArgs,
-    #[command(flatten)]
-    pub(crate) typed: TypedArgs,
-    #[command(flatten)]
-    pub(crate) programs: ProgramArgs,
-}
-
 /// Filters and encoder options, which a plan holds as they are only if they are in closed lists.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TypedArgs {
     /// Filters of the plan, if the plan cannot hold them: as they were given to `remaster plan`
-    #[arg(long, value_name = "FILTERS", value_parser = filters, hide_short_help = true)]
+    #[arg(long, value_name = "FILTERS", hide_short_help = true)]
     vf: Option<Filters>,
     /// Encoder options of the plan, if the plan cannot hold them: as they were given to `remaster plan`
     #[arg(long, value_name = "ENCODER", hide_short_help = true)]
@@ -286,22 +272,21 @@ impl TypedArgs {
 impl UnitRunArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> UnitsRequest {
-        let machine = &self.machine;
         UnitsRequest {
             plan: self.plan.clone(),
             index: self.index.clone(),
-            input: machine.input.clone(),
+            input: self.input.clone(),
             models: OwnModels {
-                model: machine.model.clone(),
-                vae: machine.vae.clone(),
-                text: machine.text.clone(),
-                folder: machine.dirs.model_dir.clone(),
+                model: self.model.clone(),
+                vae: self.vae.clone(),
+                text: self.text.clone(),
+                folder: self.dirs.model_dir.clone(),
             },
-            repeated: machine.typed.repeated(),
-            programs: machine.programs.programs(),
-            limits: machine.limits.limits(machine.vram),
-            device: machine.device.device(),
-            temp: machine.temp.clone(),
+            repeated: self.typed.repeated(),
+            programs: self.programs.programs(),
+            limits: self.machine.limits.limits(self.machine.vram),
+            device: self.machine.device.device(),
+            temp: self.temp.clone(),
             checkpoint: self.checkpoint,
             wait_disk: self.wait_disk,
             leave: self.leave,

@@ -2,20 +2,12 @@
 
 use std::time::Duration;
 
-use remaster_media::{Filters, TimeBase};
+use remaster_media::TimeBase;
 use remaster_picture::Edges;
 use remaster_restore::Resize;
 
-/// Filters, which can be anything.
-pub(crate) fn filters(text: &str) -> Result<Filters, String> {
-    Ok(Filters::typed(text))
-}
-
 /// Frames per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate(pub(crate) TimeBase);
-
-pub(super) fn rate(word: &str) -> Result<Rate, String> {
+pub(super) fn rate(word: &str) -> Result<TimeBase, String> {
     let wrong =
         || format!("`{word}` is not a frame rate between 0.001 and 1000; write 25, 23.976 or 24000/1001");
     let digits = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) && text.len() <= 9 {
@@ -38,9 +30,7 @@ pub(super) fn rate(word: &str) -> Result<Rate, String> {
     // Containers and ffmpeg hold both sides in 31 bits.
     let fits = |n: u64| n <= i32::MAX as u64;
     match TimeBase::new(num, den) {
-        Some(rate) if fits(rate.num) && fits(rate.den) && num <= 1000 * den && den <= 1000 * num => {
-            Ok(Rate(rate))
-        }
+        Some(rate) if fits(rate.num) && fits(rate.den) && num <= 1000 * den && den <= 1000 * num => Ok(rate),
         _ => Err(wrong()),
     }
 }
@@ -166,7 +156,7 @@ mod tests {
             ("1000", 1000, 1),
             ("0.001", 1, 1000),
         ] {
-            assert_eq!(rate(word).unwrap().0, TimeBase { num, den }, "{word}");
+            assert_eq!(rate(word), Ok(TimeBase { num, den }), "{word}");
         }
         let wrong = [
             "0", "-3", "1/0", "0/1", "1e9", "1001", "0.0001", "", ".", "25.", "nan", "inf", "+5", "1/", "/",

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
         out.say(format_args!("warning: {warning}"));
     }
     if let Some(until) = args.local.until {
-        control.stop_at(until.0);
+        control.stop_at(until);
     }
     // Stdout is for the document of all films.
     let one = out.of_one();

@@ -29,14 +29,15 @@ pub(crate) fn run(command: &BenchCommand, out: &Output, interrupt: &Interrupt) -
 }
 
 /// Says what was measured.
-fn measured(report: &(impl Serialize + ToString), out: &Output) {
+fn measured(report: &(impl Serialize + ToString), out: &Output) -> Result<(), CliError> {
     out.result(report, || report.to_string());
+    Ok(())
 }
 
 fn kernels(args: &BenchKernelsArgs, out: &Output) -> Result<(), CliError> {
     let request = KernelsRequest { device: args.device.device(), repeat: args.repeat, warmup: args.warmup };
     let report = remaster_bench::kernels(&request, &|line| out.say(line))?;
-    measured(&report, out);
+    measured(&report, out)?;
     if args.gate { Ok(report.check()?) } else { Ok(()) }
 }
 
@@ -46,13 +47,12 @@ fn card(args: &BenchCardArgs, out: &Output, interrupt: &Interrupt) -> Result<(),
     let request = CardRequest { device: remaster::Device::named(&args.device), seconds };
     let mut show = Show::new(ProgressMode::None, out, interrupt);
     let report = remaster_bench::card(&request, &|line| out.say(line), &mut |event| show.event(event))?;
-    measured(&report, out);
-    Ok(())
+    measured(&report, out)
 }
 
 fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
     let request = VaeRequest {
-        direction: args.what.direction(),
+        direction: args.what,
         device: args.device.device(),
         clip: [args.frames, args.height, args.width],
         slice: args.slice,
@@ -64,8 +64,7 @@ fn vae(args: &BenchVaeArgs, out: &Output) -> Result<(), CliError> {
         tile: args.tile,
         step: args.step,
     };
-    measured(&remaster_bench::vae(&request, &|line| out.say(line))?, out);
-    Ok(())
+    measured(&remaster_bench::vae(&request, &|line| out.say(line))?, out)
 }
 
 fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
@@ -81,8 +80,7 @@ fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
         limits: args.limits.limits(None),
         step: args.step,
     };
-    measured(&remaster_bench::dit(&request, &|line| out.say(line))?, out);
-    Ok(())
+    measured(&remaster_bench::dit(&request, &|line| out.say(line))?, out)
 }
 
 fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliError> {
@@ -95,6 +93,5 @@ fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliError> {
     if let Some(file) = &args.svg {
         place::write(file, report.svg().as_bytes(), args.yes).map_err(Error::from)?;
     }
-    measured(&report, out);
-    Ok(())
+    measured(&report, out)
 }

@@ -27,15 +27,9 @@ pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Re
 }
 
 fn describe(compared: &Compared) -> String {
-    let report = &compared.report;
-    let mut text = format!(
-        "{} against {}: {}, {} x {}\n",
-        compared.b,
-        compared.a,
-        count(report.frames, "frame"),
-        report.width,
-        report.height
-    );
+    let Compared { a, b, report, .. } = compared;
+    let (frames, width, height) = (count(report.frames, "frame"), report.width, report.height);
+    let mut text = format!("{b} against {a}: {frames}, {width} x {height}\n");
     if report.identical {
         text += "all frames are identical\n";
     } else if let Some(psnr) = report.pooled.psnr {

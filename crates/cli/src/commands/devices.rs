@@ -23,15 +23,10 @@ fn describe(report: &Devices, verbose: bool) -> String {
             line("memory", &d.memory.as_ref().map_or_else(unknown, memory));
         }
         if let Some(l) = d.limits.as_ref().filter(|_| verbose) {
-            let limits = format!(
-                "tensors up to {}, {} bindings of {}; {} workgroups per dispatch, {} KiB each",
-                bytes(l.max_tensor_bytes),
-                l.max_bindings,
-                bytes(l.max_binding_bytes),
-                l.max_workgroups,
-                l.workgroup_memory_bytes / 1024,
-            );
-            line("kernels", &limits);
+            let (tensor, binding) = (bytes(l.max_tensor_bytes), bytes(l.max_binding_bytes));
+            let tensors = format!("tensors up to {tensor}, {} bindings of {binding}", l.max_bindings);
+            let (groups, kib) = (l.max_workgroups, l.workgroup_memory_bytes / 1024);
+            line("kernels", &format!("{tensors}; {groups} workgroups per dispatch, {kib} KiB each"));
             if !l.matrix_units.is_empty() {
                 line("matrix units", &l.matrix_units.join(", "));
             }

@@ -1,6 +1,6 @@
 //! `remaster doctor`: whether this machine is ready, and computes what the original computes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[cfg(feature = "gpu")]
@@ -11,7 +11,8 @@ use remaster_doctor::{
 };
 use serde::Serialize;
 
-use remaster::{Check, Error, Machine, health};
+use remaster::numbers::count;
+use remaster::{Check, Error, Event, Machine, health};
 
 use crate::args::{DoctorArgs, ProgressMode};
 use crate::error::CliError;
@@ -46,7 +47,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     let settings = Settings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
-    progress.phase("check", Some(variants.len() * goldens.len()));
+    let total = Some(variants.len() * goldens.len());
+    progress.event(Event::Phase { phase: "check", total, estimated: false });
     let (mut stages, mut largest) = (Vec::new(), 0.0);
     for (variant, settings) in variants {
         for golden in &goldens {
@@ -58,7 +60,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
                 largest = judged.iter().map(|s| s.max_abs).fold(largest, f64::max);
             }
             stages.extend(judged);
-            progress.advance("check", 1, started.elapsed());
+            let busy = started.elapsed();
+            progress.event(Event::Advanced { phase: "check", frames: 1, busy, elsewhere: false });
         }
     }
     drop(progress);
@@ -102,8 +105,7 @@ fn summary(report: &Report) -> String {
     let lines: String = report.checks.iter().map(Check::line).collect();
     match report.checks.iter().filter(|c| !c.ok).count() {
         0 => lines + "ready\n",
-        1 => lines + "1 problem\n",
-        n => lines + &format!("{n} problems\n"),
+        n => lines + &count(n, "problem") + "\n",
     }
 }
 
@@ -122,23 +124,21 @@ fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, C
             }
             (format!(", {v} {}", with.build.dtype), with)
         };
-        return Ok(all_variants(&device)?.into_iter().map(of).collect());
+        return Ok(all_variants(&device).map_err(Error::from)?.into_iter().map(of).collect());
     }
     Ok(vec![(String::new(), settings.clone())])
 }
 
 fn read_folder(folder: &Path) -> Result<Vec<Golden>, CliError> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
-    let entries = std::fs::read_dir(folder).map_err(failed)?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let paths = || -> std::io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut files = paths().map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+    files.retain(|path| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let ours = ["tiny_", "full_", "dit_"].iter().any(|start| name.starts_with(start));
-        if ours && path.extension().is_some_and(|e| e == "safetensors") {
-            files.push(path);
-        }
-    }
+        ours && path.extension().is_some_and(|e| e == "safetensors")
+    });
     files.sort();
     let goldens: Result<Vec<Golden>, GoldenError> = files.iter().map(|f| Golden::open(f)).collect();
     let goldens = goldens.map_err(DoctorError::from)?;
@@ -153,13 +153,11 @@ fn psnr(stage: &Stage) -> String {
 }
 
 fn table(report: &Report) -> String {
-    let mut text = String::new();
-    for s in &report.stages {
-        let name = format!("{} {}", s.golden, s.stage);
+    let row = |s: &Stage| {
         let verdict = if s.passed { "pass" } else { "FAIL" };
-        text += &format!("{verdict}  {:9.2e}  {:>8}  {name}\n", s.max_abs, psnr(s));
-    }
-    text
+        format!("{verdict}  {:9.2e}  {:>8}  {} {}\n", s.max_abs, psnr(s), s.golden, s.stage)
+    };
+    report.stages.iter().map(row).collect()
 }
 
 fn markdown(report: &Report) -> String {

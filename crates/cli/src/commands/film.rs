@@ -6,7 +6,7 @@ use remaster::numbers::count;
 use remaster::{FilmOutcome, FilmPlan, describe_plan, is_detail, is_pipe};
 use remaster_plan::bytes;
 
-use super::took;
+use super::{frames, took};
 use crate::args::ProgressMode;
 use crate::output::Output;
 use crate::progress::{Summary, Summed};
@@ -16,25 +16,22 @@ const PHASES: [&str; 3] = ["encode", "restore", "decode"];
 
 /// One line about what will be done, and the models; the plan with `-v`.
 pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
-    say_notes(&plan.notes, out);
+    // What was guessed or dropped; small things with `-v` only.
+    for note in &plan.notes {
+        match is_detail(note) {
+            true => out.detail(format_args!("note: {note}")),
+            false => out.say(format_args!("note: {note}")),
+        }
+    }
     out.say(format_args!("model {}", plan.title));
     out.detail(format_args!("VAE {}", plan.vae));
     let [width, height] = plan.shown;
     let source = &plan.source.format;
-    let frames = match (source.frames, plan.counted) {
-        (Some(n), true) => count(n, "frame"),
-        (Some(n), false) => format!("about {}", count(n, "frame")),
-        (None, _) => "an unknown number of frames".into(),
-    };
-    out.say(format_args!(
-        "restoring {}: {frames}, {} x {} to {width} x {height}, on {} in {}, {} of memory",
-        if is_pipe(Path::new(&plan.input)) { "stdin" } else { &plan.input },
-        source.width,
-        source.height,
-        plan.numerics,
-        plan.dtype,
-        bytes(plan.total.ram()),
-    ));
+    let frames = frames(source.frames, !plan.counted, "an unknown number of frames");
+    let input = if is_pipe(Path::new(&plan.input)) { "stdin" } else { &plan.input };
+    let sizes = format!("{} x {} to {width} x {height}", source.width, source.height);
+    let on = format!("on {} in {}, {} of memory", plan.numerics, plan.dtype, bytes(plan.total.ram()));
+    out.say(format_args!("restoring {input}: {frames}, {sizes}, {on}"));
     for p in &plan.plans {
         out.detail(describe_plan(p, plan.apart).trim_end());
     }
@@ -44,16 +41,6 @@ pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
     }
     if let Some(latents) = plan.latent_bytes {
         out.detail(format_args!("  {:12} {} of latents", "disk", bytes(latents)));
-    }
-}
-
-/// What was guessed or dropped; small things with `-v` only.
-fn say_notes(notes: &[String], out: &Output) {
-    for note in notes {
-        match is_detail(note) {
-            true => out.detail(format_args!("note: {note}")),
-            false => out.say(format_args!("note: {note}")),
-        }
     }
 }
 
@@ -68,13 +55,8 @@ fn turns(groups: u64) -> String {
 /// What a restoration will take.
 pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
     let [width, height] = plan.shown;
-    let frames = match plan.source.format.frames {
-        Some(n) => {
-            let about = if plan.source.frames_estimated { "about " } else { "" };
-            format!("{about}{}", count(n, "frame"))
-        }
-        None => "unknown number of frames".into(),
-    };
+    let source = &plan.source;
+    let frames = frames(source.format.frames, source.frames_estimated, "unknown number of frames");
     let mut text = format!("{}: {frames}, restored at {width} x {height}\n", plan.input);
     let mut line = |what: &str, value: String| text += &format!("  {what:12} {value}\n");
     line("model", plan.title.clone());
@@ -109,16 +91,8 @@ pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
 /// Says what came out: one line, a block with `-v`, or the document.
 pub(crate) fn conclude(outcome: &FilmOutcome, summary: &Summary, mode: ProgressMode, out: &Output) {
     let text = || {
-        let text = match out.is_verbose() {
-            true => summary.to_string(),
-            false => wrote(
-                &outcome.output,
-                outcome.frames,
-                &outcome.shots,
-                [outcome.width, outcome.height],
-                summary,
-            ),
-        };
+        let FilmOutcome { output, frames, shots, width, height, .. } = outcome;
+        let text = ended(output, *frames, shots, [*width, *height], summary, out);
         match outcome.left.len() {
             0 => text,
             1 => format!("{text}; 1 unit is not restored"),
@@ -128,14 +102,18 @@ pub(crate) fn conclude(outcome: &FilmOutcome, summary: &Summary, mode: ProgressM
     super::conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), mode, out);
 }
 
-/// The last line: what was written, and how long it took.
-pub(crate) fn wrote(
+/// The last line: what was written, and how long it took; or a block with `-v`.
+pub(crate) fn ended(
     output: &str,
     frames: usize,
     shots: &[usize],
     [width, height]: [usize; 2],
     summary: &Summary,
+    out: &Output,
 ) -> String {
+    if out.is_verbose() {
+        return summary.to_string();
+    }
     let frames = count(frames, "frame");
     let shots = if shots.len() > 1 { format!(" in {} shots", shots.len()) } else { String::new() };
     let output = if output == "-" { "stdout" } else { output };

@@ -23,6 +23,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use remaster::numbers::{clock, count};
 use remaster::{WorkerProgram, is_pipe};
 use serde::Serialize;
 
@@ -32,8 +33,9 @@ use crate::error::CliError;
 use crate::output::Output;
 
 /// Refuses to mix frames with a document, or to show them to a person.
-pub(crate) fn check_stdout(output: &Path, out: &Output) -> Result<(), CliError> {
-    check_frames(output, out.is_json(), std::io::stdout().is_terminal())
+pub(crate) fn check_stdout(output: Option<&Path>, out: &Output) -> Result<(), CliError> {
+    let check = |output| check_frames(output, out.is_json(), std::io::stdout().is_terminal());
+    output.map_or(Ok(()), check)
 }
 
 fn check_frames(output: &Path, json: bool, terminal: bool) -> Result<(), CliError> {
@@ -67,9 +69,15 @@ pub(crate) fn conclude<T: Serialize>(
     }
 }
 
+/// How many frames, if that is known.
+pub(crate) fn frames(number: Option<usize>, estimated: bool, unknown: &str) -> String {
+    let about = if estimated { "about " } else { "" };
+    number.map_or(unknown.to_owned(), |n| format!("{about}{}", count(n, "frame")))
+}
+
 /// `12.3 s`, or as on a clock from a minute on.
 pub(crate) fn took(seconds: f64) -> String {
-    if seconds < 60.0 { format!("{seconds:.1} s") } else { remaster::numbers::clock(seconds.round()) }
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds.round()) }
 }
 
 #[cfg(test)]

@@ -71,16 +71,11 @@ pub(crate) fn show_file(args: &InspectArgs, out: &Output) -> Result<(), CliError
 
 fn describe_file(report: &Inspected) -> String {
     let formats: Vec<String> = report.dtypes.iter().map(|(d, n)| format!("{d} x {n}")).collect();
+    let formats = formats.join(", ");
+    let Inspected { file, format, bytes, sha256, description, tensors, parameters, .. } = report;
     let mut text = format!(
-        "file        {}\nformat      {}\nbytes       {}\nsha256      {}\nkind        {}\ntensors     {} ({})\nparameters  {}\n",
-        report.file,
-        report.format,
-        report.bytes,
-        report.sha256,
-        report.description,
-        report.tensors,
-        formats.join(", "),
-        report.parameters
+        "file        {file}\nformat      {format}\nbytes       {bytes}\nsha256      {sha256}\n\
+         kind        {description}\ntensors     {tensors} ({formats})\nparameters  {parameters}\n"
     );
     if let Some(Sizes { width, head, blocks, hidden, text: columns, .. }) = report.sizes {
         text += &format!(
@@ -109,16 +104,13 @@ fn describe_list(report: &InstalledModels) -> String {
     for e in &report.files {
         let (kind, precision) = (e.kind.unwrap_or("-"), e.precision.as_deref().unwrap_or("-"));
         text += &format!("{kind:8} {precision:14} {:>11}  {}\n", bytes(e.bytes), shown(&e.file));
-        match e.revision {
-            Some("first") => text += &format!("{:35}  ByteDance's first 3B weights\n", ""),
-            Some(date) => text += &format!("{:35}  ByteDance's 3B weights of {date}\n", ""),
-            None => {}
-        }
-        if let Some(reason) = &e.reason {
-            text += &format!("{:35}  {reason}\n", "");
-        }
-        if let Some(warning) = &e.warning {
-            text += &format!("{:35}  warning: {warning}\n", "");
+        let revision = e.revision.map(|revision| match revision {
+            "first" => "ByteDance's first 3B weights".to_owned(),
+            date => format!("ByteDance's 3B weights of {date}"),
+        });
+        let warning = e.warning.as_ref().map(|warning| format!("warning: {warning}"));
+        for note in [revision, e.reason.clone(), warning].into_iter().flatten() {
+            text += &format!("{:35}  {note}\n", "");
         }
     }
     text

@@ -11,8 +11,8 @@ use remaster::{
 use remaster_plan::{Plan, bytes};
 use remaster_units::emit::{self, Job, Kind};
 
-use super::{check_stdout, film};
-use crate::args::{PlanArgs, PlanNetwork};
+use super::{check_stdout, film, frames};
+use crate::args::PlanArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -45,21 +45,16 @@ fn of_one(args: &PlanArgs) -> NetworkPlanRequest {
     NetworkPlanRequest {
         weights: args.weights.clone(),
         limits: args.how.restoration().limits,
-        device: args.how.device.or("cpu"),
+        device: args.how.machine.device.or("cpu"),
     }
 }
 
 fn of_network(
     args: &PlanArgs,
-    network: PlanNetwork,
+    kind: NetworkKind,
     out: &Output,
     interrupt: &Interrupt,
 ) -> Result<(), CliError> {
-    let kind = match network {
-        PlanNetwork::Encode => NetworkKind::Encode,
-        PlanNetwork::Decode => NetworkKind::Decode,
-        PlanNetwork::Dit => NetworkKind::Transformer,
-    };
     let how = args.how.restoration();
     how.size.refuse("a plan for a given size")?;
     how.source.refuse("a plan for a given size")?;
@@ -98,9 +93,7 @@ fn for_machines(
     if farm.emit == Some(Kind::K8s) && farm.image.is_none() {
         return Err(Error::NoImage.into());
     }
-    if let Some(output) = &farm.output {
-        check_stdout(output, out)?;
-    }
+    check_stdout(farm.output.as_deref(), out)?;
     let request = Request {
         output: farm.output.clone(),
         how: args.how.restoration(),
@@ -145,11 +138,8 @@ fn describe_time(time: Option<NetworkTime>, verbose: bool) -> String {
 fn describe_file(planned: &RoundtripPlan, apart: bool, verbose: bool) -> String {
     let RoundtripPlan { geometry, source, plans, total, .. } = planned;
     let ([width, height], [padded_width, padded_height]) = (geometry.shown, geometry.padded);
-    let about = if source.frames_estimated { "about " } else { "" };
-    let frames = match source.format.frames {
-        Some(n) => format!("{about}{}", count(n, "frame")),
-        None => "unknown number of frames, planned for 1".into(),
-    };
+    let unknown = "unknown number of frames, planned for 1";
+    let frames = frames(source.format.frames, source.frames_estimated, unknown);
     let mut text = format!(
         "{}: {frames}, {width} x {height} (padded to {padded_width} x {padded_height} for the network)\n",
         planned.input

@@ -1,6 +1,7 @@
 //! `remaster preview`.
 
 use remaster::Machine;
+use remaster::numbers::count;
 
 use crate::args::PreviewArgs;
 use crate::error::CliError;
@@ -15,8 +16,7 @@ pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Re
     let made =
         remaster::preview(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
-    let count = made.frames.len();
-    let plural = if count == 1 { "" } else { "s" };
-    out.conclude(&made, || format!("wrote {}: {count} frame{plural}, before and after", made.output));
+    let frames = count(made.frames.len(), "frame");
+    out.conclude(&made, || format!("wrote {}: {frames}, before and after", made.output));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `remaster probe`.
 
-use remaster::numbers::count;
 use remaster_media::{Probe, Tag};
 
+use super::frames;
 use crate::args::ProbeArgs;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
@@ -24,9 +24,7 @@ fn describe(probe: &Probe) -> String {
         line("duration", format!("{duration:.3} s"));
     }
     let rate = v.rate.map_or("unknown rate".into(), |r| format!("{:.3} fps", r.num as f64 / r.den as f64));
-    let about = if v.frames_estimated { "about " } else { "" };
-    let frames =
-        v.frames.map_or("unknown number of frames".into(), |n| format!("{about}{}", count(n, "frame")));
+    let frames = frames(v.frames, v.frames_estimated, "unknown number of frames");
     line("video", format!("{} {} x {}, {rate}, {frames}", v.codec, v.width, v.height));
     let alpha = if v.alpha { ", alpha" } else { "" };
     line("samples", format!("{}, {} bit{alpha}", v.pixel_format, v.depth));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use remaster::Machine;
+use remaster::{Machine, RedecodeOutcome};
 
 use super::{check_stdout, conclude, film};
 use crate::args::RedecodeArgs;
@@ -15,22 +15,12 @@ use crate::show::Show;
 pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
     let request = args.request();
-    if let Some(output) = &request.output {
-        check_stdout(output, out)?;
-    }
+    check_stdout(request.output.as_deref(), out)?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let outcome = &remaster::redecode(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
     let summary = &show.finish();
-    let text = || match out.is_verbose() {
-        true => summary.to_string(),
-        false => film::wrote(
-            &outcome.output,
-            outcome.frames,
-            &outcome.shots,
-            [outcome.width, outcome.height],
-            summary,
-        ),
-    };
-    conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), args.progress.mode, out);
+    let RedecodeOutcome { output, frames, shots, width, height, .. } = outcome;
+    let text = || film::ended(output, *frames, shots, [*width, *height], summary, out);
+    conclude(&Summed { outcome, summary }, text, Path::new(output), args.progress.mode, out);
     Ok(())
 }

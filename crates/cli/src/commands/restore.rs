@@ -1,7 +1,7 @@
 //! `remaster restore`.
 
 use remaster::{Machine, Outcome, prepare};
-use serde::Serialize;
+use serde_json::json;
 
 use super::{check_stdout, film, worker};
 use crate::args::RestoreArgs;
@@ -10,22 +10,12 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::show::Show;
 
-/// The JSON document of a film that was there already.
-#[derive(Debug, Serialize)]
-struct Skipped {
-    input: String,
-    output: String,
-    skipped: bool,
-}
-
 pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
-    if let Some(output) = &args.output {
-        check_stdout(output, out)?;
-    }
+    check_stdout(args.output.as_deref(), out)?;
     args.how.compat.refuse()?;
     if let Some(until) = args.local.until {
-        control.stop_at(until.0);
+        control.stop_at(until);
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
     if let Some(warning) = args.how.compat.warning() {
@@ -39,12 +29,9 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
         }
         Outcome::Skipped { output } => {
             let (input, output) = (args.input.display().to_string(), output.display().to_string());
-            let report = Skipped { input, output, skipped: true };
+            let report = json!({ "input": input, "output": output, "skipped": true });
             out.conclude(&report, || {
-                format!(
-                    "{} is done already, with the same input and settings; use -y to make it again",
-                    report.output
-                )
+                format!("{output} is done already, with the same input and settings; use -y to make it again")
             });
         }
     }

@@ -28,12 +28,8 @@ pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Re
             0 => String::new(),
             n => format!(", {} done already", count(n, "unit")),
         };
-        format!(
-            "did {}{others}, {}, in {:.1} s",
-            count(report.done.len(), "unit"),
-            count(report.frames, "frame"),
-            report.seconds
-        )
+        let (units, frames) = (count(report.done.len(), "unit"), count(report.frames, "frame"));
+        format!("did {units}{others}, {frames}, in {:.1} s", report.seconds)
     });
     Ok(())
 }
@@ -47,13 +43,9 @@ pub(crate) fn show_status(
     let report = status(&args.plan, &Machine::this(), &control)?;
     out.result(&report, || {
         let UnitsStatus { units, done, missing, left, .. } = &report;
-        let mut text = format!(
-            "{} of {} done, {} of {}\n",
-            grouped(done.len()),
-            count(*units as usize, "unit"),
-            grouped(report.frames_done),
-            count(report.frames, "frame"),
-        );
+        let (units, done) = (count(*units as usize, "unit"), grouped(done.len()));
+        let (frames, frames_done) = (count(report.frames, "frame"), grouped(report.frames_done));
+        let mut text = format!("{done} of {units} done, {frames_done} of {frames}\n");
         for (what, list) in [("missing", missing), ("not restored", left)] {
             if !list.is_empty() {
                 text += &format!("  {what:12} {}\n", ranges(list));
@@ -72,18 +64,13 @@ pub(crate) fn show_status(
 
 pub(crate) fn assemble(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
-    check_stdout(&args.output, out)?;
+    check_stdout(Some(&args.output), out)?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let report = assemble_film(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
     let _ = show.finish();
     let text = || {
-        format!(
-            "wrote {}: {} of {}, in {:.1} s",
-            report.output,
-            count(report.frames, "frame"),
-            count(report.units, "unit"),
-            report.seconds
-        )
+        let (frames, units) = (count(report.frames, "frame"), count(report.units, "unit"));
+        format!("wrote {}: {frames} of {units}, in {:.1} s", report.output, report.seconds)
     };
     conclude(&report, text, &args.output, args.progress.mode, out);
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> 
     let (args, request) = (command.args(), command.request());
     // Latents have no name without an ending.
     if request.work != VaeWork::Encode {
-        check_stdout(&request.output, out)?;
+        check_stdout(Some(&request.output), out)?;
     }
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let outcome = &remaster::vae(&request, &Machine::this(), &control, &mut |event| show.event(event))?;

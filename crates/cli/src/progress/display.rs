@@ -3,10 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use remaster::machine::{cpu_name, resident, resident_now};
+use remaster::machine::cpu_name;
 
 use super::summary::{Label, PhaseSummary, Summary};
-use super::tally::{self, Tally, Total};
+use super::tally::{self, Tally};
 use super::view::{Style, View};
 use crate::output::Screen;
 
@@ -47,8 +47,8 @@ pub(super) struct State {
     pub(super) planned: Option<u64>,
     /// Bytes held now, and at most so far.
     pub(super) memory: Option<(u64, u64)>,
-    /// Whoever runs a device says what it holds; the process itself is then not looked at.
-    pub(super) told: bool,
+    /// Says what is held now, and at most so far.
+    pub(super) meter: fn() -> Option<(u64, u64)>,
     /// When and at which share something was shown last.
     pub(super) shown: Option<(Instant, f64)>,
     pub(super) over: bool,
@@ -94,6 +94,13 @@ impl Pauses {
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line for programs.
+    pub(super) fn tell(&self, event: &serde_json::Value) {
+        if self.how == How::Json {
+            self.screen.event(event);
+        }
     }
 
     /// Looks at memory and moves the clock while nothing advances.
@@ -148,11 +155,9 @@ impl Shared {
 }
 
 impl State {
-    /// Looks at the memory of the process.
+    /// Looks at the memory.
     pub(super) fn look(&mut self) {
-        if !self.told
-            && let (Some(now), Some(peak)) = (resident_now(), resident())
-        {
+        if let Some((now, peak)) = (self.meter)() {
             self.note(now, peak);
         }
     }
@@ -167,25 +172,24 @@ impl State {
 
     fn view(&self, now: Duration) -> Option<View> {
         let phase = self.tally.current()?;
-        let mut view = View {
+        let eta = self.tally.eta(now);
+        Some(View {
             event: "progress",
             phase: phase.name,
             unit: self.unit,
             done: phase.reached(),
-            total: phase.total.frames(),
-            estimated: matches!(phase.total, Total::About(_)),
+            total: phase.total,
+            estimated: phase.estimated,
             rate: phase.rate(),
             share: self.tally.share(),
             elapsed_seconds: now.as_secs_f64(),
-            eta_seconds: None,
-            eta: None,
+            eta_seconds: eta.map(|eta| eta.left.as_secs_f64()),
+            eta: eta.map(|eta| eta.trust),
             memory_bytes: self.memory.map(|(now, _)| now),
             peak_bytes: self.memory.map(|(_, peak)| peak),
             planned_bytes: self.planned,
             paused: self.pauses.since.is_some(),
-        };
-        view.set_eta(self.tally.eta(now));
-        Some(view)
+        })
     }
 
     pub(super) fn summary(&self, total: Duration) -> Summary {

@@ -103,13 +103,10 @@ impl fmt::Display for Summary {
         }
         line(f, "total", self.total_seconds, 1.0, self.frames, self.fps, self.peak_bytes)?;
         match (self.planned_bytes, self.peak_bytes) {
-            (Some(planned), Some(peak)) if planned > 0 => writeln!(
-                f,
-                "memory   {} planned, {} used ({:.0}%)",
-                bytes(planned),
-                bytes(peak),
-                100.0 * peak as f64 / planned as f64
-            ),
+            (Some(planned), Some(peak)) if planned > 0 => {
+                let share = 100.0 * peak as f64 / planned as f64;
+                writeln!(f, "memory   {} planned, {} used ({share:.0}%)", bytes(planned), bytes(peak))
+            }
             _ => Ok(()),
         }
     }

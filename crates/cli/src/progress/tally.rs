@@ -2,29 +2,16 @@
 
 use std::time::Duration;
 
-/// How many frames a phase has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Total {
-    Unknown,
-    /// A container said so, or it follows from a duration; it may be wrong.
-    About(usize),
-    Exactly(usize),
-}
-
-impl Total {
-    pub(super) fn frames(self) -> Option<usize> {
-        match self {
-            Total::Unknown => None,
-            Total::About(n) | Total::Exactly(n) => Some(n),
-        }
-    }
-}
+use serde::Serialize;
 
 /// One kind of work. Phases may take turns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
-    pub(super) total: Total,
+    /// How many frames it has, if that is known.
+    pub(super) total: Option<usize>,
+    /// A container said so, or it follows from a duration; it may be wrong.
+    pub(super) estimated: bool,
     /// Frames that this run made.
     pub(super) done: usize,
     /// Frames that an earlier run made: they count as done, and say nothing about speed.
@@ -51,7 +38,7 @@ impl Phase {
     }
 
     fn left(&self) -> Option<usize> {
-        self.total.frames().map(|total| total.saturating_sub(self.reached()))
+        self.total.map(|total| total.saturating_sub(self.reached()))
     }
 }
 
@@ -63,7 +50,8 @@ pub(super) struct Eta {
 }
 
 /// What an [`Eta`] rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Trust {
     /// Every phase that is left was measured.
     Measured,
@@ -124,9 +112,9 @@ impl Tally {
     }
 
     /// Declares a phase, or corrects its total.
-    pub(super) fn declare(&mut self, name: &'static str, total: Total) {
+    pub(super) fn declare(&mut self, name: &'static str, total: Option<usize>, estimated: bool) {
         let index = self.index(name);
-        self.phases[index].total = total;
+        (self.phases[index].total, self.phases[index].estimated) = (total, estimated);
         self.current.get_or_insert(index);
     }
 
@@ -210,18 +198,13 @@ impl Tally {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn forget_peaks(&mut self) {
-        self.phases.iter_mut().for_each(|p| p.peak = 0);
-    }
-
     /// Share of all frames of all phases, by work where that is known, with the slice at work. Never goes back.
     /// `None` if a total is not known.
     pub(super) fn share(&self) -> Option<f64> {
-        let weighted = self.phases.iter().all(|p| p.work > 0.0 || p.total == Total::Exactly(0));
+        let weighted = self.phases.iter().all(|p| p.work > 0.0 || (p.total == Some(0) && !p.estimated));
         let (mut done, mut all) = (0.0, 0.0);
         for (index, phase) in self.phases.iter().enumerate() {
-            let total = phase.total.frames()?.max(phase.reached());
+            let total = phase.total?.max(phase.reached());
             let work = if weighted { phase.work } else { 1.0 };
             let begun = self.partial(index).map_or(0.0, Partial::made);
             done += work * (phase.reached() as f64 + begun).min(total as f64);
@@ -276,7 +259,7 @@ impl Tally {
                 (None, _) | (_, None) => trust = Trust::AtLeast,
             }
             // A part of a slice is not all of it: its layers differ.
-            if matches!(phase.total, Total::About(_)) || (phase.done == 0 && frames > 0.0) {
+            if phase.estimated || (phase.done == 0 && frames > 0.0) {
                 trust = trust.at_most(Trust::Estimated);
             }
         }
@@ -295,8 +278,7 @@ impl Tally {
     fn index(&mut self, name: &'static str) -> usize {
         let found = self.phases.iter().position(|p| p.name == name);
         found.unwrap_or_else(|| {
-            let (total, busy) = (Total::Unknown, Duration::ZERO);
-            self.phases.push(Phase { name, total, done: 0, adopted: 0, busy, work: 0.0, slice: 0, peak: 0 });
+            self.phases.push(Phase { name, ..Phase::default() });
             self.phases.len() - 1
         })
     }
@@ -319,6 +301,13 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
+    /// Phases whose numbers of frames are known.
+    fn of(phases: &[(&'static str, usize)]) -> Tally {
+        let mut tally = Tally::default();
+        phases.iter().for_each(|(name, total)| tally.declare(name, Some(*total), false));
+        tally
+    }
+
     fn eta(tally: &Tally, now: f64) -> (f64, Trust) {
         let eta = tally.eta(s(now)).unwrap();
         ((eta.left.as_secs_f64() * 1e6).round() / 1e6, eta.trust)
@@ -328,8 +317,8 @@ mod tests {
     fn nothing_measured_is_no_promise() {
         let mut tally = Tally::default();
         assert_eq!((tally.eta(s(9.0)), tally.share()), (None, None));
-        tally.declare("load", Total::Exactly(0));
-        tally.declare("encode", Total::Exactly(65));
+        tally.declare("load", Some(0), false);
+        tally.declare("encode", Some(65), false);
         // Loading took its time, but no frame is done.
         tally.advance(s(20.0), "load", 0, s(20.0));
         assert_eq!((tally.eta(s(20.0)), tally.share()), (None, Some(0.0)));
@@ -337,9 +326,7 @@ mod tests {
 
     #[test]
     fn phases_that_take_turns_are_counted_with_their_own_rates() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(40));
-        tally.declare("decode", Total::Exactly(40));
+        let mut tally = of(&[("encode", 40), ("decode", 40)]);
         tally.advance(s(11.0), "encode", 10, s(1.0));
         // Of decoding nothing is known yet.
         assert_eq!(eta(&tally, 11.0), (3.0, Trust::AtLeast));
@@ -354,9 +341,7 @@ mod tests {
 
     #[test]
     fn a_phase_that_was_not_measured_is_judged_by_its_work() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(10));
-        tally.declare("decode", Total::Exactly(10));
+        let mut tally = of(&[("encode", 10), ("decode", 10)]);
         tally.work("encode", 1.0);
         tally.work("decode", 2.0);
         tally.advance(s(5.0), "encode", 5, s(5.0));
@@ -366,16 +351,14 @@ mod tests {
 
     #[test]
     fn phases_side_by_side_and_time_of_nobody_change_the_pace() {
-        let mut tally = Tally::default();
-        tally.declare("read", Total::Exactly(100));
-        tally.declare("encode", Total::Exactly(100));
+        let mut tally = of(&[("read", 100), ("encode", 100)]);
         // Both were busy for the same 10 seconds, on two threads.
         tally.advance(s(10.0), "read", 50, s(10.0));
         tally.advance(s(10.0), "encode", 50, s(10.0));
         assert_eq!(eta(&tally, 10.0), (10.0, Trust::Measured));
 
         let mut tally = Tally::default();
-        tally.declare("encode", Total::About(20));
+        tally.declare("encode", Some(20), true);
         tally.advance(s(1.0), "encode", 1, s(1.0));
         // The second frame came three seconds later, though encoding took one.
         tally.advance(s(4.0), "encode", 1, s(1.0));
@@ -384,8 +367,7 @@ mod tests {
 
     #[test]
     fn frames_of_an_earlier_run_count_as_done_and_not_for_the_speed() {
-        let mut tally = Tally::default();
-        tally.declare("decode", Total::Exactly(100));
+        let mut tally = of(&[("decode", 100)]);
         tally.reach("decode", 80);
         assert_eq!((tally.share(), tally.eta(s(1.0))), (Some(0.8), None));
         tally.advance(s(12.0), "decode", 10, s(10.0));
@@ -401,20 +383,18 @@ mod tests {
     #[test]
     fn more_frames_than_said_and_an_unknown_total_do_no_harm() {
         let mut tally = Tally::default();
-        tally.declare("decode", Total::About(3));
+        tally.declare("decode", Some(3), true);
         tally.advance(s(1.0), "decode", 5, s(1.0));
         assert_eq!((tally.eta(s(1.0)), tally.share()), (None, Some(1.0)));
         tally.advance(s(2.0), "other", 5, s(1.0));
         assert_eq!((tally.eta(s(2.0)), tally.share()), (None, None));
-        tally.declare("last", Total::Exactly(7));
+        tally.declare("last", Some(7), false);
         assert_eq!(tally.eta(s(2.0)), None);
     }
 
     #[test]
     fn a_slice_moves_before_it_is_done_and_never_back() {
-        let mut tally = Tally::default();
-        tally.declare("encode", Total::Exactly(10));
-        tally.declare("decode", Total::Exactly(10));
+        let mut tally = of(&[("encode", 10), ("decode", 10)]);
         tally.work("encode", 1.0);
         tally.work("decode", 3.0);
         tally.slice("encode", 8);
@@ -446,7 +426,7 @@ mod tests {
     fn a_peak_belongs_to_the_phase_at_work() {
         let mut tally = Tally::default();
         tally.held(5);
-        tally.declare("encode", Total::Unknown);
+        tally.declare("encode", None, false);
         tally.held(7);
         tally.enter("decode");
         tally.held(3);

@@ -1,6 +1,27 @@
+use std::time::Duration;
+
 use super::display::{JSON_PAUSE, TICK};
 use super::*;
 use crate::output::paper::Paper;
+
+fn phase(phase: &'static str, total: Option<usize>) -> Event {
+    Event::Phase { phase, total, estimated: false }
+}
+
+fn advanced(phase: &'static str, frames: usize, busy: Duration) -> Event {
+    Event::Advanced { phase, frames, busy, elsewhere: false }
+}
+
+/// Memory is what the test notes, not that of the process.
+fn unmetered(progress: &Progress) {
+    let mut state = progress.shared.lock();
+    state.meter = || None;
+    state.memory = None;
+}
+
+fn elapsed(progress: &Progress) -> Duration {
+    progress.shared.lock().pauses.clock(progress.shared.started)
+}
 
 fn on(paper: &Paper, how: How) -> Progress {
     let style = Style { columns: 80, colour: false, blocks: false };
@@ -13,9 +34,9 @@ fn ten_thousand_steps_do_not_flood_the_terminal() {
         let paper = Paper::default();
         let mut progress = on(&paper, how);
         let started = Instant::now();
-        progress.phase("encode", Some(10_000));
+        progress.event(phase("encode", Some(10_000)));
         for _ in 0..10_000 {
-            progress.advance("encode", 1, Duration::from_micros(10));
+            progress.event(advanced("encode", 1, Duration::from_micros(10)));
         }
         let summary = progress.finish();
         let tenths = started.elapsed().as_millis() as usize / 100;
@@ -35,9 +56,9 @@ fn ten_thousand_steps_do_not_flood_the_terminal() {
 fn the_bar_lives_while_nothing_advances_and_is_gone_after_a_failure() {
     let paper = Paper::default();
     let mut progress = on(&paper, How::Bar);
-    progress.phase("decode", Some(8));
+    progress.event(phase("decode", Some(8)));
     std::thread::sleep(Duration::from_millis(700));
-    progress.warn("careful");
+    progress.shared.screen.line("warning", "careful");
     drop(progress);
     let text = paper.text();
     assert!(text.matches("decode 0/8 frames").count() >= 2, "{text:?}");
@@ -49,14 +70,15 @@ fn the_bar_lives_while_nothing_advances_and_is_gone_after_a_failure() {
 fn json_lines_are_objects_that_name_their_event() {
     let paper = Paper::default();
     let mut progress = on(&paper, How::Json);
-    progress.plan(1 << 30, &[("encode", 1.0), ("decode", 2.0)]);
-    progress.phase("encode", Some(4));
-    progress.phase_about("decode", 4);
-    progress.memory(5, 7);
-    progress.advance("encode", 4, Duration::from_millis(20));
+    unmetered(&progress);
+    progress.event(Event::Planned { memory: 1 << 30, work: vec![("encode", 1.0), ("decode", 2.0)] });
+    progress.event(phase("encode", Some(4)));
+    progress.event(Event::Phase { phase: "decode", total: Some(4), estimated: true });
+    progress.shared.lock().note(5, 7);
+    progress.event(advanced("encode", 4, Duration::from_millis(20)));
     std::thread::sleep(JSON_PAUSE + TICK);
-    progress.advance("decode", 4, Duration::from_millis(40));
-    progress.warn("careful");
+    progress.event(advanced("decode", 4, Duration::from_millis(40)));
+    progress.shared.screen.line("warning", "careful");
     progress.finish();
     let lines: Vec<serde_json::Value> =
         paper.text().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -78,11 +100,12 @@ fn json_lines_are_objects_that_name_their_event() {
 #[test]
 fn a_peak_between_two_looks_belongs_to_the_phase_at_work() {
     let mut progress = on(&Paper::default(), How::Nothing);
-    progress.memory(1, 1);
-    progress.phase("encode", None);
-    progress.memory(10, 90);
-    progress.enter("decode");
-    progress.memory(20, 90);
+    unmetered(&progress);
+    progress.shared.lock().note(1, 1);
+    progress.event(phase("encode", None));
+    progress.shared.lock().note(10, 90);
+    progress.event(Event::Entered { phase: "decode" });
+    progress.shared.lock().note(20, 90);
     let summary = progress.finish();
     let peaks: Vec<_> = summary.phases.iter().map(|p| p.peak_bytes).collect();
     assert_eq!((peaks, summary.peak_bytes), (vec![Some(90), Some(20)], Some(90)));
@@ -92,21 +115,21 @@ fn a_peak_between_two_looks_belongs_to_the_phase_at_work() {
 fn the_bar_says_paused_and_its_clock_stands_still() {
     let paper = Paper::default();
     let mut progress = on(&paper, How::Bar);
-    progress.phase("decode", Some(8));
-    progress.advance("decode", 4, Duration::from_secs(4));
+    progress.event(phase("decode", Some(8)));
+    progress.event(advanced("decode", 4, Duration::from_secs(4)));
     let pause = progress.pause();
     pause.set(true);
-    let at = progress.elapsed();
+    let at = elapsed(&progress);
     assert!(paper.shown()[0].contains("paused, ETA"), "{:?}", paper.shown());
     // Memory is shown behind the time, and goes on changing.
     let time = |shown: Vec<String>| shown[0].split("  ").take(5).collect::<Vec<_>>().join("  ");
     let before = time(paper.shown());
     std::thread::sleep(3 * TICK);
-    assert_eq!((progress.elapsed(), time(paper.shown())), (at, before));
+    assert_eq!((elapsed(&progress), time(paper.shown())), (at, before));
     pause.set(false);
     assert!(!paper.shown()[0].contains("paused"), "{:?}", paper.shown());
     // The slice that was at work took this long with the pause in it.
-    progress.advance("decode", 4, Duration::from_secs(4) + 3 * TICK);
+    progress.event(advanced("decode", 4, Duration::from_secs(4) + 3 * TICK));
     let summary = progress.finish();
     assert!(summary.phases[0].seconds < 8.1, "{summary:?}");
 }

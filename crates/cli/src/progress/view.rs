@@ -4,7 +4,7 @@ use remaster::numbers::clock;
 use remaster_plan::bytes;
 use serde::Serialize;
 
-use super::tally::{Eta, Trust};
+use super::tally::Trust;
 
 /// What is known at one moment. The names are those of the JSON line.
 #[derive(Clone, Debug, Serialize)]
@@ -28,7 +28,7 @@ pub(super) struct View {
     pub(super) eta_seconds: Option<f64>,
     /// What the estimate rests on: `measured`, `estimated` or `at_least`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) eta: Option<&'static str>,
+    pub(super) eta: Option<Trust>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,15 +52,6 @@ pub(super) struct Style {
 const BAR: std::ops::RangeInclusive<usize> = 8..=24;
 
 impl View {
-    pub(super) fn set_eta(&mut self, eta: Option<Eta>) {
-        self.eta_seconds = eta.map(|e| e.left.as_secs_f64());
-        self.eta = eta.map(|e| match e.trust {
-            Trust::Measured => "measured",
-            Trust::Estimated => "estimated",
-            Trust::AtLeast => "at_least",
-        });
-    }
-
     /// A line for logs.
     pub(super) fn line(&self) -> String {
         let mut parts = vec![format!("{} {}", self.phase, self.count())];
@@ -127,8 +118,8 @@ impl View {
 
     fn time(&self) -> String {
         let mark = match self.eta {
-            Some("estimated") => "~",
-            Some("at_least") => ">",
+            Some(Trust::Estimated) => "~",
+            Some(Trust::AtLeast) => ">",
             _ => "",
         };
         let paused = if self.paused { "paused, " } else { "" };
@@ -189,7 +180,7 @@ mod tests {
             share: Some(0.507),
             elapsed_seconds: 10.2,
             eta_seconds: Some(11.2),
-            eta: Some("measured"),
+            eta: Some(Trust::Measured),
             memory_bytes: Some(3 << 29),
             peak_bytes: Some(7 << 28),
             planned_bytes: Some(2 << 30),
@@ -211,7 +202,7 @@ mod tests {
         (v.total, v.share, v.eta_seconds, v.planned_bytes) = (None, None, None, None);
         assert_eq!(v.line(), "encode 33 frames, 3.21 fps, 0:10 so far, 1.50 GiB, peak 1.75 GiB");
         v = view();
-        (v.estimated, v.eta, v.rate, v.memory_bytes) = (true, Some("estimated"), Some(0.04), None);
+        (v.estimated, v.eta, v.rate, v.memory_bytes) = (true, Some(Trust::Estimated), Some(0.04), None);
         assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, ETA ~0:12");
         v.paused = true;
         assert_eq!(v.line(), "encode 33/~65 frames, 50%, 25.0 s/frame, paused, ETA ~0:12");

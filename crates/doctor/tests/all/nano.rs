@@ -1,15 +1,13 @@
 //! The small networks of `testdata`, computed and trained: recognised, loaded, and the same as in PyTorch.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::path::{Path, PathBuf};
-
+use crate::common::{tensor, testdata};
 use remaster_compute::{Backend, DType, HostTensor};
 use remaster_engine::{MemoryClip, Task};
 use remaster_model::Build;
-use remaster_model::vae::Direction;
-use remaster_model::vae::{Gaussian, VaeConfig};
+use remaster_model::vae::{Direction, Gaussian, VaeConfig};
 use remaster_plan::{Candidate, Clip, TIME};
-use remaster_weights::{Checkpoint, Kind, identify, open_vae, read_tensors};
+use remaster_weights::{Checkpoint, Kind, identify, open_vae};
 
 /// A network and what it must do.
 struct Small {
@@ -44,14 +42,9 @@ const SMALL: [Small; 2] = [
     },
 ];
 
-fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
-}
-
 /// One tensor of a golden as `[t, h, w, c]`.
 fn golden(small: &Small, name: &str) -> HostTensor {
-    let tensors = read_tensors(&testdata(small.golden)).unwrap();
-    let found = tensors.into_iter().find(|t| t.name == name).unwrap();
+    let found = tensor(small.golden, name);
     let shape: [usize; 5] = found.shape.try_into().unwrap();
     HostTensor::from_channels_first([shape[1], shape[2], shape[3], shape[4]], &found.data)
 }
@@ -63,12 +56,9 @@ fn half(small: &Small, direction: Direction, input: &HostTensor, slice: usize, d
         Direction::Encode => Clip::new(shape.t, shape.h, shape.w).unwrap(),
         Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w).unwrap(),
     };
-    let task = Task::new(
-        direction.network(&config, &mut params, Build::from(dtype)),
-        clip.cells(),
-        Backend::cpu(),
-        Build::from(dtype).dtype,
-    );
+    let build = Build::from(dtype);
+    let network = direction.network(&config, &mut params, build);
+    let task = Task::new(network, clip.cells(), Backend::cpu(), build.dtype);
     let plan = task.exactly(Candidate { slice, ..Candidate::WHOLE }).unwrap();
     let (mut source, mut sink) = (MemoryClip::source(input.clone()), MemoryClip::sink());
     task.run(&plan, &mut source, &mut sink, &mut |_| ()).unwrap();

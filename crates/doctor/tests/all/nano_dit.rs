@@ -1,14 +1,13 @@
 //! The trained small transformer of `testdata`: recognised, loaded from memory, and the same as in PyTorch.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::path::Path;
-
+use crate::common::tensor;
 use remaster_compute::{Backend, DType, Difference, HostTensor, Shape};
 use remaster_engine::{MemoryClip, Task};
 use remaster_model::dit::{Dit, DitConfig, Family, Text, patches, unpatched};
 use remaster_model::{Build, Scope, computed};
 use remaster_plan::{Candidate, Cells};
-use remaster_weights::{NamedTensor, TextEmbedding, dit_from_bytes, read_tensors};
+use remaster_weights::{NamedTensor, TextEmbedding, dit_from_bytes};
 
 /// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 3.1e-5, a unit in the last place of the
 /// largest latents times their scale; this is four times that.
@@ -28,8 +27,7 @@ fn nano() -> DitConfig {
 }
 
 fn golden(name: &str) -> NamedTensor {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/nano_dit_3x6x4.safetensors");
-    read_tensors(&file).unwrap().into_iter().find(|t| t.name == name).unwrap()
+    tensor("nano_dit_3x6x4.safetensors", name)
 }
 
 /// The restored latent: noise minus what the network makes of noise, latent and one.

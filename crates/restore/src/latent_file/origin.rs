@@ -102,7 +102,7 @@ fn is_local(path: &Path) -> bool {
 /// Size and samples of a file.
 fn sample(file: &mut File) -> io::Result<(u64, String)> {
     let Sample { bytes, sha256 } = Sample::of_file(file)?;
-    Ok((bytes, sha256.iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok((bytes, remaster_disk::hex(&sha256)))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ fn unit_command(job: &Job) -> Vec<String> {
 fn folders(job: &Job) -> Vec<String> {
     let parent = |path: &String| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
     let plan = match job.plan.strip_prefix("file://") {
-        Some(path) => decoded(path),
+        Some(path) => remaster_disk::percent_decoded(path),
         None => Some(job.plan.clone()),
     };
     let mut folders: Vec<String> = Vec::new();
@@ -150,23 +150,6 @@ fn folders(job: &Job) -> Vec<String> {
         }
     }
     folders
-}
-
-/// The path in a file URL.
-fn decoded(path: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = rest.get(2..)?;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// A name of lower-case letters, digits and dashes, different for every plan. Pods add their index to it, and all of it
