@@ -7,7 +7,7 @@ use remaster_weights::checksum;
 use serde::Serialize;
 
 use remaster::machine::resident;
-use remaster::transformer::{Size, Transformer, held_bytes};
+use remaster::transformer::{Size, Transformer, in_flight_bytes};
 use remaster::{Device, Error, Limits, Machine, plan_task};
 
 use crate::{BenchError, Loaded, Samples, mebibytes, threads_and_path, timed, weight_bytes};
@@ -90,7 +90,7 @@ pub fn dit(request: &DitRequest, say: &dyn Fn(&str)) -> Result<DitReport, BenchE
         };
         task.exactly(how).map_err(Error::from)?
     } else {
-        plan_task(&task, backend, &request.limits, held_bytes(&task), &Machine::this())?
+        plan_task(&task, backend, &request.limits, in_flight_bytes(&task), &Machine::this())?
     };
     let weights = (!plan.how.stream_weights).then(|| weight_bytes(&task));
     let mut loaded = Loaded::new(&task, &plan)?;

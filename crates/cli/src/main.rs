@@ -3,12 +3,12 @@
 mod args;
 mod commands;
 mod config;
+mod drivers;
 mod environment;
 mod error;
 mod generate;
 mod habits;
 mod help;
-mod hush;
 mod interrupt;
 mod keys;
 #[cfg(debug_assertions)]
@@ -35,7 +35,7 @@ use output::Output;
 use remaster::{Class, Error};
 
 fn main() -> ExitCode {
-    hush::drivers();
+    drivers::silence();
     remaster::machine::settle_temporary();
     #[cfg(debug_assertions)]
     kill::arm();

@@ -28,7 +28,6 @@ use crate::args::ProgressMode;
 use crate::output::{Output, Screen};
 
 use display::{How, Pauses, Shared, State};
-use summary::Label;
 pub(crate) use summary::{Summary, Summed};
 use tally::Tally;
 use view::Style;
@@ -75,7 +74,7 @@ impl Progress {
         }
         let state = State {
             tally: Tally::default(),
-            about: Label::default(),
+            about: About::default(),
             unit,
             planned: None,
             memory: None,
@@ -100,8 +99,7 @@ impl Progress {
 
     /// What the summary says the run was about.
     pub(crate) fn about(&mut self, about: About) {
-        let About { device, model, input, output } = about;
-        self.shared.lock().about = Label { device, model, input, output };
+        self.shared.lock().about = about;
     }
 
     /// What a run tells of its phases. They may take turns, and are declared before the work begins: the ETA counts those

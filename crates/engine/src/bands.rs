@@ -11,7 +11,7 @@ use remaster_model::{Levels, Pass, State};
 use remaster_plan::Bands;
 
 use crate::error::EngineError;
-use crate::watched::{Record, Statistics, Watched};
+use crate::instrumented::{Instrumented, Record, Statistics};
 
 /// Rows of cells of each band of a frame of `height` rows.
 pub(crate) fn rows(bands: &Bands, height: usize) -> impl Iterator<Item = Range<usize>> {
@@ -21,7 +21,7 @@ pub(crate) fn rows(bands: &Bands, height: usize) -> impl Iterator<Item = Range<u
 
 /// One slice: `x` is what goes into the network, the result what comes out.
 pub(crate) fn slice(
-    ops: &mut Watched<'_>,
+    ops: &mut Instrumented<'_>,
     network: &dyn Levels,
     bands: &Bands,
     states: &mut [State],
@@ -44,7 +44,7 @@ pub(crate) fn slice(
 
 /// Some levels, band by band.
 fn in_bands(
-    ops: &mut Watched<'_>,
+    ops: &mut Instrumented<'_>,
     network: &dyn Levels,
     bands: &Bands,
     small: &mut State,
@@ -78,7 +78,7 @@ fn in_bands(
 
 /// Statistics of every normalisation of some levels, found on a smaller frame.
 fn estimate(
-    ops: &mut Watched<'_>,
+    ops: &mut Instrumented<'_>,
     network: &dyn Levels,
     reduce: usize,
     state: &mut State,

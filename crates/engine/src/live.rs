@@ -7,9 +7,9 @@ use remaster_model::Network;
 use remaster_plan::{INPUT, OUTPUT, Tile};
 
 use crate::blend::Canvas;
-use crate::course::{Course, Traffic};
 use crate::error::EngineError;
 use crate::io::{Event, Sink, Source};
+use crate::slice_loop::{SliceLoop, Traffic};
 
 /// The end of an open-ended clip, read and not yet run. A slice that was cut short is not run in one piece: its tensors
 /// lie in the arena in an order that nobody planned, and may not fit although they are smaller. Slices of one step were
@@ -42,7 +42,7 @@ impl Ahead {
 
 /// Frames of one slice on their way.
 pub(crate) struct Live<'a, 'b> {
-    course: &'a Course,
+    slice_loop: &'a SliceLoop,
     network: &'a dyn Network,
     source: &'a mut dyn Source,
     sink: &'a mut dyn Sink,
@@ -73,7 +73,7 @@ impl<'a, 'b> Live<'a, 'b> {
     /// Behind `seen` input frames; about `work` multiply-adds are ahead.
     #[expect(clippy::too_many_arguments, reason = "all that a slice touches")]
     pub(crate) fn new(
-        course: &'a Course,
+        slice_loop: &'a SliceLoop,
         network: &'a dyn Network,
         work: u64,
         seen: usize,
@@ -83,7 +83,7 @@ impl<'a, 'b> Live<'a, 'b> {
         events: &'a mut (dyn FnMut(Event<'_>) + 'b),
     ) -> Self {
         Live {
-            course,
+            slice_loop,
             network,
             source,
             sink,
@@ -91,7 +91,7 @@ impl<'a, 'b> Live<'a, 'b> {
             events,
             work: [0, work],
             seen,
-            written: course.network.made(0, seen),
+            written: slice_loop.network.made(0, seen),
             made: 0,
             input: Vec::new(),
             part: Vec::new(),
@@ -102,15 +102,15 @@ impl<'a, 'b> Live<'a, 'b> {
 
     /// Reads up to `frames` frames.
     fn read(&mut self, frames: usize) -> Result<usize, EngineError> {
-        let shape = Shape { t: frames, ..self.course.input };
+        let shape = Shape { t: frames, ..self.slice_loop.input };
         self.input.resize(shape.len(), 0.0);
         let started = Instant::now();
         let failed = |source| EngineError::Source { frame: self.seen, source };
         let got = self.source.read(shape, &mut self.input).map_err(failed)?;
         self.waited += started.elapsed();
-        let may_end = self.course.open_ended && self.course.network.may_end(self.seen + got);
+        let may_end = self.slice_loop.open_ended && self.slice_loop.network.may_end(self.seen + got);
         if got < frames && !may_end {
-            return Err(EngineError::Short { got: self.seen + got, expected: self.course.input.t });
+            return Err(EngineError::Short { got: self.seen + got, expected: self.slice_loop.input.t });
         }
         self.input.truncate(got * shape.len() / frames.max(1));
         Ok(got)
@@ -124,9 +124,9 @@ impl<'a, 'b> Live<'a, 'b> {
 
 impl Traffic for Live<'_, '_> {
     fn begin(&mut self, frames: usize, last: bool) -> Result<(usize, bool), EngineError> {
-        let frame = Shape { t: 1, ..self.course.input }.len().max(1);
+        let frame = Shape { t: 1, ..self.slice_loop.input }.len().max(1);
         // As short as slices get.
-        let one = if self.seen == 0 { 1 } else { self.course.step().unwrap_or(frames) };
+        let one = if self.seen == 0 { 1 } else { self.slice_loop.step().unwrap_or(frames) };
         let mut last = last;
         if self.ahead.is_empty() {
             let got = self.read(frames)?;
@@ -140,7 +140,7 @@ impl Traffic for Live<'_, '_> {
             last = self.ahead.is_empty();
         }
         let got = self.input.len() / frame;
-        self.made = self.course.network.made(self.seen, got);
+        self.made = self.slice_loop.network.made(self.seen, got);
         Ok((got, last))
     }
 
@@ -151,12 +151,12 @@ impl Traffic for Live<'_, '_> {
     }
 
     fn fill(&mut self, ops: &mut dyn Ops, tile: &Tile, x: &Tensor) -> Result<(), EngineError> {
-        let Shape { h, w, c, .. } = self.course.input;
+        let Shape { h, w, c, .. } = self.slice_loop.input;
         let shape = x.shape();
         if (shape.h, shape.w) == (h, w) {
             return Ok(ops.upload(&self.input, x.view())?);
         }
-        let scale = self.course.scale()[INPUT];
+        let scale = self.slice_loop.scale()[INPUT];
         let (top, left) = (tile.rows.start * scale, tile.columns.start * scale);
         self.part.clear();
         for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
@@ -176,14 +176,15 @@ impl Traffic for Live<'_, '_> {
         if let Some(t) = first_bad_frame(&part.data, part.shape) {
             return Err(self.not_finite(ops, t));
         }
-        let of = self.course.tiles.len();
+        let of = self.slice_loop.tiles.len();
         if of == 1 {
             self.result = Made::Whole(part);
             return Ok(());
         }
         if let Made::Nothing = self.result {
-            let shape = Shape { t: self.made, ..self.course.output };
-            self.result = Made::Tiles(Canvas::new(shape, self.course.scale()[OUTPUT], self.course.ramp));
+            let shape = Shape { t: self.made, ..self.slice_loop.output };
+            self.result =
+                Made::Tiles(Canvas::new(shape, self.slice_loop.scale()[OUTPUT], self.slice_loop.ramp));
         }
         if let Made::Tiles(canvas) = &mut self.result {
             canvas.add(tile, &part);
@@ -208,7 +209,7 @@ impl Traffic for Live<'_, '_> {
 impl Live<'_, '_> {
     /// Who made frame `t` of the result NaN or infinite.
     fn not_finite(&self, ops: &mut dyn Ops, t: usize) -> EngineError {
-        if let Some(t) = first_bad_frame(&self.input, self.course.input) {
+        if let Some(t) = first_bad_frame(&self.input, self.slice_loop.input) {
             return EngineError::BadInput { frame: self.seen + t };
         }
         let layer = match ops.first_spoiled() {
@@ -217,8 +218,8 @@ impl Live<'_, '_> {
             Ok(None) => last_layer(self.network),
             Err(error) => return error.into(),
         };
-        let frame = self.course.network.shown(self.written + t);
-        EngineError::NotFinite { frame, layer, dtype: self.course.dtype }
+        let frame = self.slice_loop.network.shown(self.written + t);
+        EngineError::NotFinite { frame, layer, dtype: self.slice_loop.dtype }
     }
 }
 

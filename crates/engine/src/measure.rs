@@ -6,10 +6,10 @@ use remaster_compute::{NullStore, Ops, Sizing, Tensor};
 use remaster_model::{Network, load};
 use remaster_plan::{Budget, Candidate, Cost, Job, MAX_PIXELS, Peaks, Tile, WorkTotal};
 
-use crate::course::{Course, Traffic};
 use crate::error::EngineError;
 use crate::placement::{overhead, placement};
 use crate::room::{reserve, tails};
+use crate::slice_loop::{SliceLoop, Traffic};
 
 /// Nothing in, nothing out.
 pub(crate) struct Nothing;
@@ -47,14 +47,14 @@ impl Caps {
     pub(crate) const ENDLESS: Caps = Caps { device: u64::MAX / 2, host: u64::MAX / 2, disk: u64::MAX / 2 };
 
     /// Of a plan.
-    pub(crate) fn of(peaks: &Peaks, course: &Course) -> Self {
-        let host = peaks.host.saturating_sub(overhead(course, peaks.disk));
+    pub(crate) fn of(peaks: &Peaks, slice_loop: &SliceLoop) -> Self {
+        let host = peaks.host.saturating_sub(overhead(slice_loop, peaks.disk));
         Caps { device: peaks.device, host, disk: peaks.disk }
     }
 
     /// Not less than what a run within `budget` can hand out.
-    pub(crate) fn within(budget: &Budget, course: &Course) -> Self {
-        let beside = course.traffic_bytes();
+    pub(crate) fn within(budget: &Budget, slice_loop: &SliceLoop) -> Self {
+        let beside = slice_loop.traffic_bytes();
         let most = Caps::ENDLESS;
         match *budget {
             Budget::Shared { ram, disk } => {
@@ -72,7 +72,7 @@ impl Caps {
 /// arenas would pass its cap.
 pub(crate) fn measure(
     network: &dyn Network,
-    course: &Course,
+    slice_loop: &SliceLoop,
     sizing: &dyn Fn() -> Box<dyn Sizing>,
     job: &Job,
     how: &Candidate,
@@ -81,15 +81,15 @@ pub(crate) fn measure(
     how.check(job)?;
     let fixed = sizing().fixed_bytes();
     let mut cost: Option<Cost> = None;
-    for runs in course.itineraries(job.start)? {
+    for runs in slice_loop.meter_runs(job.start)? {
         let stores = (Box::new(NullStore::new(HOST, caps.host)), Box::new(NullStore::new(FILE, caps.disk)));
         let meter = Meter::new(sizing(), caps.device.min(Caps::ENDLESS.device).saturating_sub(fixed));
         let mut ops = Staged::new(Box::new(meter), stores.0, stores.1, placement(how));
-        let work = dry_run(&mut ops, network, course, &runs, job.start)?;
+        let work = dry_run(&mut ops, network, slice_loop, &runs, job.start)?;
         let disk = ops.file_arena().peak();
         let peaks = Peaks {
             device: ops.arena().peak().saturating_add(fixed),
-            host: ops.host_arena().peak().saturating_add(overhead(course, disk)),
+            host: ops.host_arena().peak().saturating_add(overhead(slice_loop, disk)),
             disk,
         };
         // The first is the clip itself.
@@ -105,27 +105,27 @@ const TILES: usize = 64;
 fn dry_run(
     ops: &mut Staged,
     network: &dyn Network,
-    course: &Course,
+    slice_loop: &SliceLoop,
     runs: &[(usize, usize)],
     seen: usize,
 ) -> Result<WorkTotal, EngineError> {
-    let mut states = reserve(ops, &tails(network, course, seen)?, course.dtype, seen)?;
+    let mut states = reserve(ops, &tails(network, slice_loop, seen)?, slice_loop.dtype, seen)?;
     load(ops, network)?;
     // One of each size: its number and state, and how often it comes. The states of the others only take room.
-    let kinds: Vec<(usize, usize)> = match course.bands.is_none() && !is_small(course) {
-        true => course.tiles.kinds().collect(),
-        false => (0..course.tiles.len()).map(|i| (i, 1)).collect(),
+    let kinds: Vec<(usize, usize)> = match slice_loop.bands.is_none() && !is_small(slice_loop) {
+        true => slice_loop.tiles.kinds().collect(),
+        false => (0..slice_loop.tiles.len()).map(|i| (i, 1)).collect(),
     };
     let mut work = WorkTotal::default();
     for (i, (length, slices)) in runs.iter().enumerate() {
         let last = i + 1 == runs.len();
         for (tile, times) in &kinds {
             let before = ops.counts();
-            let one = std::iter::once((*tile, course.tiles.get(*tile)));
+            let one = std::iter::once((*tile, slice_loop.tiles.get(*tile)));
             // The one tile of a frame in bands has all states.
-            let state = if course.bands.is_some() { 0..states.len() } else { *tile..*tile + 1 };
+            let state = if slice_loop.bands.is_some() { 0..states.len() } else { *tile..*tile + 1 };
             let state = states.get_mut(state).unwrap_or_default();
-            course.slice(ops, network, state, *length, last, &mut Nothing, one)?;
+            slice_loop.slice(ops, network, state, *length, last, &mut Nothing, one)?;
             add(&mut work, &before, &ops.counts(), (*slices as u64).saturating_mul(*times as u64));
         }
     }
@@ -133,8 +133,8 @@ fn dry_run(
 }
 
 /// Whether all tiles of a frame are run on the meter: few, and not so large that counts would overflow.
-fn is_small(course: &Course) -> bool {
-    let (count, pixels) = (course.tiles.len(), course.tile_pixels());
+fn is_small(slice_loop: &SliceLoop) -> bool {
+    let (count, pixels) = (slice_loop.tiles.len(), slice_loop.tile_pixels());
     count <= TILES && (count == 1 || count * pixels <= MAX_PIXELS)
 }
 

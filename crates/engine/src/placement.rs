@@ -3,7 +3,7 @@
 use remaster_compute::staged::{Placement, Rule};
 use remaster_plan::{Candidate, Mode, Tiers};
 
-use crate::course::Course;
+use crate::slice_loop::SliceLoop;
 use crate::spill::QUEUE;
 
 /// The placement of a plan in the terms of the op set.
@@ -21,6 +21,6 @@ pub(crate) fn placement(how: &Candidate) -> Placement {
 }
 
 /// Bytes of host memory that a run takes beside its stores.
-pub(crate) fn overhead(course: &Course, disk: u64) -> u64 {
-    course.traffic_bytes().saturating_add(if disk > 0 { QUEUE } else { 0 })
+pub(crate) fn overhead(slice_loop: &SliceLoop, disk: u64) -> u64 {
+    slice_loop.traffic_bytes().saturating_add(if disk > 0 { QUEUE } else { 0 })
 }

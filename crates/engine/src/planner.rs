@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use remaster_compute::{ComputeError, DType, Sizing};
 use remaster_model::Network;
 use remaster_plan::{
-    Budget, Candidate, Cost, Job, Measured, Memory, Plan, VERSION, Wish, choose, choose_together,
+    Budget, Candidate, Cost, Job, Measured, Memory, Plan, VERSION, Wish, choose, choose_joint,
 };
 
-use crate::course::Course;
 use crate::error::EngineError;
 use crate::measure::{Caps, FILE, HOST, measure};
+use crate::slice_loop::SliceLoop;
 
 /// Makes plans for one job and remembers what it measured: the same job under another budget is then cheap.
 pub struct Planner<'a> {
@@ -43,10 +43,14 @@ impl<'a> Planner<'a> {
         self.measure(how, |_| Caps::ENDLESS)
     }
 
-    fn measure(&mut self, how: &Candidate, caps: impl FnOnce(&Course) -> Caps) -> Result<Cost, EngineError> {
+    fn measure(
+        &mut self,
+        how: &Candidate,
+        caps: impl FnOnce(&SliceLoop) -> Caps,
+    ) -> Result<Cost, EngineError> {
         how.check(&self.job)?;
-        let course = Course::new(&self.job, how, self.dtype);
-        let cost = measure(self.network, &course, &self.sizing, &self.job, how, caps(&course))?;
+        let slice_loop = SliceLoop::new(&self.job, how, self.dtype);
+        let cost = measure(self.network, &slice_loop, &self.sizing, &self.job, how, caps(&slice_loop))?;
         self.measured.insert(*how, cost);
         Ok(cost)
     }
@@ -66,7 +70,7 @@ impl<'a> Planner<'a> {
         if let Some((_, memory)) = known.into_iter().find(|(refused, _)| budget.is_within(refused)) {
             return Ok(Measured::Lacks(*memory));
         }
-        match self.measure(how, |course| Caps::within(budget, course)) {
+        match self.measure(how, |slice_loop| Caps::within(budget, slice_loop)) {
             Ok(cost) => Ok(Measured::Takes(cost)),
             Err(EngineError::Compute(ComputeError::OutOfMemory { arena, .. })) => {
                 let memory = match arena {
@@ -96,7 +100,7 @@ impl<'a> Planner<'a> {
 
     /// The best plans for several networks within one budget: those of a turn are there at the same time, turns follow
     /// one another.
-    pub fn together(
+    pub fn joint(
         turns: &mut [&mut [&mut Planner<'_>]],
         budget: &Budget,
         wish: &Wish,
@@ -106,6 +110,6 @@ impl<'a> Planner<'a> {
         let jobs: Vec<&[Job]> = jobs.iter().map(Vec::as_slice).collect();
         let mut planners: Vec<&mut Planner<'_>> =
             turns.iter_mut().flat_map(|turn| turn.iter_mut().map(|planner| &mut **planner)).collect();
-        choose_together(&jobs, budget, wish, &mut |i, how, budget| planners[i].ask(how, budget))
+        choose_joint(&jobs, budget, wish, &mut |i, how, budget| planners[i].ask(how, budget))
     }
 }

@@ -3,7 +3,7 @@
 use remaster_plan::{Budget, Job, Mode, Peaks, Plan, Wish, WishedMode};
 
 use crate::error::EngineError;
-use crate::guard::Lane;
+use crate::recovery::NetworkRun;
 
 /// What may be used now, where `peaks` were too much. A quarter less is enough for a driver that counted wrong
 /// or a program that came in between.
@@ -19,9 +19,13 @@ fn smaller(budget: &Budget, peaks: &Peaks) -> Budget {
 
 /// A plan for what is left behind `start` input frames: the best one that is smaller and gives the same bits,
 /// else the old one again.
-pub(crate) fn replan(lane: &Lane<'_>, budget: &Budget, start: usize) -> Result<Plan, EngineError> {
-    let old = &lane.plan;
-    let mut planner = lane.planner(Job { start, ..old.job.clone() });
+pub(crate) fn replan(
+    network_run: &NetworkRun<'_>,
+    budget: &Budget,
+    start: usize,
+) -> Result<Plan, EngineError> {
+    let old = &network_run.plan;
+    let mut planner = network_run.planner(Job { start, ..old.job.clone() });
     // Stripes change no bit. Other tiles or bands would.
     let modes = match old.how.mode {
         Mode::Whole | Mode::Exact { .. } => vec![WishedMode::Whole, WishedMode::Exact { stripes: None }],

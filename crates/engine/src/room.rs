@@ -6,9 +6,9 @@ use remaster_compute::{DType, NullStore, Ops, Shape, Sizing, WeightSpec, Work};
 use remaster_model::{Network, State, load};
 use remaster_plan::Tile;
 
-use crate::course::Course;
 use crate::error::EngineError;
 use crate::measure::{FILE, HOST, Nothing};
+use crate::slice_loop::SliceLoop;
 
 /// Sizes that do not matter.
 struct NoSizing;
@@ -26,28 +26,32 @@ impl Sizing for NoSizing {
 pub(crate) type Tails = Vec<(String, Shape)>;
 
 /// The tails that a slice leaves, per state. Only the network knows them, so it runs on a meter.
-pub(crate) fn tails(network: &dyn Network, course: &Course, start: usize) -> Result<Vec<Tails>, EngineError> {
-    if course.lengths(start)?.count() <= 1 && start == 0 {
-        return Ok(vec![Tails::new(); course.states()]);
+pub(crate) fn tails(
+    network: &dyn Network,
+    slice_loop: &SliceLoop,
+    start: usize,
+) -> Result<Vec<Tails>, EngineError> {
+    if slice_loop.lengths(start)?.count() <= 1 && start == 0 {
+        return Ok(vec![Tails::new(); slice_loop.states()]);
     }
-    if course.bands.is_some() {
-        return tails_of(network, course, &[0], course.states());
+    if slice_loop.bands.is_some() {
+        return tails_of(network, slice_loop, &[0], slice_loop.states());
     }
     // Tiles of one size have the same tails.
-    let kinds: Vec<usize> = course.tiles.kinds().map(|(i, _)| i).collect();
-    let known = tails_of(network, course, &kinds, kinds.len())?;
+    let kinds: Vec<usize> = slice_loop.tiles.kinds().map(|(i, _)| i).collect();
+    let known = tails_of(network, slice_loop, &kinds, kinds.len())?;
     let size = |t: &Tile| (t.rows.len(), t.columns.len());
     let of = |tile: Tile| {
-        let kind = kinds.iter().position(|i| size(&course.tiles.get(*i)) == size(&tile)).unwrap_or(0);
+        let kind = kinds.iter().position(|i| size(&slice_loop.tiles.get(*i)) == size(&tile)).unwrap_or(0);
         known.get(kind).cloned().unwrap_or_default()
     };
-    Ok(course.tiles.iter().map(of).collect())
+    Ok(slice_loop.tiles.iter().map(of).collect())
 }
 
 /// The tails of some tiles, by number.
 fn tails_of(
     network: &dyn Network,
-    course: &Course,
+    slice_loop: &SliceLoop,
     tiles: &[usize],
     states: usize,
 ) -> Result<Vec<Tails>, EngineError> {
@@ -55,9 +59,9 @@ fn tails_of(
     let meter = Box::new(Meter::endless(Box::new(NoSizing)));
     let mut meter = Staged::new(meter, books(HOST), books(FILE), Placement::DEVICE);
     let mut left = vec![State::new(); states];
-    let tiles = tiles.iter().map(|i| (*i, course.tiles.get(*i)));
+    let tiles = tiles.iter().map(|i| (*i, slice_loop.tiles.get(*i)));
     load(&mut meter, network)?;
-    course.slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles)?;
+    slice_loop.slice(&mut meter, network, &mut left, 1, false, &mut Nothing, tiles)?;
     let list = |s: &State| s.tails().map(|(name, tail)| (name.to_owned(), tail.shape())).collect();
     Ok(left.iter().map(list).collect())
 }

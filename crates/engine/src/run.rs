@@ -1,8 +1,8 @@
 //! The one run loop: a clip through networks that follow one another, or one network.
 
 use crate::error::EngineError;
-use crate::guard::{Guarded, Lane};
 use crate::io::{Event, Events, Link, Sink, Source, Summary};
+use crate::recovery::{Guarded, NetworkRun};
 
 /// What a clip passes: a source, what waits between the networks, and a sink. One link fewer than networks.
 pub struct Road<'a> {
@@ -64,11 +64,11 @@ impl Road<'_> {
 /// Takes a clip through the networks, which take turns slice by slice: the first results are written while the last
 /// frames are still to be read. After an error the sink was told to leave nothing behind.
 pub fn run(
-    lanes: Vec<Lane<'_>>,
+    network_runs: Vec<NetworkRun<'_>>,
     mut road: Road<'_>,
     events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
-    let result = through(lanes, &mut road, events);
+    let result = through(network_runs, &mut road, events);
     match &result {
         Ok(summaries) => summaries.last().into_iter().for_each(|last| events(Event::Done(last))),
         Err(_) => road.sink.abort(),
@@ -77,17 +77,17 @@ pub fn run(
 }
 
 fn through(
-    lanes: Vec<Lane<'_>>,
+    network_runs: Vec<NetworkRun<'_>>,
     road: &mut Road<'_>,
     events: Events<'_>,
 ) -> Result<Vec<Summary>, EngineError> {
-    let count = lanes.len();
+    let count = network_runs.len();
     if count != road.links.len() + 1 {
         let given = format!("{} links between them", road.links.len());
         return Err(EngineError::Mismatch { planned: format!("{count} networks"), given });
     }
-    lanes.iter().for_each(|lane| events(Event::Planned(&lane.plan)));
-    let mut run = Guarded::start(lanes, events)?;
+    network_runs.iter().for_each(|network_run| events(Event::Planned(&network_run.plan)));
+    let mut run = Guarded::start(network_runs, events)?;
     events(Event::Loaded);
     road.drive(&mut run, events)?;
     events(Event::Finishing);

@@ -10,14 +10,14 @@ use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, Nul
 use remaster_model::{Network, State, load};
 use remaster_plan::{Peaks, Plan, Tile, VERSION};
 
-use crate::course::Course;
 use crate::error::EngineError;
-use crate::guard::Recovery;
 use crate::io::{Event, Events, Sink, Source, Summary};
 use crate::live::{Ahead, Live};
 use crate::measure::{FILE, HOST};
 use crate::placement::{overhead, placement};
+use crate::recovery::Recovery;
 use crate::room::{Tails, reserve, tails};
+use crate::slice_loop::SliceLoop;
 use crate::spill::SpillFile;
 use crate::state_file::{self, Belongs};
 
@@ -74,7 +74,7 @@ pub struct Session<'a> {
     /// What the device was opened for.
     opened: Peaks,
     network: &'a dyn Network,
-    course: Course,
+    slice_loop: SliceLoop,
     ops: Staged,
     /// Bytes on the device beside the arena.
     fixed: u64,
@@ -114,8 +114,8 @@ impl<'a> Session<'a> {
         if planned != given {
             return Err(EngineError::Mismatch { planned: given, given: planned });
         }
-        let course = Course::new(&plan.job, &plan.how, settings.dtype);
-        let beside = plan.peaks.host.saturating_sub(overhead(&course, plan.peaks.disk));
+        let slice_loop = SliceLoop::new(&plan.job, &plan.how, settings.dtype);
+        let beside = plan.peaks.host.saturating_sub(overhead(&slice_loop, plan.peaks.disk));
         let host: Box<dyn Store> = match beside {
             0 => Box::new(NullStore::new(HOST, 0)),
             n => Box::new(HostStore::new(n)?),
@@ -124,12 +124,12 @@ impl<'a> Session<'a> {
         let arena = plan.peaks.device.saturating_sub(fixed);
         let device = (settings.open.0)(&settings.backend, arena, settings.cancel.clone())?;
         let ops = Staged::new(device, host, file, placement(&plan.how));
-        let tails = tails(network, &course, plan.job.start)?;
+        let tails = tails(network, &slice_loop, plan.job.start)?;
         let mut session = Session {
             plan: plan.clone(),
             opened: plan.peaks,
             network,
-            course,
+            slice_loop,
             ops,
             fixed,
             tails,
@@ -145,18 +145,18 @@ impl<'a> Session<'a> {
     }
 
     fn reserve(&mut self, seen: usize) -> Result<(), EngineError> {
-        self.states = reserve(&mut self.ops, &self.tails, self.course.dtype, seen)?;
+        self.states = reserve(&mut self.ops, &self.tails, self.slice_loop.dtype, seen)?;
         Ok(())
     }
 
     /// Result frames made so far.
     fn written(&self) -> usize {
-        self.course.network.made(0, self.seen)
+        self.slice_loop.network.made(0, self.seen)
     }
 
     /// Whether the whole clip went through.
     pub fn is_done(&self) -> bool {
-        self.over || (!self.course.open_ended && self.seen >= self.course.input.t)
+        self.over || (!self.slice_loop.open_ended && self.seen >= self.slice_loop.input.t)
     }
 
     /// Input frames that the next slice takes; 0 at the end.
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
         if self.is_done() || !self.ahead.is_empty() {
             0
         } else {
-            self.course.next(self.seen).map_or(0, |(frames, _)| frames)
+            self.slice_loop.next(self.seen).map_or(0, |(frames, _)| frames)
         }
     }
 
@@ -190,17 +190,19 @@ impl<'a> Session<'a> {
                 format!("the plan starts at frame {}, but nothing was restored", self.plan.job.start);
             return Err(EngineError::State { reason });
         }
-        let Some((frames, left)) = self.course.next(self.seen).filter(|_| !self.over) else { return Ok(()) };
+        let Some((frames, left)) = self.slice_loop.next(self.seen).filter(|_| !self.over) else {
+            return Ok(());
+        };
         let (name, of) = (self.network.name(), self.slice + left);
         events(Event::SliceStarted { network: name, slice: self.slice, of, done: self.seen, frames });
         let started = Instant::now();
         let before = self.pictured();
         let work = self.work(frames);
-        let (course, network, ahead) = (&self.course, self.network, &mut self.ahead);
-        let mut live = Live::new(course, network, work, self.seen, source, sink, ahead, events);
-        let last = left == 1 && !self.course.open_ended;
-        let (ops, states, tiles) = (&mut self.ops, &mut self.states, course.tiles.iter().enumerate());
-        let (frames, last) = course.slice(ops, network, states, frames, last, &mut live, tiles)?;
+        let (slice_loop, network, ahead) = (&self.slice_loop, self.network, &mut self.ahead);
+        let mut live = Live::new(slice_loop, network, work, self.seen, source, sink, ahead, events);
+        let last = left == 1 && !self.slice_loop.open_ended;
+        let (ops, states, tiles) = (&mut self.ops, &mut self.states, slice_loop.tiles.iter().enumerate());
+        let (frames, last) = slice_loop.slice(ops, network, states, frames, last, &mut live, tiles)?;
         let busy = started.elapsed().saturating_sub(live.waited());
         self.seen += frames;
         self.over = last;
@@ -225,7 +227,7 @@ impl<'a> Session<'a> {
     fn work(&self, frames: usize) -> u64 {
         let work = self.plan.work;
         let all = u128::from(work.macs.saturating_add(work.attention_macs));
-        let left = self.course.input.t.saturating_sub(self.plan.job.start).max(1);
+        let left = self.slice_loop.input.t.saturating_sub(self.plan.job.start).max(1);
         u64::try_from(all * frames as u128 / left as u128).unwrap_or(u64::MAX)
     }
 
@@ -246,8 +248,8 @@ impl<'a> Session<'a> {
     fn belongs(&self) -> Belongs {
         let job = &self.plan.job;
         let tile = |t: &Tile| [t.rows.start, t.rows.end, t.columns.start, t.columns.end];
-        let mut tiles: Vec<[usize; 4]> = self.course.tiles.iter().map(|t| tile(&t)).collect();
-        if let Some(bands) = &self.course.bands {
+        let mut tiles: Vec<[usize; 4]> = self.slice_loop.tiles.iter().map(|t| tile(&t)).collect();
+        if let Some(bands) = &self.slice_loop.bands {
             tiles.push([bands.level, bands.count, bands.halo.map_or(0, |n| n + 1), bands.reduce]);
         }
         Belongs {
@@ -285,8 +287,8 @@ impl<'a> Session<'a> {
             return Err(EngineError::Mismatch { planned, given });
         }
         if plan.job != self.plan.job {
-            self.course = Course::new(&plan.job, &plan.how, self.course.dtype);
-            self.tails = tails(self.network, &self.course, 0)?;
+            self.slice_loop = SliceLoop::new(&plan.job, &plan.how, self.slice_loop.dtype);
+            self.tails = tails(self.network, &self.slice_loop, 0)?;
             self.plan = plan.clone();
         }
         self.rewind()

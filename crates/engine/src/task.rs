@@ -4,14 +4,14 @@ use remaster_compute::{Backend, CancelToken, DType, Shape, Sizing};
 use remaster_model::Network;
 use remaster_plan::{Candidate, Cells, Description, INPUT, Job, Plan};
 
-use crate::course::Course;
 use crate::error::EngineError;
-use crate::guard::Lane;
 use crate::io::{Events, Sink, Source, Summary};
 use crate::measure::{Caps, measure};
 use crate::planner::Planner;
+use crate::recovery::NetworkRun;
 use crate::run::{Road, run};
 use crate::session::{Open, Session, Settings};
+use crate::slice_loop::SliceLoop;
 
 /// One clip to take through one network.
 pub struct Task {
@@ -83,9 +83,9 @@ impl Task {
 
     /// Runs a plan on a meter that refuses to pass the plan's peaks.
     pub fn replay(&self, plan: &Plan, sizing: &dyn Fn() -> Box<dyn Sizing>) -> Result<(), EngineError> {
-        let course = Course::new(&self.job, &plan.how, self.settings.dtype);
-        let caps = Caps::of(&plan.peaks, &course);
-        measure(self.network.as_ref(), &course, sizing, &self.job, &plan.how, caps).map(|_| ())
+        let slice_loop = SliceLoop::new(&self.job, &plan.how, self.settings.dtype);
+        let caps = Caps::of(&plan.peaks, &slice_loop);
+        measure(self.network.as_ref(), &slice_loop, sizing, &self.job, &plan.how, caps).map(|_| ())
     }
 
     /// Opens the device.
@@ -94,8 +94,8 @@ impl Task {
     }
 
     /// For a run that goes on when the device fails.
-    pub fn lane(&self, plan: &Plan) -> Lane<'_> {
-        Lane { network: self.network.as_ref(), settings: &self.settings, plan: plan.clone() }
+    pub fn network_run(&self, plan: &Plan) -> NetworkRun<'_> {
+        NetworkRun { network: self.network.as_ref(), settings: &self.settings, plan: plan.clone() }
     }
 
     /// Runs the whole clip.
@@ -106,7 +106,7 @@ impl Task {
         sink: &mut dyn Sink,
         events: Events<'_>,
     ) -> Result<Summary, EngineError> {
-        let summaries = run(vec![self.lane(plan)], Road { source, links: Vec::new(), sink }, events)?;
+        let summaries = run(vec![self.network_run(plan)], Road { source, links: Vec::new(), sink }, events)?;
         Ok(summaries.first().copied().unwrap_or_default())
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::MediaError;
 use crate::resident::Gauge;
-pub(crate) use crate::watched::{FromChild, ToChild, Watched, plain};
-use crate::watched::{Shared, lock};
+pub(crate) use crate::supervised::{FromChild, Supervised, ToChild, plain};
+use crate::supervised::{Shared, lock};
 
 /// What `-fps_mode` needs.
 const OLDEST: Version = Version { major: 5, minor: 1 };
@@ -246,7 +246,7 @@ impl Tools {
         what: &'static str,
         args: &[impl AsRef<OsStr>],
         patience: u64,
-    ) -> Result<(Vec<u8>, Watched), MediaError> {
+    ) -> Result<(Vec<u8>, Supervised), MediaError> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null());
         let mut watched = self.watched(command, what, patience)?;
@@ -296,7 +296,7 @@ impl Tools {
         args: &[impl AsRef<OsStr>],
         patience: u64,
         input: bool,
-    ) -> Result<Watched, MediaError> {
+    ) -> Result<Supervised, MediaError> {
         let mut command = Command::new(&self.ffmpeg.program);
         command.args(args).stdin(if input { Stdio::piped() } else { Stdio::null() });
         self.watched(command, what, patience)
@@ -307,10 +307,10 @@ impl Tools {
         mut command: Command,
         what: &'static str,
         patience: u64,
-    ) -> Result<Watched, MediaError> {
+    ) -> Result<Supervised, MediaError> {
         // Otherwise SVT-AV1 tells its settings where only complaints are expected.
         command.env("SVT_LOG", "1");
-        let watched = Watched::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
+        let watched = Supervised::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);
         children.push(Arc::downgrade(&watched.shared));

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::door::{opened, url};
 use crate::nut::TimeBase;
 use crate::probe::Probe;
 use crate::target::Target;
+use crate::whitelist::{opened, url};
 
 /// Seconds of sound and subtitles that a rehearsal copies: enough for muxers that look into the first packets.
 const REHEARSAL_SECONDS: f64 = 10.0;

@@ -6,10 +6,9 @@ use std::io::ErrorKind;
 use remaster_picture::{Coding, Frame, turn};
 
 use crate::asked::Filters;
-use crate::child::{Tools, Watched, plain};
+use crate::child::{Supervised, Tools, plain};
 use crate::clip::{Format, FrameSource, Late};
 use crate::colour::Colour;
-use crate::door::opened;
 use crate::error::{MediaError, frames};
 use crate::excerpt::{Excerpt, Place};
 use crate::fields::{self, Deinterlace};
@@ -18,6 +17,7 @@ use crate::launch::{Launch, Running, SETTLED, places};
 use crate::nut::{Next, TimeBase};
 use crate::probe::{MAX_FRAMES, Probe};
 use crate::span::{Span, Ticks};
+use crate::whitelist::opened;
 
 /// What to do with material that is not plain.
 #[derive(Clone, Debug, Default)]
@@ -256,7 +256,7 @@ impl Decoder {
     }
 
     /// Complaints of the decoder are the only sign of damage: its exit code is 0 then.
-    fn judge(&self, child: &Watched) -> Result<(), MediaError> {
+    fn judge(&self, child: &Supervised) -> Result<(), MediaError> {
         if let Some(trouble) = child.trouble() {
             return Err(trouble);
         }

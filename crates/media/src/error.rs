@@ -191,13 +191,13 @@ pub enum MediaError {
     #[error(
         "stdin is larger than the {limit} bytes of temporary space it may take; allow more with --disk, or save it to a file first"
     )]
-    TeeFull {
+    ReplayFull {
         /// The most.
         limit: u64,
     },
     /// What reads a pipe first did not come to its end.
     #[error("the input on stdin cannot be read a second time: {reason}")]
-    TeeBroken {
+    ReplayBroken {
         /// Why.
         reason: String,
     },

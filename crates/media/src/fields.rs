@@ -6,10 +6,10 @@ use remaster_picture::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::child::Tools;
-use crate::door::opened;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::probe::{Probe, Video};
+use crate::whitelist::opened;
 use crate::words::Words;
 
 /// Frames of a sample; three of them are looked at. Enough for a cut or two, and for forty rounds of 3:2 pulldown.

@@ -10,13 +10,13 @@ use remaster_picture::Layout;
 
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Tag};
-use crate::door::{opened, url};
 use crate::error::MediaError;
 use crate::fields::Treatment;
 use crate::hdr::Hdr;
 use crate::nut::TimeBase;
 use crate::place::Scratch;
 use crate::probe::{Probe, Video, probe};
+use crate::whitelist::{opened, url};
 
 /// Filters that look far ahead and slow ones on large frames take a while for the first frame.
 const PATIENCE: u64 = 60;

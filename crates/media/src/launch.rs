@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use crate::child::{FromChild, Tools, Watched, plain};
+use crate::child::{FromChild, Supervised, Tools, plain};
 use crate::error::MediaError;
 use crate::nut::NutReader;
 use crate::probe::Probe;
@@ -25,7 +25,7 @@ const RUN_UPS: [f64; 2] = [4.0, 20.0];
 pub(crate) const SETTLED: f64 = 1.0;
 
 /// Both go together: the pipe must be closed before the child is waited for.
-pub(crate) type Running = (NutReader<BufReader<FromChild>>, Watched);
+pub(crate) type Running = (NutReader<BufReader<FromChild>>, Supervised);
 
 /// How ffmpeg is started.
 pub(crate) struct Launch {

@@ -9,22 +9,21 @@
 //! * [`Excerpt`]: some frames of a film, with their times in the film;
 //! * [`Encoder::segment`], [`join`]: a film in pieces, encoded apart and joined without encoding again;
 //! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg;
-//! * [`Tee`]: a pipe that is read twice.
+//! * [`Replay`]: a pipe that is read twice.
 //!
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
 //! that no default of another program changes a colour. Timestamps travel with the frames.
 
-pub mod appetite;
 mod asked;
 mod child;
 mod clip;
 mod colour;
 mod command;
 mod decode;
-mod door;
 mod encode;
 mod error;
 mod excerpt;
+pub mod ffmpeg_memory;
 mod fields;
 mod filter;
 pub mod fingerprint;
@@ -41,14 +40,15 @@ mod pinned;
 pub mod place;
 mod probe;
 mod quality;
+mod replay;
 mod resident;
 mod segment;
 mod sequence;
 mod span;
+mod supervised;
 mod target;
-mod tee;
 mod trial;
-mod watched;
+mod whitelist;
 mod words;
 mod y4m;
 
@@ -68,11 +68,11 @@ pub use nut::TimeBase;
 pub use pinned::repeats;
 pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, count_frames, probe};
 pub use remaster_picture::PictureInfo;
+pub use replay::{Again, Replay};
 pub use resident::resident;
 pub use segment::{Film, SegmentKind, check_tag};
 pub use sequence::{Originals, PictureWriter, Pictures, is_still};
 pub use span::Span;
 pub use target::{ENCODERS, WriteOptions, encoder_name};
-pub use tee::{Again, Tee};
 pub use trial::trial;
 pub use y4m::{Y4mReader, Y4mWriter};

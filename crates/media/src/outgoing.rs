@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::child::{ToChild, Tools, Watched, plain};
-use crate::door::url;
+use crate::child::{Supervised, ToChild, Tools, plain};
 use crate::error::{MediaError, frames};
 use crate::nut::{NutWriter, VideoStream};
 use crate::place::{self, Part};
 use crate::probe::count_frames;
+use crate::whitelist::url;
 
 /// A disk with fewer bytes left is full: file systems give out blocks of up to 64 KiB.
 const FULL: u64 = 1 << 16;
@@ -19,7 +19,7 @@ pub(crate) struct Outgoing {
     tools: Tools,
     path: PathBuf,
     writer: Option<NutWriter<BufWriter<ToChild>>>,
-    child: Option<Watched>,
+    child: Option<Supervised>,
     frames: usize,
     notes: Vec<String>,
     /// The last field: the child must be gone before its file is removed, or it makes it again.
@@ -80,7 +80,7 @@ impl Outgoing {
     /// A pipe that broke: the child says why.
     fn failed(&mut self, e: MediaError) -> MediaError {
         drop(self.writer.take());
-        match self.child.take().map(Watched::finish) {
+        match self.child.take().map(Supervised::finish) {
             Some(Err(why)) => self.full(why),
             Some(Ok(lines)) if !lines.is_empty() => {
                 self.full(MediaError::Child { what: "the encoder", reason: plain(&lines) })

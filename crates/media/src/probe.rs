@@ -15,12 +15,12 @@ pub(crate) use raw::{RawFrames, RawProbe, RawStream};
 
 use crate::child::{Tools, plain};
 use crate::colour::{Colour, Said};
-use crate::door::{closed, opened, url};
 use crate::error::MediaError;
 use crate::fields::{self, Deinterlace, Fields, Order};
 use crate::hdr::{Hdr, MasterDisplay, POINTS};
 use crate::nut::TimeBase;
 use crate::span::Span;
+use crate::whitelist::{closed, opened, url};
 
 /// The most columns or rows.
 pub const MAX_SIDE: u64 = 32768;

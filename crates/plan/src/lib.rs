@@ -13,11 +13,11 @@ mod budget;
 mod choose;
 mod description;
 mod geometry;
+mod joint;
 mod plan;
+mod shot_range;
 pub mod slices;
-mod stretch;
 pub mod tiles;
-mod together;
 mod windows;
 
 pub use budget::{Budget, Lack, Memory, Peaks, bytes};
@@ -27,8 +27,8 @@ pub use geometry::{
     Clip, MAX_FRAMES, MAX_PIXELS, MAX_SIDE, MAX_SLICE, MAX_SLICE_PIXELS, MAX_STRIPES, MAX_TILES, PlanError,
     SPACE, TIME,
 };
+pub use joint::{choose_joint, divide};
 pub use plan::{Bands, Candidate, Cost, Job, Mode, Plan, Rejected, Tiers, VERSION, WorkTotal};
-pub use stretch::{LookBack, Needs, Stretch, first_frame, latent_by, latents_of, part_of};
+pub use shot_range::{LookBack, Needs, ShotRange, first_frame, latent_by, latents_of, part_of};
 pub use tiles::{Grid, Tile, Tiling};
-pub use together::{choose_together, divide};
 pub use windows::{Windows, share_before};

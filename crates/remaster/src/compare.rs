@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_media::{FrameSource, MediaError, appetite, place};
+use remaster_media::{FrameSource, MediaError, ffmpeg_memory, place};
 use remaster_metrics::{Borders, Comparison, Options, Picture, Report, drift_map, plot, sheet};
 use remaster_picture::{Frame, resize};
 use serde::Serialize;
@@ -191,7 +191,7 @@ pub fn compare(
     let report = &Reporter::new(events);
     request.check_outputs()?;
     let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
-    let threads = appetite::threads(machine.cores, allowed);
+    let threads = ffmpeg_memory::threads(machine.cores, allowed);
     let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", About::default());
     let a = request.source.open(&request.a, allowed, &mut tools)?;
@@ -311,8 +311,9 @@ fn common_size(a: [usize; 2], b: [usize; 2]) -> ([usize; 2], Option<Resized>) {
 fn needed(request: &CompareRequest, a: &Opened, b: &Opened, threads: usize) -> u64 {
     let pixels =
         |o: &Opened| (o.source.format().width as u64).saturating_mul(o.source.format().height as u64);
-    let child =
-        |o: &Opened| o.probe.as_ref().map_or(0, |p| request.source.appetite(p, o.source.format(), threads));
+    let child = |o: &Opened| {
+        o.probe.as_ref().map_or(0, |p| request.source.ffmpeg_memory(p, o.source.format(), threads))
+    };
     let size = |o: &Opened| [o.source.format().width, o.source.format().height];
     let most = pixels(a).max(pixels(b));
     let frames = most.saturating_mul(if request.quick { PIXEL_QUICK } else { PIXEL });

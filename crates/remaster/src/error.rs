@@ -474,7 +474,7 @@ impl Error {
             | Error::Room { .. }
             | Error::Full { .. }
             | Error::Restore(RestoreError::Long { .. } | RestoreError::Pool { .. })
-            | Error::Media(MediaError::TeeFull { .. }) => Class::Memory,
+            | Error::Media(MediaError::ReplayFull { .. }) => Class::Memory,
             Error::TooFar { .. }
             | Error::Unlike { .. }
             | Error::Unusable { .. }
@@ -485,7 +485,7 @@ impl Error {
             }
             Error::Hub(HubError::Cancelled) => Class::Stopped,
             // Another machine may do.
-            Error::Units(UnitsError::Numerics { .. } | UnitsError::Weights { .. }) => Class::Device,
+            Error::Units(UnitsError::ResultClass { .. } | UnitsError::Weights { .. }) => Class::Device,
             Error::Media(MediaError::Verify { .. }) => Class::Wrong,
             Error::Media(error) if error.is_over_budget() => Class::Memory,
             Error::Media(MediaError::Cancelled) => Class::Stopped,

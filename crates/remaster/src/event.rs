@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use remaster_engine::Event as EngineEvent;
 use remaster_media::Late;
 use remaster_plan::bytes;
+use serde::Serialize;
 
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::Total;
@@ -109,7 +110,7 @@ pub enum Event {
 }
 
 /// What a run is about, in words.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct About {
     /// Kernels and number format.
     pub device: String,

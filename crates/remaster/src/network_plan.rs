@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_compute::Backend;
 use remaster_engine::{Planner, Task, device_sizing};
-use remaster_media::{Format, Probe, appetite};
+use remaster_media::{Format, Probe, ffmpeg_memory};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
 use remaster_plan::{Clip, Plan};
@@ -25,7 +25,7 @@ use crate::media::{Lazy, Size as MediaSize, Source, is_pipe};
 use crate::network;
 use crate::outcome::SourceInfo;
 use crate::plan::{self, Search, Total};
-use crate::transformer::{Size, Transformer, held_bytes};
+use crate::transformer::{Size, Transformer, in_flight_bytes};
 use crate::vae::video;
 
 /// A network that can be planned alone.
@@ -143,7 +143,8 @@ fn of_transformer(
     let task = Transformer::open(weights)?.task(&size, backend, build);
     let mut planner = request.planner(&task, &backend);
     let search = request.search(backend, 0, machine);
-    let (plan, budget, held) = search.once(held_bytes(&task), |budget, wish| planner.plan(budget, wish))?;
+    let (plan, budget, held) =
+        search.once(in_flight_bytes(&task), |budget, wish| planner.plan(budget, wish))?;
     let total = Total::of(std::slice::from_ref(&plan), budget.is_apart(), held);
     Ok(NetworkPlan { plan, total, time: None, apart: budget.is_apart() })
 }
@@ -180,7 +181,7 @@ pub fn plan_roundtrip(
     let children = file_children(source, opened.probe.as_ref(), &format, &geometry, threads);
     let search = request.search(backend, children, machine);
     let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
-        Planner::together(&mut [&mut [&mut first, &mut second]], budget, wish)
+        Planner::joint(&mut [&mut [&mut first, &mut second]], budget, wish)
     })?;
     Ok(RoundtripPlan {
         input: input.display().to_string(),
@@ -246,10 +247,11 @@ impl NetworkPlanRequest {
 
 /// What ffmpeg takes for a clip that is not known yet: H.264 in, or H.264 out.
 fn children(direction: Direction, pixels: usize, limits: &Limits, machine: &Machine) -> Result<u64, Error> {
-    let (size, threads) = (appetite::Size::plain(pixels), plan::threads(limits, &Room::of_plan(machine))?);
+    let (size, threads) =
+        (ffmpeg_memory::Size::plain(pixels), plan::threads(limits, &Room::of_plan(machine))?);
     Ok(match direction {
-        Direction::Encode => appetite::decoder("h264", size, threads),
-        Direction::Decode => appetite::encoder("libx264", size, threads),
+        Direction::Encode => ffmpeg_memory::decoder("h264", size, threads),
+        Direction::Decode => ffmpeg_memory::encoder("libx264", size, threads),
     })
 }
 
@@ -263,6 +265,8 @@ fn file_children(
 ) -> u64 {
     let Some(probe) = from else { return 0 };
     let [width, height] = geometry.shown;
-    let size = appetite::Size::new(&format.layout, width, height);
-    source.appetite(probe, format, threads).saturating_add(appetite::encoder("libx264", size, threads))
+    let size = ffmpeg_memory::Size::new(&format.layout, width, height);
+    source
+        .ffmpeg_memory(probe, format, threads)
+        .saturating_add(ffmpeg_memory::encoder("libx264", size, threads))
 }

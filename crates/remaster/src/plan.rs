@@ -2,10 +2,10 @@
 
 use remaster_compute::Backend;
 use remaster_engine::{EngineError, Task};
-use remaster_media::appetite;
+use remaster_media::ffmpeg_memory;
 use remaster_plan::{Budget, Clip, MAX_SLICE, Plan, PlanError, SLICES, Wish, WishedMode, bytes};
 use remaster_restore::Geometry;
-use remaster_restore::clip::held_bytes;
+use remaster_restore::clip::in_flight_bytes;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -65,7 +65,7 @@ impl Total {
 
 /// Threads of ffmpeg in a run with this memory.
 pub(crate) fn threads(limits: &Limits, room: &Room<'_>) -> Result<usize, Error> {
-    Ok(appetite::threads(room.machine.cores, limits.allowed(room)?))
+    Ok(ffmpeg_memory::threads(room.machine.cores, limits.allowed(room)?))
 }
 
 /// Multiply-adds of a plan for each of so many frames.
@@ -103,7 +103,7 @@ impl Search<'_> {
         clip: &Clip,
         plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
     ) -> Result<(T, Budget, Held), Error> {
-        self.beside(&|slice| held_bytes(geometry, slice), clip, plan)
+        self.beside(&|slice| in_flight_bytes(geometry, slice), clip, plan)
     }
 
     /// As `run`, where `held` says what frames take beside slices of so many.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use remaster_media::{appetite, place};
+use remaster_media::{ffmpeg_memory, place};
 use remaster_picture::Frame;
 use remaster_scenes::{Detector, Shots};
 
@@ -44,7 +44,7 @@ pub fn scenes(
         check_file(path, "json", &[&request.input], request.overwrite)?;
     }
     let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
-    let threads = appetite::threads(machine.cores, allowed);
+    let threads = ffmpeg_memory::threads(machine.cores, allowed);
     let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", About::default());
     let opened = request.source.open(&request.input, allowed, &mut tools)?;
@@ -87,6 +87,6 @@ pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>)
 fn needed(opened: &Opened, source: &Source, threads: usize) -> u64 {
     let format = opened.source.format();
     let pixels = (format.width as u64).saturating_mul(format.height as u64);
-    let child = opened.probe.as_ref().map_or(0, |probe| source.appetite(probe, format, threads));
+    let child = opened.probe.as_ref().map_or(0, |probe| source.ffmpeg_memory(probe, format, threads));
     [limits::process(false), pixels.saturating_mul(PIXEL), child].into_iter().fold(0, u64::saturating_add)
 }

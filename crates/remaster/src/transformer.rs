@@ -101,7 +101,7 @@ impl Transformer {
 }
 
 /// Bytes of what goes in and comes out, which is held while the network runs.
-pub fn held_bytes(task: &Task) -> u64 {
+pub fn in_flight_bytes(task: &Task) -> u64 {
     let bytes = |side: usize| {
         let [t, h, w, c] = task.job.network.shape(side, task.job.cells);
         Shape::new(t, h, w, c).bytes(DType::F32)

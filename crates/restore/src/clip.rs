@@ -5,7 +5,7 @@
 //!
 //! * [`roundtrip`]: frames to latents and back;
 //! * [`encode`], [`decode`]: one of the two, with a [`LatentFile`] in between;
-//! * [`held_bytes`]: what frames take on their way.
+//! * [`in_flight_bytes`]: what frames take on their way.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn through(
     road: Road<'_>,
     events: Events<'_>,
 ) -> Result<Instant, PipelineError> {
-    let lanes = networks.iter().map(|network| network.task.lane(network.plan)).collect();
+    let network_runs = networks.iter().map(|network| network.task.network_run(network.plan)).collect();
     let mut told: HashMap<&str, usize> = HashMap::new();
     let events = &mut |mut event: Event<'_>| {
         if let Event::SliceDone { network, frames, .. } = &mut event {
@@ -53,7 +53,7 @@ fn through(
         }
         events(event);
     };
-    run(lanes, road, events)?;
+    run(network_runs, road, events)?;
     Ok(Instant::now())
 }
 
@@ -169,7 +169,7 @@ const BUFFERS: u64 = 2 << 20;
 /// Bytes of host memory that frames take on their way through slices of `slice` frames, at most: samples as they are
 /// stored, frames that are prepared or wait, slices between engine and encoder, alpha, latents. Tiles of blend mode are
 /// not among it: they take up to one more slice.
-pub fn held_bytes(geometry: &Geometry, slice: usize) -> u64 {
+pub fn in_flight_bytes(geometry: &Geometry, slice: usize) -> u64 {
     let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
     let (source, shown, padded) = (area(geometry.source), area(geometry.shown), area(geometry.padded));
     let slice = (slice.max(4) as u64).saturating_add(1);

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use remaster_colour::alpha::AlphaKind;
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Event, Events, Relay, Sink, SinkError, Source, SourceError};
+use remaster_engine::{ClipRunner, Event, Events, Sink, SinkError, Source, SourceError};
 use remaster_media::{FrameSink, FrameSource};
-use remaster_plan::{LookBack, SPACE, Stretch};
+use remaster_plan::{LookBack, SPACE, ShotRange};
 
 use crate::cuts::Cuts;
 use crate::decode_thread::Footage;
@@ -113,7 +113,7 @@ pub struct Done {
 /// A shot of the group at work.
 #[derive(Clone, Debug)]
 pub(crate) struct Shot {
-    pub(crate) stretch: Stretch,
+    pub(crate) range: ShotRange,
     /// Places in the store.
     pub(crate) latents: Range<usize>,
     pub(crate) alpha: Option<AlphaKind>,
@@ -184,15 +184,9 @@ pub fn restore(
         {
             let mut sampler = sampler(networks.transform, sampling, size, &mut done, events)?;
             for shot in &shots {
-                sampler.stretch(
-                    &mut store,
-                    shot.latents.start,
-                    &shot.stretch,
-                    LookBack::default(),
-                    events,
-                )?;
+                sampler.range(&mut store, shot.latents.start, &shot.range, LookBack::default(), events)?;
                 if let Some(keep) = &mut keep {
-                    let about = (shot.stretch.shot, shot.alpha);
+                    let about = (shot.range.shot, shot.alpha);
                     kept::shot(keep, &store, shot.latents.clone(), about, sampling.scale)?;
                 }
             }
@@ -203,7 +197,7 @@ pub fn restore(
                 let shown = ShotShown {
                     overlap: if first { 0 } else { overlap },
                     open: overlap > 0,
-                    ..ShotShown::new(&shot.stretch, 0, shot.alpha, &sampling.windows)
+                    ..ShotShown::new(&shot.range, 0, shot.alpha, &sampling.windows)
                 };
                 first = false;
                 let mut latents =
@@ -254,7 +248,7 @@ pub(crate) fn telling(
 
 /// Takes the latents of a shot through the decoder.
 pub(crate) fn show(
-    decoder: &mut Relay<'_>,
+    decoder: &mut ClipRunner<'_>,
     latents: &mut dyn Source,
     finisher: &mut Finisher,
     shown: ShotShown,
@@ -271,11 +265,11 @@ pub(crate) fn loaded<'a>(
     planned: Planned<'a>,
     done: &mut Done,
     events: Events<'_>,
-) -> Result<Relay<'a>, RestoreError> {
+) -> Result<ClipRunner<'a>, RestoreError> {
     let began = Instant::now();
-    let relay = Relay::start(planned.task.lane(planned.plan), events)?;
+    let runner = ClipRunner::start(planned.task.network_run(planned.plan), events)?;
     done.loading += began.elapsed();
-    Ok(relay)
+    Ok(runner)
 }
 
 /// Opens the device and loads the transformer.
@@ -286,14 +280,14 @@ pub(crate) fn sampler<'a>(
     done: &mut Done,
     events: Events<'_>,
 ) -> Result<Sampler<'a>, RestoreError> {
-    let relay = loaded(planned, done, events)?;
-    Ok(Sampler::new(relay, planned, sampling, size))
+    let runner = loaded(planned, done, events)?;
+    Ok(Sampler::new(runner, planned, sampling, size))
 }
 
 /// Takes the shot at hand through the encoder. Frames of the film up to `told` are not told of again: a shot may be
 /// encoded twice.
 fn encode(
-    encoder: &mut Relay<'_>,
+    encoder: &mut ClipRunner<'_>,
     reader: &mut Reader<'_>,
     store: &mut Store,
     channels: usize,
@@ -313,7 +307,7 @@ fn encode(
     };
     encoder.clip(reader, &mut sink, &mut engine)?;
     let read = reader.shot()?;
-    Ok(Shot { stretch: Stretch::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
+    Ok(Shot { range: ShotRange::whole(read.frames), latents: first..store.latents(), alpha: read.alpha })
 }
 
 /// Means of moments into the store.

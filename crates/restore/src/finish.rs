@@ -11,7 +11,7 @@ use remaster_compute::HostTensor;
 use remaster_engine::{Sink, SinkError};
 use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_picture::{Frame, crop, dither};
-use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of};
+use remaster_plan::{ShotRange, Windows, first_frame, latent_by, latents_of};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RestoreError;
@@ -71,9 +71,9 @@ pub(crate) struct ShotShown {
 }
 
 impl ShotShown {
-    /// A stretch of a shot that is mixed with no other.
-    pub(crate) fn new(stretch: &Stretch, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
-        let (made, latents) = (&stretch.made, latents_of(stretch.shot));
+    /// A range of a shot that is mixed with no other.
+    pub(crate) fn new(range: &ShotRange, early: usize, alpha: Option<AlphaKind>, windows: &Windows) -> Self {
+        let (made, latents) = (&range.made, latents_of(range.shot));
         // A pool goes up to where the next window begins.
         let inside = windows.touching(latents, latent_by(made.start)..latents_of(made.end));
         let ends = inside.map(|w| first_frame(w.start)).filter(|end| made.start < *end && *end < made.end);

@@ -14,12 +14,12 @@ const BUFFERS: u64 = 8 << 20;
 
 /// Bytes of host memory that frames and latents of a film take on their way, at most, with latents of
 /// `channels` channels and slices of `slice` frames: the most of any phase, and what all of them have.
-pub fn held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
+pub fn in_flight_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
     held(recipe, channels, slice, [0; 2])
 }
 
-/// As [`held_bytes`], of a unit whose finished latents are kept: in chunks and windows, whose bytes are made in memory.
-pub fn unit_held_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
+/// As [`in_flight_bytes`], of a unit whose finished latents are kept: in chunks and windows, whose bytes are made in memory.
+pub fn unit_in_flight_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u64 {
     let latents = |count: usize| latent_bytes(recipe.geometry.padded, channels as u64, count);
     let (chunk, window) = (CHUNK.max(latents(1)), latents(recipe.sampling.windows.length()));
     // As they are in the store, as bytes there, and as bytes where they are kept. While the encoder runs, what a
@@ -93,7 +93,7 @@ mod tests {
         for size in [[40, 24], [1920, 1080], [7680, 4320]] {
             recipe.geometry = Geometry::new(size, Resize::Keep, Edges::Black);
             let latent = latent_bytes(recipe.geometry.padded, 16, 1);
-            let (film, unit) = (held_bytes(&recipe, 16, 8), unit_held_bytes(&recipe, 16, 8));
+            let (film, unit) = (in_flight_bytes(&recipe, 16, 8), unit_in_flight_bytes(&recipe, 16, 8));
             let most = 3 * CHUNK.max(latent) + 5 * latent;
             assert!(unit >= film && unit <= film + most, "{size:?}: {film} {unit}");
             // Beside frames that wait for the encoder there is a chunk.

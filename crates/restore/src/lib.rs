@@ -1,14 +1,14 @@
 //! A film in, a restored film out.
 //!
 //! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, in bounded memory;
-//! * [`restore_unit`]: some shots, or a stretch of a long one, to the same bits; what is finished outlives the process;
+//! * [`restore_unit`]: some shots, or a range of a long one, to the same bits; what is finished outlives the process;
 //! * [`units_of`]: a film cut into such units;
 //! * [`clip`]: a clip through encoder or decoder alone, or both;
 //! * [`LatentFile`]: latents in a file; a [`LatentWriter`] makes one, an [`Origin`] is the file that they came from;
 //! * [`Geometry`]: how a frame becomes one that the network takes, and back;
 //! * [`redecode`]: another film of latents that were kept, without encoder and transformer;
 //! * [`Recipe`]: everything that decides the result: sizes, [`Cuts`], [`Sampling`], [`Finish`];
-//! * [`held_bytes`] and [`unit_held_bytes`]: what it takes beside the networks.
+//! * [`in_flight_bytes`] and [`unit_in_flight_bytes`]: what it takes beside the networks.
 //!
 //! Nothing crosses a cut. Inside a shot the state of the VAE is carried from its first frame to its last, and the
 //! transformer's windows are mixed in latent space.
@@ -45,11 +45,11 @@ pub use error::{PipelineError, RestoreError};
 pub use film::{Done, Film, Networks, Recipe, Room, restore};
 pub use finish::{Finish, Pool};
 pub use geometry::{Geometry, Resize};
-pub use held::{held_bytes, unit_held_bytes};
+pub use held::{in_flight_bytes, unit_in_flight_bytes};
 pub use latent_file::{
     About, LatentFile, LatentWriter, Lost, NetworkId, Origin, Restored, ShotLatents, ShotRows,
 };
 pub use planned::Planned;
 pub use redecode::redecode;
 pub use sample::{Sampling, Start};
-pub use unit::{Checkpoint, Opener, ShotStretch, Unit, UnitError, UnitWork, restore_unit, units_of};
+pub use unit::{Checkpoint, Opener, Unit, UnitError, UnitShot, UnitWork, restore_unit, units_of};

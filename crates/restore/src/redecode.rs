@@ -2,7 +2,7 @@
 
 use remaster_engine::Events;
 use remaster_media::{FrameSink, FrameSource};
-use remaster_plan::Stretch;
+use remaster_plan::ShotRange;
 
 use crate::error::RestoreError;
 use crate::film::{Done, Recipe, completed, loaded, show};
@@ -32,7 +32,7 @@ pub fn redecode(
             done.shots.push(start);
             start += shot.frames;
             let windows = &recipe.sampling.windows;
-            let shown = ShotShown::new(&Stretch::whole(shot.frames), 0, kind(shot.alpha), windows);
+            let shown = ShotShown::new(&ShotRange::whole(shot.frames), 0, kind(shot.alpha), windows);
             let mut latents = file.latents(shot.latents);
             show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
         }

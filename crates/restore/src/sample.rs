@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{HostTensor, Shape};
-use remaster_engine::{Event, Events, MemoryClip, Planner, Relay, Task};
+use remaster_engine::{ClipRunner, Event, Events, MemoryClip, Planner, Task};
 use remaster_model::dit::{patches, unpatched};
 use remaster_plan::{
-    Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, Stretch, TIME, Windows, Wish, first_frame,
+    Budget, Candidate, Cells, Job, LookBack, Peaks, Plan, ShotRange, TIME, Windows, Wish, first_frame,
     share_before,
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct Sampler<'a> {
     sampling: &'a Sampling,
     /// Rows, columns and channels of a latent.
     size: [usize; 3],
-    relay: Option<Relay<'a>>,
+    runner: Option<ClipRunner<'a>>,
     /// The way for which it was opened.
     opened: Candidate,
     /// How windows of each length are run; the longest first.
@@ -54,32 +54,32 @@ pub(crate) struct Sampler<'a> {
 impl<'a> Sampler<'a> {
     /// The transformer is loaded as planned for the longest window; `size` has the rows, columns and channels of a latent.
     pub(crate) fn new(
-        relay: Relay<'a>,
+        runner: ClipRunner<'a>,
         Planned { task, plan }: Planned<'a>,
         sampling: &'a Sampling,
         size: [usize; 3],
     ) -> Self {
         let plans = vec![(plan.job.cells.steps, plan.clone())];
-        Sampler { task, sampling, size, relay: Some(relay), opened: plan.how, plans }
+        Sampler { task, sampling, size, runner: Some(runner), opened: plan.how, plans }
     }
 
-    /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a stretch
+    /// Replaces latents of a shot in the store, from place `at` on, by restored ones: those that the windows of a range
     /// need. Latents that windows of the shot share with one that is not among them stay half mixed.
-    pub(crate) fn stretch(
+    pub(crate) fn range(
         &mut self,
         store: &mut Store,
         at: usize,
-        stretch: &Stretch,
+        range: &ShotRange,
         back: LookBack,
         events: Events<'_>,
     ) -> Result<(), RestoreError> {
-        let windows = stretch.windows(&self.sampling.windows, back);
+        let windows = range.windows(&self.sampling.windows, back);
         let first = windows.first().map_or(0, |w| w.start);
         let mut mixing = Mixing::default();
         for (i, window) in windows.iter().enumerate() {
             let place = |latent: usize| at + latent - first;
             let given = store.read(place(window.start)..place(window.end))?;
-            let done = frames_done(stretch, &windows, i);
+            let done = frames_done(range, &windows, i);
             let restored = self.window(window.clone(), &given, done, events)?;
             mixing.write(restored, (&windows, i), store, place(window.start))?;
         }
@@ -159,13 +159,13 @@ impl<'a> Sampler<'a> {
             }
             events(event);
         };
-        if self.relay.is_none() || plan.how != self.opened {
-            self.relay = None;
-            self.relay = Some(Relay::start(self.task.lane(&plan), events)?);
+        if self.runner.is_none() || plan.how != self.opened {
+            self.runner = None;
+            self.runner = Some(ClipRunner::start(self.task.network_run(&plan), events)?);
             self.opened = plan.how;
         }
-        if let Some(relay) = &mut self.relay {
-            relay.clip_as(&plan, &mut source, &mut sink, events)?;
+        if let Some(runner) = &mut self.runner {
+            runner.clip_as(&plan, &mut source, &mut sink, events)?;
         }
         Ok(sink.clip.data)
     }
@@ -221,9 +221,9 @@ impl Mixing {
     }
 }
 
-/// Frames of a stretch that are done with number `i` of its windows.
-pub(crate) fn frames_done(stretch: &Stretch, windows: &[Range<usize>], i: usize) -> usize {
-    let made = &stretch.made;
+/// Frames of a range that are done with number `i` of its windows.
+pub(crate) fn frames_done(range: &ShotRange, windows: &[Range<usize>], i: usize) -> usize {
+    let made = &range.made;
     let told = |latent: usize| first_frame(latent).clamp(made.start, made.end);
     let from = windows.get(i).filter(|_| i > 0).map_or(made.start, |w| told(w.start));
     windows.get(i + 1).map_or(made.end, |w| told(w.start)) - from

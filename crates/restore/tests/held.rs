@@ -9,7 +9,7 @@ use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, T
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame, Layout};
 use remaster_plan::{Budget, Clip, Plan, Wish};
-use remaster_restore::clip::{LatentTarget, decode, encode, held_bytes, roundtrip};
+use remaster_restore::clip::{LatentTarget, decode, encode, in_flight_bytes, roundtrip};
 use remaster_restore::{Geometry, LatentFile, NetworkId, Planned, Resize};
 use remaster_testkit::held::{Counting, held};
 use remaster_weights::FormulaParams;
@@ -134,7 +134,7 @@ fn frames_take_no_more_than_was_said_however_long_the_clip() {
     ];
     for (size, resize, edges, alpha, slice) in cases {
         let geometry = Geometry::new(size, resize, edges).with_alpha(alpha);
-        let said = held_bytes(&geometry, slice);
+        let said = in_flight_bytes(&geometry, slice);
         let took = [
             through(geometry, 29, slice, alpha),
             encoded(&path, geometry.with_alpha(false), 29, slice, alpha),

@@ -40,7 +40,7 @@ pub enum UnitsError {
         "the plan was made for {what} {wanted}, but here it is {found}; use a machine like the one that planned, or plan \
          with --mix-devices"
     )]
-    Numerics {
+    ResultClass {
         /// What differs.
         what: &'static str,
         /// As the plan has it.

@@ -6,7 +6,7 @@ use remaster_picture::{Frame, resize};
 use crate::error::UnitsError;
 
 /// Writes frames of the input in the size of the film.
-pub fn leave(
+pub fn pass_through(
     mut source: Box<dyn FrameSource>,
     mut sink: Box<dyn FrameSink>,
     [width, height]: [usize; 2],

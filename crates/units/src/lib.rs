@@ -2,7 +2,7 @@
 //!
 //! * [`FilmPlan`]: what all work on a film follows, to the last setting. It never changes;
 //! * [`Request`]: what was asked for, as checked values: a plan may come from anybody;
-//! * [`Numerics`]: which kernels and programs decide the bytes; a machine with others refuses the plan;
+//! * [`ResultClass`]: which kernels and programs decide the bytes; a machine with others refuses the plan;
 //! * [`Input`]: the film that is meant, by its content;
 //! * [`survey`]: one pass over a film that finds its shots and times;
 //! * [`work`]: does one unit, from where an earlier attempt was stopped;
@@ -18,10 +18,10 @@ mod input;
 mod kept;
 mod leave;
 mod manifest;
-mod numerics;
 mod pieces;
 mod plan;
 mod request;
+mod result_class;
 mod survey;
 mod work;
 
@@ -29,11 +29,11 @@ pub use assemble::{Segments, assemble};
 pub use error::UnitsError;
 pub use input::{First, Input, Reading, Watch, read_all};
 pub use kept::Kept;
-pub use leave::leave;
+pub use leave::pass_through;
 pub use manifest::{Manifest, UnitDone};
-pub use numerics::Numerics;
 pub use pieces::NewPiece;
 pub use plan::{FilmPlan, Model, Settings, UnitPlan};
 pub use request::{Asked, AskedSource, AskedTarget, ENCODER_THREADS, Request, Resolution, Share, Tiles};
+pub use result_class::ResultClass;
 pub use survey::{Survey, survey};
 pub use work::{Outcome, Restoring, Work, work};

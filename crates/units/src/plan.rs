@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::UnitsError;
 use crate::input::Input;
-use crate::numerics::Numerics;
 use crate::request::{ENCODER_THREADS, Request};
+use crate::result_class::ResultClass;
 use crate::survey::Survey;
 
 /// The version of plans that this program writes and reads.
@@ -63,7 +63,7 @@ pub struct Settings {
     /// Networks.
     pub models: Vec<Model>,
     /// What computes and encodes.
-    pub numerics: Numerics,
+    pub numerics: ResultClass,
     /// Units may come from devices of different kinds.
     pub mix: bool,
     /// What units are encoded as.
@@ -272,8 +272,8 @@ impl FilmPlan {
                 return Err(wrong(format!("unit {i} does not start where the one before it ends")));
             }
             next = range.end;
-            // A stretch of a shot says how long its shot is.
-            let longest = planned.unit.shots.iter().map(|shot| shot.stretch.shot).max().unwrap_or(0);
+            // A range of a shot says how long its shot is.
+            let longest = planned.unit.shots.iter().map(|shot| shot.range.shot).max().unwrap_or(0);
             if next > MOST_FRAMES || longest > MOST_FRAMES || frames > MOST_UNIT {
                 return Err(wrong(format!(
                     "unit {i} has {frames} frames of a shot of {longest}, but a unit has at most {MOST_UNIT} and a shot \

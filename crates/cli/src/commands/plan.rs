@@ -33,6 +33,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 
 fn of_film(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
+    args.how.compat.refuse()?;
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
     let plan = remaster::plan(&args.how.restoration(), input, &Machine::this(), &control, &mut |event| {
         show.event(event)

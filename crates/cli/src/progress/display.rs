@@ -3,9 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use remaster::About;
 use remaster::machine::cpu_name;
 
-use super::summary::{Label, PhaseSummary, Summary};
+use super::summary::{PhaseSummary, Summary};
 use super::tally::{self, Tally};
 use super::view::{Style, View};
 use crate::output::Screen;
@@ -42,7 +43,7 @@ pub(super) struct Shared {
 
 pub(super) struct State {
     pub(super) tally: Tally,
-    pub(super) about: Label,
+    pub(super) about: About,
     pub(super) unit: &'static str,
     pub(super) planned: Option<u64>,
     /// Bytes held now, and at most so far.

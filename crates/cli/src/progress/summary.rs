@@ -5,20 +5,10 @@ use std::fmt;
 use remaster_plan::bytes;
 use serde::Serialize;
 
+use remaster::About;
 use remaster::numbers::clock;
 
 use super::view::speed;
-
-/// What the run was about, in one line each.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Label {
-    /// What computed: `cpu avx512, 2 threads`.
-    pub(crate) device: String,
-    /// Which weights: a file or `formula:tiny`.
-    pub(crate) model: String,
-    pub(crate) input: String,
-    pub(crate) output: String,
-}
 
 /// What a run took, phase by phase.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +20,7 @@ pub(crate) struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu: Option<String>,
     #[serde(flatten)]
-    pub(crate) about: Label,
+    pub(crate) about: About,
     /// What `frames` counts.
     pub(crate) unit: &'static str,
     pub(crate) phases: Vec<PhaseSummary>,
@@ -74,7 +64,7 @@ impl fmt::Display for Summary {
             Some(cpu) => format!("{} ({cpu})", self.about.device),
             None => self.about.device.clone(),
         };
-        let Label { model, input, output, .. } = &self.about;
+        let About { model, input, output, .. } = &self.about;
         for (what, value) in [("device", &device), ("model", model), ("input", input), ("output", output)] {
             if !value.is_empty() {
                 writeln!(f, "{what:8} {value}")?;
@@ -135,7 +125,7 @@ mod tests {
             version: "0.1.0",
             system: "linux x86_64".into(),
             cpu: Some("Abacus 3000".into()),
-            about: Label {
+            about: About {
                 device: "cpu avx512, 2 threads".into(),
                 model: "ema_vae_fp16.safetensors".into(),
                 input: "in.mp4, 65 x 720 x 1280".into(),

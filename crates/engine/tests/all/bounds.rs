@@ -188,7 +188,7 @@ fn large_frames_are_refused_in_two_seconds() {
             let before = busy();
             let (result, held) = measured(|| {
                 let planners: &mut [&mut Planner<'_>] = &mut [&mut encoder.planner(), &mut decoder.planner()];
-                Planner::together(&mut [planners], &budget, &Wish::default())
+                Planner::joint(&mut [planners], &budget, &Wish::default())
             });
             let took = busy() - before;
             println!("{height} x {width}, identity {identity}: refused in {took:?}, {held} bytes");

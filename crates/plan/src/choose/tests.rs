@@ -89,7 +89,7 @@ proptest! {
         let jobs: Vec<Vec<Job>> = turns.iter().map(|count| vec![job(4 * n + 1); *count]).collect();
         let turns: Vec<&[Job]> = jobs.iter().map(Vec::as_slice).collect();
         let all = |budget: &Budget| {
-            crate::choose_together(&turns, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
+            crate::choose_joint(&turns, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
         };
         match all(&budget) {
             Ok(plans) => {
@@ -115,7 +115,7 @@ proptest! {
     fn what_is_left_is_divided(ram in 4000u64..27000, disk in 9000u64..27000, count in 1usize..4) {
         let budget = Budget::Shared { ram, disk };
         let jobs = vec![job(65); count];
-        let plans = crate::choose_together(&[&jobs], &budget, &Wish::default(), &mut |_, c, within| meter(c, within));
+        let plans = crate::choose_joint(&[&jobs], &budget, &Wish::default(), &mut |_, c, within| meter(c, within));
         if let Ok(plans) = plans {
             let parts = crate::divide(&budget, &plans);
             let sum = |f: fn(&Budget) -> u64| parts.iter().map(f).sum::<u64>();
@@ -147,7 +147,7 @@ fn a_refusal_of_several_turns_names_budgets_for_all_of_them() {
     let jobs = [2, 3].map(|count| vec![job(9); count]);
     let turns: Vec<&[Job]> = jobs.iter().map(Vec::as_slice).collect();
     let all = |budget: &Budget| {
-        crate::choose_together(&turns, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
+        crate::choose_joint(&turns, budget, &Wish::default(), &mut |_, c, within| meter(c, within))
     };
     let Err(PlanError::Budget { needs, .. }) = all(&budget) else { panic!("it fits") };
     assert!(!needs.is_empty() && needs.iter().all(|need| all(need).is_ok()), "{needs:?}");

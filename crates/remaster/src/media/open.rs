@@ -5,7 +5,7 @@ use std::path::Path;
 
 use remaster_media::{
     Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, Originals, Pictures, Probe, ReadOptions,
-    Stop, Tee, TimeBase, Y4mReader, is_still, probe,
+    Replay, Stop, TimeBase, Y4mReader, is_still, probe,
 };
 use remaster_picture::{Frame, StillFormat, still};
 
@@ -82,7 +82,7 @@ impl Source {
         }
         self.refuse_filters("y4m, which is read without ffmpeg")?;
         let (first, second) =
-            Tee::new(std::io::stdin(), spool.folder, spool.most, tools.control.child_stop())?;
+            Replay::new(std::io::stdin(), spool.folder, spool.most, tools.control.child_stop())?;
         let first = self.raw(Box::new(first), path, ram / 4, tools.control.child_stop())?;
         Ok((first, Some(self.raw(Box::new(second), path, ram / 4, tools.control.child_stop())?.source)))
     }

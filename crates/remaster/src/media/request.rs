@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use remaster_media::{
-    Deinterlace, Encoding, Filters, Format, Probe, ReadOptions, Span, TimeBase, Tools, appetite,
+    Deinterlace, Encoding, Filters, Format, Probe, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
 };
 use remaster_picture::{Edges, Layout};
 use remaster_restore::{Geometry, Resize};
@@ -174,11 +174,11 @@ impl Source {
     }
 
     /// Bytes that ffmpeg takes to decode a file, with filters that give frames of `format`.
-    pub(crate) fn appetite(&self, probe: &Probe, format: &Format, threads: usize) -> u64 {
-        let before = appetite::Size::of(&probe.video);
-        let decodes = appetite::decoder(&probe.video.codec, before, threads);
-        let after = appetite::Size::new(&format.layout, format.width, format.height);
-        let filters = self.filters.as_ref().map_or(0, |_| appetite::filters(before, after));
+    pub(crate) fn ffmpeg_memory(&self, probe: &Probe, format: &Format, threads: usize) -> u64 {
+        let before = ffmpeg_memory::Size::of(&probe.video);
+        let decodes = ffmpeg_memory::decoder(&probe.video.codec, before, threads);
+        let after = ffmpeg_memory::Size::new(&format.layout, format.width, format.height);
+        let filters = self.filters.as_ref().map_or(0, |_| ffmpeg_memory::filters(before, after));
         decodes.saturating_add(filters)
     }
 

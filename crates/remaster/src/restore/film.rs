@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use remaster_engine::{Event, Planner, Recovery, Task};
-use remaster_media::{Format, OutputKind, appetite};
+use remaster_media::{Format, OutputKind, ffmpeg_memory};
 use remaster_model::vae::Direction;
 use remaster_plan::{LookBack, Plan, SPACE};
 use remaster_restore::{
     Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe, Room as LatentRoom,
-    UnitWork, held_bytes, restore, restore_unit, unit_held_bytes,
+    UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
 };
 use remaster_units::{Restoring, UnitsError};
 
@@ -101,14 +101,14 @@ impl Film {
         let in_memory = if site.spill.none || disk < least { least } else { 0 };
         // Units keep their latents on the way.
         let held = |slice: usize| match by_units && in_memory == 0 {
-            true => unit_held_bytes(&recipe, channels, slice),
-            false => held_bytes(&recipe, channels, slice).saturating_add(in_memory),
+            true => unit_in_flight_bytes(&recipe, channels, slice),
+            false => in_flight_bytes(&recipe, channels, slice).saturating_add(in_memory),
         };
         let mut planners = tasks.each_ref().map(Task::planner);
         let [encode, dit, decode] = &mut planners;
         let mut planned = |threads: usize| {
             search_with(threads).beside(&held, &clip, |budget, wish| {
-                Planner::together(
+                Planner::joint(
                     &mut [&mut [&mut *encode], &mut [&mut *dit], &mut [&mut *decode]],
                     budget,
                     wish,
@@ -221,7 +221,7 @@ fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
 
 /// What ffmpeg takes to decode the input once.
 pub(super) fn children(source: &Source, opened: &Opened, format: &Format, threads: usize) -> u64 {
-    opened.probe.as_ref().map_or(0, |probe| source.appetite(probe, format, threads))
+    opened.probe.as_ref().map_or(0, |probe| source.ffmpeg_memory(probe, format, threads))
 }
 
 /// What ffmpeg takes to encode what is shown.
@@ -232,9 +232,9 @@ pub(super) fn encoder_bytes(
     output: Option<&Path>,
 ) -> u64 {
     let [width, height] = geometry.shown;
-    let size = appetite::Size::new(&format.layout, width, height);
+    let size = ffmpeg_memory::Size::new(&format.layout, width, height);
     match output.and_then(OutputKind::of) {
-        Some(OutputKind::Video(_)) | None => appetite::encoder("libx265", size, threads),
+        Some(OutputKind::Video(_)) | None => ffmpeg_memory::encoder("libx265", size, threads),
         Some(_) => 0,
     }
 }

@@ -8,8 +8,8 @@ mod planned;
 mod preview;
 mod recipe;
 mod redecode;
+mod single_pass;
 mod stage;
-mod whole;
 
 use std::path::{Path, PathBuf};
 
@@ -179,7 +179,7 @@ impl Prepared {
             Work::Done => return Ok(Outcome::Skipped { output: self.output }),
             Work::Units(film) => film.run(worker, report),
             Work::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
-            Work::Whole(stage) => whole::run(*stage, report),
+            Work::Whole(stage) => single_pass::run(*stage, report),
         };
         let outcome = outcome.map_err(|error| grown(error, &self.input))?;
         Ok(Outcome::Restored(Box::new(outcome)))

@@ -7,8 +7,8 @@ use remaster_media::Format;
 use remaster_model::vae::Direction;
 use remaster_plan::{Clip, Plan, Windows, bytes};
 use remaster_restore::{
-    Cuts, Done, LatentFile, NetworkId, PipelineError, Planned, Recipe, Restored, Sampling, Start, held_bytes,
-    redecode as decode,
+    Cuts, Done, LatentFile, NetworkId, PipelineError, Planned, Recipe, Restored, Sampling, Start,
+    in_flight_bytes, redecode as decode,
 };
 use serde::Serialize;
 
@@ -174,10 +174,10 @@ pub fn redecode(
             Some(&output),
         )),
     };
-    let held = |slice: usize| held_bytes(&recipe, network.latent(), slice);
+    let held = |slice: usize| in_flight_bytes(&recipe, network.latent(), slice);
     let mut planner = task.planner();
     let (plans, budget, held) = search
-        .beside(&held, &clip, |budget, wish| Planner::together(&mut [&mut [&mut planner]], budget, wish))?;
+        .beside(&held, &clip, |budget, wish| Planner::joint(&mut [&mut [&mut planner]], budget, wish))?;
     drop(planner);
     task.settings.recovery = Some(Recovery::new(&backend, budget));
     let (_, disk) = request.limits.resolve(room)?;

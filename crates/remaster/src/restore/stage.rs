@@ -7,7 +7,7 @@ use remaster_media::{
 };
 use remaster_restore::Cuts;
 use remaster_store::Hash;
-use remaster_units::{Input, Model, NewPiece, Numerics, Settings, UnitsError};
+use remaster_units::{Input, Model, NewPiece, ResultClass, Settings, UnitsError};
 
 use super::film::Film;
 use super::networks::Networks;
@@ -282,7 +282,7 @@ impl Staged {
     }
 
     /// What computes and encodes here.
-    pub(crate) fn numerics(&mut self, threads: u32) -> Result<Numerics, Error> {
+    pub(crate) fn numerics(&mut self, threads: u32) -> Result<ResultClass, Error> {
         let encoder = self.target.encoder(&self.output, &self.shown, self.probe.as_ref()).unwrap_or_default();
         let about = (self.output.as_path(), &self.shown, self.probe.as_ref());
         let sample = match repeats(&encoder) {
@@ -298,7 +298,7 @@ impl Staged {
             true if !folds_fused() => backend += ", folded without FMA",
             true => {}
         }
-        Ok(Numerics {
+        Ok(ResultClass {
             program: concat!(env!("CARGO_PKG_VERSION"), " ", env!("REMASTER_BUILD")).into(),
             backend,
             dtype: self.film.site.build.dtype.name().into(),

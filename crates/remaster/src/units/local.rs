@@ -12,7 +12,7 @@ use super::disks::Disks;
 use super::members::Member;
 use super::state::State;
 use super::todo::{Todo, adopted};
-use super::worker::{Pace, Way, Worker};
+use super::worker::{Pace, Treatment, Worker};
 use super::{assemble, children, make};
 use crate::control::Control;
 use crate::error::{Class, Error};
@@ -243,7 +243,7 @@ impl Run<'_> {
         stage.film.left = joined.left;
         let mut shots = Vec::new();
         for planned in &plan.units {
-            let starts = planned.unit.shots.iter().filter(|shot| shot.stretch.made.start == 0);
+            let starts = planned.unit.shots.iter().filter(|shot| shot.range.made.start == 0);
             shots.extend(starts.map(|shot| shot.first));
         }
         Ok(Done { frames: plan.frames, shots, groups: plan.units.len(), finishing: joined.took, ..total })
@@ -320,11 +320,11 @@ impl Run<'_> {
         };
         let mut worker = Worker::new(stage, (self.journal, self.plan), pace);
         for Todo { unit, frames, adopted } in todo {
-            match worker.unit(unit, Way::Restore, report) {
+            match worker.unit(unit, Treatment::Restore, report) {
                 Ok(_) => {}
                 Err(error) if error.is_stop() && control.should_stop() => return Err(Error::Until),
                 Err(error) if units.keep_going && can_be_left(&error) => {
-                    worker.unit(unit, Way::Leave, report)?;
+                    worker.unit(unit, Treatment::PassThrough, report)?;
                     report.warn(format!("unit {unit} failed and keeps its input frames: {error}"));
                 }
                 Err(error) => return Err(error),

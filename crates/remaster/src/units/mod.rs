@@ -8,11 +8,11 @@ mod done;
 mod farm;
 #[cfg(debug_assertions)]
 mod faults;
+mod frame_opener;
 mod local;
 mod make;
 mod members;
 pub mod pinned;
-mod reel;
 mod run;
 mod state;
 mod status;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::pinned::{self, Repeated};
 use super::todo::adopted;
-use super::worker::{Pace, Way, Worker};
+use super::worker::{Pace, Treatment, Worker};
 use super::{make, store, tidy};
 use crate::control::Control;
 use crate::device::Device;
@@ -174,12 +174,12 @@ fn todo_units(
         folder: scratch.path().to_owned(),
         first: if request.planned_here { First::Whole } else { First::Samples },
     };
-    let way = if request.leave { Way::Leave } else { Way::Restore };
+    let treatment = if request.leave { Treatment::PassThrough } else { Treatment::Restore };
     let mut worker = Worker::new(stage, (journal, plan), pace);
     for (unit, kept) in todo.into_iter().zip(kept) {
         #[cfg(debug_assertions)]
         super::faults::at_work(&request.device, &request.limits, unit, request.leave)?;
-        match worker.unit(unit, way, report)? {
+        match worker.unit(unit, treatment, report)? {
             Outcome::Done { frames: made } => {
                 result.done.push(unit);
                 result.frames += made;

@@ -292,7 +292,7 @@ fn difference(before: &remaster_units::Settings, now: &remaster_units::Settings)
         return format!("--encoder-threads was {}, now {}", before.numerics.threads, now.numerics.threads);
     }
     match before.numerics.check(&now.numerics, false) {
-        Err(UnitsError::Numerics { what, wanted, found }) => format!("{what} was {wanted}, now {found}"),
+        Err(UnitsError::ResultClass { what, wanted, found }) => format!("{what} was {wanted}, now {found}"),
         _ => "its settings were others".into(),
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use remaster_engine::Event;
 use remaster_restore::Done;
 use remaster_store::Journal;
-use remaster_units::{FilmPlan, First, Outcome, Restoring, UnitsError, Watch, Work, leave, work};
+use remaster_units::{FilmPlan, First, Outcome, Restoring, UnitsError, Watch, Work, pass_through, work};
 
 use super::disks::Disks;
-use super::reel::Reel;
+use super::frame_opener::FrameOpener;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::restore::Staged;
@@ -20,11 +20,11 @@ const TRIES: u32 = 3;
 
 /// What becomes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Treatment {
     /// It is restored.
     Restore,
     /// It gets the frames of the input, resized.
-    Leave,
+    PassThrough,
 }
 
 /// Where and how often a worker saves.
@@ -65,7 +65,12 @@ impl<'a> Worker<'a> {
     }
 
     /// Does a unit; waits while a disk is full.
-    pub(super) fn unit(&mut self, index: u32, way: Way, report: &Reporter<'_>) -> Result<Outcome, Error> {
+    pub(super) fn unit(
+        &mut self,
+        index: u32,
+        treatment: Treatment,
+        report: &Reporter<'_>,
+    ) -> Result<Outcome, Error> {
         let spill = self.stage.film.spill().folder.as_path();
         let folders = [Some(self.pace.folder.as_path()), self.journal.store().folder(), Some(spill)];
         let disks = Disks {
@@ -78,7 +83,7 @@ impl<'a> Worker<'a> {
             let mut tries = TRIES;
             loop {
                 tries -= 1;
-                match self.attempt(index, way, report) {
+                match self.attempt(index, treatment, report) {
                     // A file of the store was lost while the unit was done. The next look finds which one.
                     Err(Error::Units(UnitsError::Journal(error))) if error.is_damage() && tries > 0 => {
                         report.warn(format!("unit {index} is done again: {error}"));
@@ -89,7 +94,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn attempt(&mut self, index: u32, way: Way, report: &Reporter<'_>) -> Result<Outcome, Error> {
+    fn attempt(&mut self, index: u32, treatment: Treatment, report: &Reporter<'_>) -> Result<Outcome, Error> {
         let Worker { stage, journal, plan, pace, total, watch } = self;
         let (control, asked) = (stage.control.clone(), stage.control.clone());
         let planned = plan.unit(index)?;
@@ -108,10 +113,10 @@ impl<'a> Worker<'a> {
             watch: watch.clone(),
             // A driver names its device.
             worker: name.chars().filter(|c| !c.is_control()).take(100).collect(),
-            left: way == Way::Leave,
+            left: treatment == Treatment::PassThrough,
         };
         let Staged { request, film, tools, shown, probe, .. } = &mut **stage;
-        let reel = Reel {
+        let opener = FrameOpener {
             source: &request.how.source,
             path: &request.input,
             probe: probe.as_ref(),
@@ -121,10 +126,10 @@ impl<'a> Worker<'a> {
         };
         let end = planned.unit.frames().end;
         let restore = &mut |restoring: Restoring<'_>| {
-            let mut open = |frames| reel.open(frames, tools);
-            if way == Way::Leave {
+            let mut open = |frames| opener.open(frames, tools);
+            if treatment == Treatment::PassThrough {
                 let source = open(restoring.from..end)?;
-                return leave(source, restoring.sink, [shown.width, shown.height]);
+                return pass_through(source, restoring.sink, [shown.width, shown.height]);
             }
             let mut events = |told: Event<'_>| {
                 control.wait();

@@ -137,7 +137,7 @@ impl Run<'_, '_> {
                 planners.iter_mut().map(|planner| [planner]).collect();
             let mut turns: Vec<&mut [&mut Planner<'_>]> =
                 turns.iter_mut().map(|turn| &mut turn[..]).collect();
-            Planner::together(&mut turns, budget, wish)
+            Planner::joint(&mut turns, budget, wish)
         })?;
         let recovery = Some(Recovery::new(&self.network.site.backend, budget));
         let way = |(mut task, plan): (Task, Plan)| {

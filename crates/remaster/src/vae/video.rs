@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery, Task};
-use remaster_media::{Format, FrameSource, Probe, appetite, probe};
+use remaster_media::{Format, FrameSource, Probe, ffmpeg_memory, probe};
 use remaster_model::vae::Direction;
 use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, divide};
 use remaster_restore::clip::{Done, LatentTarget, decode, encode, roundtrip};
@@ -247,12 +247,13 @@ impl Run<'_, '_> {
     /// Looks for plans beside ffmpeg, which decodes `from` to frames of a format and encodes what is `shown`.
     fn search(&self, from: Option<(&Probe, &Format)>, shown: Option<&Format>) -> Search<'_> {
         let request = self.request;
-        let decodes = from.map_or(0, |(probe, format)| request.source.appetite(probe, format, self.threads));
+        let decodes =
+            from.map_or(0, |(probe, format)| request.source.ffmpeg_memory(probe, format, self.threads));
         let from = from.map(|(probe, _)| probe);
         let encoder = shown.and_then(|format| {
             let name = request.target.encoder(&request.output, format, from)?;
-            let size = appetite::Size::new(&format.layout, format.width, format.height);
-            Some(appetite::encoder(&name, size, request.target.encoder_threads() as usize))
+            let size = ffmpeg_memory::Size::new(&format.layout, format.width, format.height);
+            Some(ffmpeg_memory::encoder(&name, size, request.target.encoder_threads() as usize))
         });
         Search {
             backend: self.network.site.backend,
@@ -320,7 +321,7 @@ fn plan(tasks: &mut [Task], search: &Search<'_>, geometry: &Geometry, clip: &Cli
     let mut planners: Vec<Planner<'_>> = tasks.iter().map(Task::planner).collect();
     let mut turn: Vec<&mut Planner<'_>> = planners.iter_mut().collect();
     let (plans, budget, held) =
-        search.run(geometry, clip, |budget, wish| Planner::together(&mut [&mut turn], budget, wish))?;
+        search.run(geometry, clip, |budget, wish| Planner::joint(&mut [&mut turn], budget, wish))?;
     drop(planners);
     for (task, budget) in tasks.iter_mut().zip(divide(&budget, &plans)) {
         task.settings.recovery = Some(Recovery::new(&search.backend, budget));

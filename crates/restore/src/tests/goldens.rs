@@ -6,11 +6,11 @@ use std::sync::Arc;
 use remaster_colour::Mode;
 use remaster_colour::alpha::Border;
 use remaster_compute::{Backend, DType};
-use remaster_engine::{MemoryClip, Relay};
+use remaster_engine::{ClipRunner, MemoryClip};
 use remaster_model::dit::{DitConfig, Family};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::{Edges, Frame};
-use remaster_plan::{LookBack, Stretch, Windows};
+use remaster_plan::{LookBack, ShotRange, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
 
 use super::invariance::plain;
@@ -125,7 +125,7 @@ fn latents(
     let Machines { tasks, plans } = golden.machines(Windows::new(window).unwrap().length());
     let mut reader = reader(&images, geometry(short), cuts);
     let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
-    let mut encoder = Relay::start(tasks[0].lane(&plans[0]), &mut |_| ()).unwrap();
+    let mut encoder = ClipRunner::start(tasks[0].network_run(&plans[0]), &mut |_| ()).unwrap();
     let mut shots = Vec::new();
     while reader.next_shot().unwrap() {
         let first = store.latents();
@@ -135,13 +135,13 @@ fn latents(
     }
     let sampling = sampling(golden.get(noise), window);
     let transform = Planned { task: &tasks[1], plan: &plans[1] };
-    let relay = Relay::start(tasks[1].lane(&plans[1]), &mut |_| ()).unwrap();
-    let mut sampler = Sampler::new(relay, transform, &sampling, [6, 10, 16]);
+    let runner = ClipRunner::start(tasks[1].network_run(&plans[1]), &mut |_| ()).unwrap();
+    let mut sampler = Sampler::new(runner, transform, &sampling, [6, 10, 16]);
     let mut out = Vec::new();
     for (range, frames) in shots {
         let before: Vec<f32> = store.read(range.clone()).unwrap().iter().map(|v| v * LATENT_SCALE).collect();
-        let stretch = Stretch::whole(frames);
-        sampler.stretch(&mut store, range.start, &stretch, LookBack::default(), &mut |_| ()).unwrap();
+        let shot = ShotRange::whole(frames);
+        sampler.range(&mut store, range.start, &shot, LookBack::default(), &mut |_| ()).unwrap();
         out.push([before, store.read(range).unwrap()]);
     }
     out
@@ -183,7 +183,7 @@ fn every_phase_of_one_batch_is_the_originals() {
     golden.get("z").chunks_exact(6 * 10 * 16).for_each(|z| assert!(store.push(z).unwrap()));
     let mut decoded = MemoryClip::sink();
     let mut z = Restored { store: &store, shot: 0..3, next: 0, scale: LATENT_SCALE };
-    let mut decoder = Relay::start(tasks[2].lane(&plans[2]), &mut |_| ()).unwrap();
+    let mut decoder = ClipRunner::start(tasks[2].network_run(&plans[2]), &mut |_| ()).unwrap();
     decoder.clip(&mut z, &mut decoded, &mut |_| ()).unwrap();
     distance("decoded", &decoded.clip.data, &channels_last(golden.get("decoded"), [3, 9, 48, 80]), 5e-5);
     let none = film(&golden, 9, 48, [66, 48], Cuts::None, "noise", 9, Mode::None);

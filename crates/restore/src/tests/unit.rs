@@ -12,7 +12,7 @@ use remaster_colour::alpha::AlphaKind;
 use remaster_engine::{Event, Open, Recovery};
 use remaster_media::{FrameSink, MediaError};
 use remaster_picture::Frame;
-use remaster_plan::{Budget, LookBack, Stretch};
+use remaster_plan::{Budget, LookBack, ShotRange};
 use remaster_testkit::Faults;
 
 use super::invariance::{FRAMES, Way, back, film, narrow, recipe, run, shots, whole};
@@ -21,7 +21,7 @@ use crate::cuts::Cuts;
 use crate::error::RestoreError;
 use crate::film::{Done, Recipe, Room};
 use crate::finish::Pool;
-use crate::unit::{Checkpoint, ShotStretch, Unit, UnitWork, in_chunks, units_of};
+use crate::unit::{Checkpoint, Unit, UnitShot, UnitWork, in_chunks, units_of};
 
 /// Bytes of a latent of 4 x 6 cells.
 pub(super) const LATENT: u64 = 4 * 4 * 6 * 16;
@@ -211,14 +211,14 @@ impl Stage {
     }
 }
 
-/// A film of one shot, so long that stretches at its end do not see its start.
+/// A film of one shot, so long that ranges at its end do not see its start.
 pub(super) fn long() -> Vec<Frame> {
     film().iter().cycle().take(5 * FRAMES).cloned().collect()
 }
 
-pub(super) fn unit_of(stretch: &Stretch) -> Unit {
-    let first = stretch.made.start;
-    Unit { shots: vec![ShotStretch { stretch: stretch.clone(), first, alpha: None }] }
+pub(super) fn unit_of(range: &ShotRange) -> Unit {
+    let first = range.made.start;
+    Unit { shots: vec![UnitShot { range: range.clone(), first, alpha: None }] }
 }
 
 #[test]
@@ -255,17 +255,17 @@ fn units_of_a_film_are_the_film() {
 fn stretches_of_a_long_shot_are_the_shot() {
     let recipe = recipe(Cuts::None, Pool::Window);
     let windows = recipe.sampling.windows;
-    let stretches = Stretch::of(long().len(), 120, &windows);
-    assert_eq!(stretches.len(), 5);
+    let ranges = ShotRange::of(long().len(), 120, &windows);
+    assert_eq!(ranges.len(), 5);
     for way in [whole(), narrow()] {
         let (expected, _) = run(&long(), &recipe, &way);
         let mut stage = Stage::with(long(), recipe.clone(), way);
         stage.room.folder = Some(folder());
         // One in the middle and the last one. The network that sees as far back as the public one is slow.
         let is_slow = stage.back.encode == 112;
-        for stretch in &stretches[if is_slow { 4 } else { 3 }..] {
-            let unit = unit_of(stretch);
-            let (end, read) = (stretch.made.end, unit.read(&windows, stage.back));
+        for range in &ranges[if is_slow { 4 } else { 3 }..] {
+            let unit = unit_of(range);
+            let (end, read) = (range.made.end, unit.read(&windows, stage.back));
             let length = if is_slow { 200 } else { 40 };
             for piece in unit.pieces(length, &windows, Pool::Window) {
                 let trace = stage.all(&unit, piece.start, None);
@@ -273,12 +273,12 @@ fn stretches_of_a_long_shot_are_the_shot() {
                 assert_eq!(trace.told, [end - piece.start; 3]);
                 // Later pieces read less.
                 assert!(trace.opened[0].start > 0 && trace.opened[0].end == read.end);
-                assert_eq!(trace.opened[0] == read, piece.start == stretch.made.start);
+                assert_eq!(trace.opened[0] == read, piece.start == range.made.start);
             }
         }
-        // Several stretches of a shot in one unit.
+        // Several ranges of a shot in one unit.
         if !is_slow {
-            let shots = stretches[2..].iter().flat_map(|stretch| unit_of(stretch).shots).collect();
+            let shots = ranges[2..].iter().flat_map(|range| unit_of(range).shots).collect();
             let unit = Unit { shots };
             let trace = stage.all(&unit, unit.frames().start, None);
             assert!(trace.frames == expected[unit.frames()]);
@@ -364,15 +364,15 @@ fn what_cannot_be_done_is_said() {
     // Pools of whole shots.
     let whole_shots = Stage::new(film.clone(), recipe(shots(), Pool::Shot));
     assert!(matches!(fail(&whole_shots, &unit, 45).0, RestoreError::Divided { frame: 45 }));
-    let stretches = units_of(&lengths, 30, &windows, Pool::Window);
-    let (error, _) = fail(&whole_shots, &stretches[1], stretches[1].frames().start);
+    let ranges = units_of(&lengths, 30, &windows, Pool::Window);
+    let (error, _) = fail(&whole_shots, &ranges[1], ranges[1].frames().start);
     assert!(matches!(error, RestoreError::Divided { .. }), "{error}");
     // Units that are none.
     let gap = Unit { shots: vec![unit.shots[0].clone(), unit.shots[2].clone()] };
     assert!(matches!(fail(&stage, &gap, 0).0, RestoreError::Unit(_)));
     let mut odd = unit.clone();
     odd.shots.truncate(1);
-    odd.shots[0].stretch.made.end = 20;
+    odd.shots[0].range.made.end = 20;
     assert!(matches!(fail(&stage, &odd, 0).0, RestoreError::Piece { frame: 20, start: 0 }));
     // No room for 11 + 7 + 9 latents.
     let mut small = Stage::new(film.clone(), recipe(shots(), Pool::Window));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use remaster_picture::{Edges, Frame, crop};
-use remaster_plan::Stretch;
+use remaster_plan::ShotRange;
 
 use super::invariance::{film, narrow, recipe, run, shots};
 use super::unit::{Fuse, Memory, Stage, Trace, is_damaged, long, unit_of};
@@ -134,10 +134,10 @@ fn a_unit_of_shots_killed_anywhere_goes_on() {
 #[test]
 fn a_stretch_of_a_long_shot_goes_on_with_a_warm_up() {
     let (stage, expected) = corner(&long(), Cuts::None, Pool::Window);
-    let stretches = Stretch::of(expected.len(), 120, &stage.recipe.sampling.windows);
-    let unit = unit_of(&stretches[3]);
-    let needs = stretches[3].needs(&stage.recipe.sampling.windows, stage.back);
-    let all = stretches[3].windows(&stage.recipe.sampling.windows, stage.back).len();
+    let ranges = ShotRange::of(expected.len(), 120, &stage.recipe.sampling.windows);
+    let unit = unit_of(&ranges[3]);
+    let needs = ranges[3].needs(&stage.recipe.sampling.windows, stage.back);
+    let all = ranges[3].windows(&stage.recipe.sampling.windows, stage.back).len();
     let mut warm = 0;
     // Chunks of three latents, then windows, then frames.
     for k in [0, 1, 2, 8, 12, 20, 25, 30, 40, 60, 90, 130] {

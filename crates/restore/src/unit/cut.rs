@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use remaster_colour::alpha::AlphaKind;
-use remaster_plan::{Stretch, Windows, first_frame, latent_by, latents_of, part_of};
+use remaster_plan::{ShotRange, Windows, first_frame, latent_by, latents_of, part_of};
 
 use super::spec::MOST_SHOTS;
-use super::{ShotStretch, Unit};
+use super::{Unit, UnitShot};
 use crate::finish::Pool;
 
 /// The shots of a film, each with its frames and the kind of its alpha, as units of up to `most` frames. Longer shots are
-/// cut into stretches, each of which is a unit; a pool of whole shots leaves them whole.
+/// cut into ranges, each of which is a unit; a pool of whole shots leaves them whole.
 pub fn units_of(
     shots: &[(usize, Option<AlphaKind>)],
     most: usize,
@@ -26,13 +26,13 @@ pub fn units_of(
             frames = 0;
         }
         if shot > most && pool != Pool::Shot {
-            let stretches = Stretch::of(shot, most, windows).into_iter();
-            units.extend(stretches.map(|stretch| {
-                let first = first.saturating_add(stretch.made.start);
-                Unit { shots: vec![ShotStretch { stretch, first, alpha }] }
+            let ranges = ShotRange::of(shot, most, windows).into_iter();
+            units.extend(ranges.map(|range| {
+                let first = first.saturating_add(range.made.start);
+                Unit { shots: vec![UnitShot { range, first, alpha }] }
             }));
         } else {
-            open.push(ShotStretch { stretch: Stretch::whole(shot), first, alpha });
+            open.push(UnitShot { range: ShotRange::whole(shot), first, alpha });
             frames = frames.saturating_add(shot);
         }
         first = first.saturating_add(shot);
@@ -70,10 +70,10 @@ impl Unit {
     }
 }
 
-impl ShotStretch {
+impl UnitShot {
     /// The frame of the film nearest to one of its own where a piece can start, or its end.
     fn nearest_start(&self, frame: usize, windows: &Windows, pool: Pool) -> usize {
-        let (start, latents) = (self.shot_start(), latents_of(self.stretch.shot));
+        let (start, latents) = (self.shot_start(), latents_of(self.range.shot));
         let latent = latent_by(frame.saturating_sub(start));
         let inside = |latent: usize| (start + first_frame(latent)).clamp(self.first, self.end());
         let (before, after) = match pool {
@@ -90,7 +90,7 @@ impl ShotStretch {
     pub(super) fn can_start(&self, frame: usize, windows: &Windows) -> bool {
         let Some(inside) = frame.checked_sub(self.shot_start()) else { return false };
         let latent = latent_by(inside);
-        first_frame(latent) == inside && windows.start_by(latents_of(self.stretch.shot), latent) == latent
+        first_frame(latent) == inside && windows.start_by(latents_of(self.range.shot), latent) == latent
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             let shots: Vec<_> = lengths.iter().map(|n| (*n, (n % 2 == 0).then_some(AlphaKind::Soft))).collect();
             for pool in POOLS {
                 let units = units_of(&shots, most, &windows, pool);
-                let all: Vec<&ShotStretch> = units.iter().flat_map(|unit| &unit.shots).collect();
+                let all: Vec<&UnitShot> = units.iter().flat_map(|unit| &unit.shots).collect();
                 let mut next = 0;
                 for shot in &all {
                     prop_assert_eq!(shot.first, next);
@@ -130,8 +130,8 @@ mod tests {
                 prop_assert_eq!(next, lengths.iter().sum::<usize>());
                 // The shots themselves, in order, whatever was cut.
                 let mut whole: Vec<(usize, Option<AlphaKind>)> = Vec::new();
-                for shot in all.iter().filter(|shot| shot.stretch.made.start == 0) {
-                    whole.push((shot.stretch.shot, shot.alpha));
+                for shot in all.iter().filter(|shot| shot.range.made.start == 0) {
+                    whole.push((shot.range.shot, shot.alpha));
                 }
                 let there: Vec<_> = shots.iter().copied().filter(|shot| shot.0 > 0).collect();
                 prop_assert_eq!(whole, there);
@@ -143,7 +143,7 @@ mod tests {
                         prop_assert!(frames.len() <= most + 2 * 4 * windows.length());
                     }
                     let pieces = unit.pieces(piece, &windows, pool);
-                    let longest = unit.shots.iter().map(|s| s.stretch.made.len()).max().unwrap();
+                    let longest = unit.shots.iter().map(|s| s.range.made.len()).max().unwrap();
                     let gap = if pool == Pool::Shot { longest } else { step(&windows).min(longest) };
                     let mut next = frames.start;
                     for range in &pieces {
@@ -170,7 +170,7 @@ mod tests {
             let windows = Windows::new(window).unwrap();
             let starts: Vec<usize> =
                 windows.of(latents_of(shot)).map(|w| first + first_frame(w.start)).collect();
-            let shot = ShotStretch { stretch: Stretch::whole(shot), first, alpha: None };
+            let shot = UnitShot { range: ShotRange::whole(shot), first, alpha: None };
             for frame in 0..shot.end() + 9 {
                 prop_assert_eq!(shot.can_start(frame, &windows), starts.contains(&frame));
             }

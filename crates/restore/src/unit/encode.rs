@@ -49,7 +49,7 @@ impl Run<'_, '_> {
                     return Err(changed(0));
                 }
                 sink.begin(reading);
-                let (made, latent) = (&reading.item.stretch.made, first_frame(reading.from));
+                let (made, latent) = (&reading.item.range.made, first_frame(reading.from));
                 // Frames whose latents are new, of those that are made.
                 let told = made.start.max(latent);
                 let mut engine = telling(told - reading.frames.start, made.end.saturating_sub(told), events);

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use remaster_colour::alpha::AlphaKind;
-use remaster_plan::{LookBack, Needs, Stretch, Windows};
+use remaster_plan::{LookBack, Needs, ShotRange, Windows};
 
-use super::{ShotStretch, Unit};
+use super::{Unit, UnitShot};
 use crate::error::RestoreError;
 use crate::finish::Pool;
 
@@ -15,7 +15,7 @@ pub(super) struct Item {
     /// Its number in the unit.
     pub(super) shot: usize,
     /// Frames that are still to be made.
-    pub(super) stretch: Stretch,
+    pub(super) range: ShotRange,
     /// What these take.
     pub(super) needs: Needs,
     /// Where its shot begins in the film.
@@ -63,7 +63,7 @@ impl Layout {
         let (mut items, mut next): (Vec<Item>, usize) = (Vec::new(), 0);
         for (i, shot) in unit.shots.iter().enumerate() {
             check_ends(shot, windows, pool)?;
-            let needs = shot.stretch.needs(windows, back);
+            let needs = shot.range.needs(windows, back);
             let (place, first) = (next, needs.encoded.start);
             next += needs.encoded.len();
             if shot.end() <= from {
@@ -72,10 +72,10 @@ impl Layout {
             if shot.first < from {
                 check_start(shot, from, windows, pool)?;
             }
-            let stretch = shot.stretch.from(from.saturating_sub(shot.shot_start()));
-            let needs = if stretch == shot.stretch { needs } else { stretch.needs(windows, back) };
+            let range = shot.range.from(from.saturating_sub(shot.shot_start()));
+            let needs = if range == shot.range { needs } else { range.needs(windows, back) };
             let place = place + needs.encoded.start - first;
-            items.push(Item { shot: i, stretch, needs, start: shot.shot_start(), alpha: shot.alpha, place });
+            items.push(Item { shot: i, range, needs, start: shot.shot_start(), alpha: shot.alpha, place });
         }
         let start = items.first().map_or(next, |item| item.place);
         Ok(Layout { items, places: start..next })
@@ -113,26 +113,26 @@ impl Reading<'_> {
 
     /// Whether another one can be read behind it at once: a cut lies between them, and nothing else.
     pub(super) fn is_followed_by(&self, next: &Reading<'_>) -> bool {
-        self.frames.end == self.item.stretch.shot
+        self.frames.end == self.item.range.shot
             && next.frames.start == 0
             && self.film().end == next.film().start
     }
 }
 
-/// A stretch begins and ends where windows begin; a pool of whole shots has no stretches.
-fn check_ends(shot: &ShotStretch, windows: &Windows, pool: Pool) -> Result<(), RestoreError> {
-    let made = &shot.stretch.made;
+/// A range begins and ends where windows begin; a pool of whole shots has no ranges.
+fn check_ends(shot: &UnitShot, windows: &Windows, pool: Pool) -> Result<(), RestoreError> {
+    let made = &shot.range.made;
     if made.start > 0 {
         check_start(shot, shot.first, windows, pool)?;
     }
-    if made.end < shot.stretch.shot {
+    if made.end < shot.range.shot {
         check_start(shot, shot.end(), windows, pool)?;
     }
     Ok(())
 }
 
 /// Whether a piece can start with this frame of a shot, which is not its first.
-fn check_start(shot: &ShotStretch, frame: usize, windows: &Windows, pool: Pool) -> Result<(), RestoreError> {
+fn check_start(shot: &UnitShot, frame: usize, windows: &Windows, pool: Pool) -> Result<(), RestoreError> {
     match pool {
         Pool::Shot => Err(RestoreError::Divided { frame }),
         Pool::Frame | Pool::Window if shot.can_start(frame, windows) => Ok(()),

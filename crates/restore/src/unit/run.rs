@@ -65,7 +65,7 @@ pub(crate) fn in_chunks(
         return Err(RestoreError::UnitRoom { first: from, end: unit.frames().end, needs, room: room.bytes });
     }
     let latent_bytes = 4 * (layout.places.len() * length) as u64;
-    let shots = layout.items.iter().map(|item| item.start + item.stretch.made.start).collect();
+    let shots = layout.items.iter().map(|item| item.start + item.range.made.start).collect();
     let done = Done { shots, groups: 1, latent_bytes, ..Done::default() };
     let keeper = Keeper::new(checkpoint, length, chunk)?;
     let mut run = Run { layout: &layout, recipe, networks, back, size, store, keeper, done };
@@ -111,7 +111,7 @@ impl Run<'_, '_> {
                 let mut latents = Restored { store: &store, shot, next: 0, scale: sampling.scale };
                 // What has no alpha on its way gets none at its end.
                 let alpha = item.alpha.filter(|_| recipe.geometry.alpha);
-                let shown = ShotShown::new(&item.stretch, item.needs.early, alpha, &sampling.windows);
+                let shown = ShotShown::new(&item.range, item.needs.early, alpha, &sampling.windows);
                 show(&mut decoder, &mut latents, &mut finisher, shown, events)?;
             }
         }

@@ -1,11 +1,11 @@
 //! A unit in a file, and what makes one valid.
 
 use remaster_colour::alpha::AlphaKind;
-use remaster_plan::Stretch;
+use remaster_plan::ShotRange;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{ShotStretch, Unit};
+use super::{Unit, UnitShot};
 
 /// Shots of a unit at most.
 pub(super) const MOST_SHOTS: usize = 1_000_000;
@@ -85,8 +85,8 @@ enum AlphaSpec {
 impl From<Unit> for UnitSpec {
     fn from(unit: Unit) -> Self {
         let first = unit.frames().start as u64;
-        let shot = |shot: ShotStretch| {
-            let Stretch { shot: frames, made } = shot.stretch;
+        let shot = |shot: UnitShot| {
+            let ShotRange { shot: frames, made } = shot.range;
             let alpha = shot.alpha.map(|kind| match kind {
                 AlphaKind::Binary => AlphaSpec::Binary,
                 AlphaKind::Soft => AlphaSpec::Soft,
@@ -111,7 +111,7 @@ impl TryFrom<UnitSpec> for Unit {
         let mut next = spec.first;
         for (i, ShotSpec { frames, from, to, alpha }) in spec.shots.into_iter().enumerate() {
             let (from, to) = (from.unwrap_or(0), to.unwrap_or(frames));
-            range(i, from, to, frames)?;
+            check_range(i, from, to, frames)?;
             place(i, next, from, to)?;
             let size =
                 |n: u64| usize::try_from(n).map_err(|_| UnitError::Range { shot: i + 1, from, to, frames });
@@ -119,8 +119,8 @@ impl TryFrom<UnitSpec> for Unit {
                 AlphaSpec::Binary => AlphaKind::Binary,
                 AlphaSpec::Soft => AlphaKind::Soft,
             });
-            let stretch = Stretch { shot: size(frames)?, made: size(from)?..size(to)? };
-            shots.push(ShotStretch { stretch, first: size(next)?, alpha });
+            let range = ShotRange { shot: size(frames)?, made: size(from)?..size(to)? };
+            shots.push(UnitShot { range, first: size(next)?, alpha });
             next += to - from;
         }
         let unit = Unit { shots };
@@ -133,13 +133,13 @@ impl Unit {
     /// Whether its frames follow one another and are where a film can have them.
     pub fn check(&self) -> Result<(), UnitError> {
         count(self.shots.len())?;
-        let mut before: Option<&ShotStretch> = None;
+        let mut before: Option<&UnitShot> = None;
         for (i, shot) in self.shots.iter().enumerate() {
-            let Stretch { shot: frames, made } = &shot.stretch;
-            range(i, made.start as u64, made.end as u64, *frames as u64)?;
+            let ShotRange { shot: frames, made } = &shot.range;
+            check_range(i, made.start as u64, made.end as u64, *frames as u64)?;
             place(i, shot.first as u64, made.start as u64, made.end as u64)?;
             let follows = before.is_none_or(|before| {
-                let (last, whole) = (&before.stretch, before.stretch.shot);
+                let (last, whole) = (&before.range, before.range.shot);
                 let next = last.made.end == whole && made.start == 0;
                 let same = last.made.end == made.start && whole == *frames && made.start > 0;
                 before.end() == shot.first && (next || same)
@@ -157,7 +157,7 @@ fn count(shots: usize) -> Result<(), UnitError> {
     if (1..=MOST_SHOTS).contains(&shots) { Ok(()) } else { Err(UnitError::Shots { shots }) }
 }
 
-fn range(i: usize, from: u64, to: u64, frames: u64) -> Result<(), UnitError> {
+fn check_range(i: usize, from: u64, to: u64, frames: u64) -> Result<(), UnitError> {
     match from < to && to <= frames && frames <= MOST_FRAMES {
         true => Ok(()),
         false => Err(UnitError::Range { shot: i + 1, from, to, frames }),

@@ -33,7 +33,7 @@ impl Run<'_, '_> {
     pub(super) fn restored(&mut self) -> Result<Progress, RestoreError> {
         let sampling = &self.recipe.sampling;
         for (i, item) in self.layout.items.iter().enumerate() {
-            let windows = item.stretch.windows(&sampling.windows, self.back);
+            let windows = item.range.windows(&sampling.windows, self.back);
             let mut mixing = Mixing::default();
             for (j, window) in windows.iter().enumerate() {
                 let Some(values) = self.keeper.window(item.shot, window)? else {
@@ -52,7 +52,7 @@ impl Run<'_, '_> {
         let Progress { item: first, windows: mut skip, mut mixing, .. } = progress;
         let mut network = None;
         for item in self.layout.items.iter().skip(first) {
-            let windows = item.stretch.windows(&sampling.windows, self.back);
+            let windows = item.range.windows(&sampling.windows, self.back);
             for (j, window) in windows.iter().enumerate().skip(std::mem::take(&mut skip)) {
                 let place = item.place(window.start) - self.layout.places.start;
                 let values = match self.keeper.window(item.shot, window)? {
@@ -69,7 +69,7 @@ impl Run<'_, '_> {
                             )?),
                         };
                         let given = self.store.read(place..place + window.len())?;
-                        let done = frames_done(&item.stretch, &windows, j);
+                        let done = frames_done(&item.range, &windows, j);
                         let values = network.window(window.clone(), &given, done, events)?;
                         self.keeper.keep_window(item.shot, window, &values)?;
                         values

@@ -265,7 +265,7 @@ fn weights_that_are_none_are_refused() {
 
 #[test]
 fn a_plan_for_a_file_names_sizes_memory_disk_and_time() {
-    let desk = desk();
+    let desk = Desk::new();
     desk.put("in.png", picture(40, 24, png::ColorType::Rgb));
     desk.tensors("tiny.weights", &tiny_weights());
     let text = desk.works("plan in.png --weights tiny.weights --resolution 2x");

@@ -17,7 +17,7 @@ use remaster_scenes::Shots;
 use remaster_store::testkit::Memory;
 use remaster_store::{Commit, Journal, Key, Limits, Store};
 use remaster_units::{
-    FilmPlan, First, Input, Model, NewPiece, Numerics, Outcome, Request, Restoring, Settings, UnitsError,
+    FilmPlan, First, Input, Model, NewPiece, Outcome, Request, Restoring, ResultClass, Settings, UnitsError,
     Watch, Work, assemble, read_all, survey, work,
 };
 
@@ -83,7 +83,7 @@ fn plan(film: &Path, frames: usize, unit_frames: usize, piece_frames: usize) -> 
         output: "film.mkv".into(),
         request: request(),
         models: vec![Model { role: "vae".into(), name: "nano".into(), sha256: None }],
-        numerics: Numerics {
+        numerics: ResultClass {
             program: "test".into(),
             backend: "test".into(),
             dtype: "f32".into(),

@@ -8,10 +8,10 @@ use remaster_plan::{Bands, Candidate, Cells, Description, Grid, INPUT, Job, Mode
 
 use crate::bands;
 use crate::error::EngineError;
-use crate::watched::Watched;
+use crate::instrumented::Instrumented;
 
 /// A clip on its way through a network.
-pub(crate) struct Course {
+pub(crate) struct SliceLoop {
     pub(crate) dtype: DType,
     pub(crate) network: Description,
     cells: Cells,
@@ -46,7 +46,7 @@ pub(crate) trait Traffic {
     fn end(&mut self, ops: &mut dyn Ops) -> Result<(), EngineError>;
 }
 
-impl Course {
+impl SliceLoop {
     /// How `job` goes when it is cut like `how`.
     pub(crate) fn new(job: &Job, how: &Candidate, dtype: DType) -> Self {
         let network = job.network.clone();
@@ -70,7 +70,7 @@ impl Course {
             }
         };
         let bands = if let Mode::SharedStats(bands) = how.mode { Some(bands) } else { None };
-        Course {
+        SliceLoop {
             dtype,
             input: shape(INPUT),
             output: shape(OUTPUT),
@@ -105,7 +105,7 @@ impl Course {
 
     /// Slices that are run on the meter, each with how often it comes: the clip itself, and where its end is open the
     /// ways in which it may end. A slice that is cut short runs step by step (`Ahead`), so there are few of them.
-    pub(crate) fn itineraries(&self, seen: usize) -> Result<Vec<Vec<(usize, usize)>>, PlanError> {
+    pub(crate) fn meter_runs(&self, seen: usize) -> Result<Vec<Vec<(usize, usize)>>, PlanError> {
         let mut list = vec![self.lengths(seen)?.runs().collect()];
         let (true, Some(step)) = (self.open_ended, self.step()) else { return Ok(list) };
         let (first, one) = (1 + self.slice / self.network.unit() * step, (step, 1));
@@ -190,7 +190,7 @@ impl Course {
             let x = ops.alloc(self.tile_input(&tile, frames), self.dtype)?;
             traffic.fill(ops, &tile, &x)?;
             let mut tell = |macs| traffic.worked(macs);
-            let mut watched = Watched::new(ops, &mut tell);
+            let mut watched = Instrumented::new(ops, &mut tell);
             let y = match (&self.bands, network.levels()) {
                 // The one tile of a frame in bands has all states.
                 (Some(bands), Some(levels)) => bands::slice(&mut watched, levels, bands, states, x)?,

@@ -18,7 +18,7 @@ type Meters<'a, E> = dyn FnMut(usize, &Candidate, Option<&Budget>) -> Result<Mea
 /// Plans for any number of networks within one budget, in the order of the jobs. `turns` has the jobs; `meter` is told
 /// which of them it measures, counted through all turns. If several turns do not fit, the one that needs the most is named,
 /// with budgets in which all of them fit.
-pub fn choose_together<E: From<PlanError>>(
+pub fn choose_joint<E: From<PlanError>>(
     turns: &[&[Job]],
     budget: &Budget,
     wish: &Wish,

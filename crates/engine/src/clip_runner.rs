@@ -3,25 +3,25 @@
 use remaster_plan::Plan;
 
 use crate::error::EngineError;
-use crate::guard::{Guarded, Lane};
 use crate::io::{Event, Events, Sink, Source, Summary};
+use crate::recovery::{Guarded, NetworkRun};
 use crate::run::Road;
 
 /// A network whose weights are loaded once for all clips that go through it: the shots of a film, or the windows of its
 /// shots. Each clip begins without anything of the one before. A lost device costs the clip at work.
-pub struct Relay<'a> {
+pub struct ClipRunner<'a> {
     run: Guarded<'a>,
     /// No clip was begun yet.
     fresh: bool,
 }
 
-impl<'a> Relay<'a> {
+impl<'a> ClipRunner<'a> {
     /// Opens the device and loads the weights.
-    pub fn start(lane: Lane<'a>, events: Events<'_>) -> Result<Self, EngineError> {
-        events(Event::Planned(&lane.plan));
-        let run = Guarded::start(vec![lane], events)?;
+    pub fn start(network_run: NetworkRun<'a>, events: Events<'_>) -> Result<Self, EngineError> {
+        events(Event::Planned(&network_run.plan));
+        let run = Guarded::start(vec![network_run], events)?;
         events(Event::Loaded);
-        Ok(Relay { run, fresh: true })
+        Ok(ClipRunner { run, fresh: true })
     }
 
     /// Takes the next clip through, as long as the plan of the start says. After an error the sink was told to leave
@@ -36,7 +36,7 @@ impl<'a> Relay<'a> {
         self.clip_as(&plan, source, sink, events)
     }
 
-    /// As [`Relay::clip`], for a clip of another length. `plan` is for the way in which the device was opened; one that
+    /// As [`ClipRunner::clip`], for a clip of another length. `plan` is for the way in which the device was opened; one that
     /// takes more opens it again.
     pub fn clip_as(
         &mut self,

@@ -8,7 +8,7 @@ use crate::error::UnitsError;
 /// What computes, encodes and decodes. Units of one class are the same to the byte wherever they are done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Numerics {
+pub struct ResultClass {
     /// The version of this program.
     pub program: String,
     /// Backend, kernel path and chosen variants.
@@ -29,10 +29,10 @@ pub struct Numerics {
     pub threads: u32,
 }
 
-impl Numerics {
+impl ResultClass {
     /// Refuses a machine that cannot provide this class. With `mix` only what would not fit together is refused.
-    pub fn check(&self, here: &Numerics, mix: bool) -> Result<(), UnitsError> {
-        type Part = fn(&Numerics) -> String;
+    pub fn check(&self, here: &ResultClass, mix: bool) -> Result<(), UnitsError> {
+        type Part = fn(&ResultClass) -> String;
         let parts: [(&'static str, bool, Part); 7] = [
             ("this program", false, |of| of.program.clone()),
             ("the encoder", false, |of| of.encoder.clone()),
@@ -47,7 +47,7 @@ impl Numerics {
         for (what, mixes, part) in parts {
             let (wanted, found) = (part(self), part(here));
             if wanted != found && !(mix && mixes) {
-                return Err(UnitsError::Numerics { what, wanted, found });
+                return Err(UnitsError::ResultClass { what, wanted, found });
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn another_class_is_refused_by_name_and_mixing_allows_what_fits_together() {
-        let plan = Numerics {
+        let plan = ResultClass {
             program: "0.1.0".into(),
             backend: "cpu avx512".into(),
             dtype: "f32".into(),
@@ -71,15 +71,15 @@ mod tests {
             threads: 2,
         };
         plan.check(&plan, false).unwrap();
-        let device = Numerics { backend: "gpu 12".into(), ..plan.clone() };
+        let device = ResultClass { backend: "gpu 12".into(), ..plan.clone() };
         let error = plan.check(&device, false).unwrap_err().to_string();
         assert!(error.contains("cpu avx512") && error.contains("gpu 12"), "{error}");
         plan.check(&device, true).unwrap();
-        let program = Numerics { program: "0.2.0".into(), ..plan.clone() };
+        let program = ResultClass { program: "0.2.0".into(), ..plan.clone() };
         assert!(plan.check(&program, true).is_err());
-        let tiled = Numerics { tiling: Some("blend".into()), ..plan.clone() };
+        let tiled = ResultClass { tiling: Some("blend".into()), ..plan.clone() };
         assert!(plan.check(&tiled, false).is_err());
-        let library = Numerics { sample: Some(Hash::of(b"other")), ..plan.clone() };
+        let library = ResultClass { sample: Some(Hash::of(b"other")), ..plan.clone() };
         assert!(plan.check(&library, false).is_err());
         plan.check(&library, true).unwrap();
     }

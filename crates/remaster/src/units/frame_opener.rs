@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::media::{Lazy, Source};
 
 /// The film from some frame on.
-pub(super) struct Reel<'a> {
+pub(super) struct FrameOpener<'a> {
     pub(super) source: &'a Source,
     pub(super) path: &'a Path,
     pub(super) probe: Option<&'a Probe>,
@@ -21,7 +21,7 @@ pub(super) struct Reel<'a> {
     pub(super) anchor: Option<i64>,
 }
 
-impl Reel<'_> {
+impl FrameOpener<'_> {
     /// Opens frames by number.
     pub(super) fn open(
         &self,

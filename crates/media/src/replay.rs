@@ -14,14 +14,14 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// Reads `input` and keeps every byte. Dropping it before the end is an error for the second reader, as soon as that
 /// needs a byte that nobody read.
-pub struct Tee<R> {
+pub struct Replay<R> {
     input: R,
     kept: Arc<Kept>,
     limit: u64,
     folder: PathBuf,
 }
 
-/// Reads what a [`Tee`] has read, from the start, and waits for it where it has to.
+/// Reads what a [`Replay`] has read, from the start, and waits for it where it has to.
 pub struct Again {
     kept: Arc<Kept>,
     at: u64,
@@ -55,14 +55,14 @@ impl Kept {
     }
 }
 
-impl<R: Read> Tee<R> {
+impl<R: Read> Replay<R> {
     /// Both readers. At most `limit` bytes are kept, in a file in `folder` that has no name. Waiting ends with `stop`.
     pub fn new(input: R, folder: &Path, limit: u64, stop: Stop) -> Result<(Self, Again), MediaError> {
         let file = tempfile::tempfile_in(folder).map_err(|e| unkept(folder, e))?;
         let progress = Mutex::new(Progress { bytes: 0, end: None });
         let kept = Arc::new(Kept { file, progress, more: Condvar::new() });
         let again = Again { kept: Arc::clone(&kept), at: 0, stop };
-        Ok((Tee { input, kept, limit, folder: folder.to_owned() }, again))
+        Ok((Replay { input, kept, limit, folder: folder.to_owned() }, again))
     }
 
     fn failed(&self, error: io::Error) -> io::Error {
@@ -82,7 +82,7 @@ fn unkept(folder: &Path, source: io::Error) -> MediaError {
     }
 }
 
-impl<R: Read> Read for Tee<R> {
+impl<R: Read> Read for Replay<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -100,7 +100,7 @@ impl<R: Read> Read for Tee<R> {
         let at = self.kept.progress.lock().unwrap_or_else(PoisonError::into_inner).bytes;
         let end = at.saturating_add(n as u64);
         if end > self.limit {
-            return Err(self.failed(io::Error::other(MediaError::TeeFull { limit: self.limit })));
+            return Err(self.failed(io::Error::other(MediaError::ReplayFull { limit: self.limit })));
         }
         let written = remaster_disk::write_at(&self.kept.file, &buffer[..n], at);
         written.map_err(|e| self.failed(io::Error::other(unkept(&self.folder, e))))?;
@@ -109,7 +109,7 @@ impl<R: Read> Read for Tee<R> {
     }
 }
 
-impl<R> Drop for Tee<R> {
+impl<R> Drop for Replay<R> {
     fn drop(&mut self) {
         let early = || End::Failed("the first reading ended early".into());
         self.kept.update(|p| p.end = p.end.take().or_else(|| Some(early())));
@@ -130,7 +130,7 @@ impl Again {
             match &progress.end {
                 Some(End::Complete) => return Ok(0),
                 Some(End::Failed(reason)) => {
-                    return Err(MediaError::TeeBroken { reason: reason.clone() });
+                    return Err(MediaError::ReplayBroken { reason: reason.clone() });
                 }
                 None => {}
             }
@@ -196,7 +196,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for bytes in [0, 1, 300_000] {
             let (all, input) = slow(bytes, false);
-            let (mut tee, mut again) = Tee::new(input, folder.path(), bytes as u64, Stop::never()).unwrap();
+            let (mut tee, mut again) =
+                Replay::new(input, folder.path(), bytes as u64, Stop::never()).unwrap();
             let second = thread::spawn(move || {
                 let mut got = Vec::new();
                 again.read_to_end(&mut got).map(|_| got)
@@ -213,7 +214,7 @@ mod tests {
     fn a_second_reader_may_come_when_the_first_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         let (all, input) = slow(50_000, false);
-        let (mut tee, mut again) = Tee::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
+        let (mut tee, mut again) = Replay::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
         io::copy(&mut tee, &mut io::sink()).unwrap();
         drop(tee);
         let mut got = Vec::new();
@@ -226,7 +227,7 @@ mod tests {
     fn an_error_of_the_first_reader_ends_the_second_behind_what_was_read() {
         let folder = tempfile::tempdir().unwrap();
         let (all, input) = slow(50_000, true);
-        let (mut tee, mut again) = Tee::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
+        let (mut tee, mut again) = Replay::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
         let second = thread::spawn(move || {
             let mut got = Vec::new();
             let error = again.read_to_end(&mut got).unwrap_err();
@@ -236,19 +237,19 @@ mod tests {
         assert!(matches!(error, MediaError::Io { .. }), "{error}");
         let (got, error) = second.join().unwrap();
         assert!(got == all);
-        assert!(matches!(&error, MediaError::TeeBroken { reason } if reason.contains("cable")), "{error}");
+        assert!(matches!(&error, MediaError::ReplayBroken { reason } if reason.contains("cable")), "{error}");
     }
 
     #[test]
     fn the_limit_is_an_error_for_both_and_nothing_beyond_it_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (_, input) = slow(50_000, false);
-        let (mut tee, mut again) = Tee::new(input, folder.path(), 49_999, Stop::never()).unwrap();
+        let (mut tee, mut again) = Replay::new(input, folder.path(), 49_999, Stop::never()).unwrap();
         let error = ours(io::copy(&mut tee, &mut io::sink()).unwrap_err());
-        assert!(matches!(error, MediaError::TeeFull { limit: 49_999 }), "{error}");
+        assert!(matches!(error, MediaError::ReplayFull { limit: 49_999 }), "{error}");
         let mut got = Vec::new();
         let error = ours(again.read_to_end(&mut got).unwrap_err());
-        assert!(matches!(&error, MediaError::TeeBroken { reason } if reason.contains("49999")), "{error}");
+        assert!(matches!(&error, MediaError::ReplayBroken { reason } if reason.contains("49999")), "{error}");
         assert!(got.len() < 50_000);
     }
 
@@ -256,7 +257,7 @@ mod tests {
     fn a_first_reader_that_is_dropped_is_no_end() {
         let folder = tempfile::tempdir().unwrap();
         let (all, input) = slow(50_000, false);
-        let (mut tee, mut again) = Tee::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
+        let (mut tee, mut again) = Replay::new(input, folder.path(), u64::MAX, Stop::never()).unwrap();
         let mut some = vec![0; 10_000];
         tee.read_exact(&mut some).unwrap();
         drop(tee);
@@ -264,7 +265,7 @@ mod tests {
         again.read_exact(&mut got).unwrap();
         assert!(got == all[..10_000]);
         let error = ours(again.read_to_end(&mut Vec::new()).unwrap_err());
-        assert!(matches!(error, MediaError::TeeBroken { .. }), "{error}");
+        assert!(matches!(error, MediaError::ReplayBroken { .. }), "{error}");
     }
 
     #[test]
@@ -273,7 +274,7 @@ mod tests {
         let asked = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&asked);
         let stop = Stop::when(move || stop.load(Ordering::Relaxed));
-        let (_tee, mut again) = Tee::new(io::empty(), folder.path(), 10, stop).unwrap();
+        let (_tee, mut again) = Replay::new(io::empty(), folder.path(), 10, stop).unwrap();
         let second = thread::spawn(move || ours(again.read(&mut [0; 4]).unwrap_err()));
         thread::sleep(Duration::from_millis(50));
         asked.store(true, Ordering::Relaxed);

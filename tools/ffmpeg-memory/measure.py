@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures what ffmpeg takes as a child of remaster: the highest resident memory of decoders and encoders by frame size
-and threads. Prints one line per measurement; crates/media/src/appetite.rs has the table that was made of them.
+and threads. Prints one line per measurement; crates/media/src/ffmpeg_memory.rs has the table that was made of them.
 
-    python3 tools/appetite/measure.py > appetite.txt
+    python3 tools/ffmpeg-memory/measure.py > ffmpeg-memory.txt
 """
 import os
 import subprocess

@@ -1,6 +1,6 @@
 //! Stretches of a long shot that are restored apart from each other, to the same bits.
 //!
-//! Encoder and decoder carry state from the first frame of a shot to its last, but see only so far back: a stretch that starts
+//! Encoder and decoder carry state from the first frame of a shot to its last, but see only so far back: a range that starts
 //! early enough and throws away what it makes too early is exact. Windows of the transformer count from the start of the
 //! shot, wherever it is cut.
 
@@ -20,14 +20,14 @@ pub struct LookBack {
 
 /// Frames of a shot that are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ShotRange {
     /// Frames of the shot.
     pub shot: usize,
     /// Those that are made.
     pub made: Range<usize>,
 }
 
-/// What a stretch takes.
+/// What a range takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Frames of the shot that are read.
@@ -77,18 +77,18 @@ impl Needs {
     }
 }
 
-impl Stretch {
+impl ShotRange {
     /// All of a shot.
     pub fn whole(shot: usize) -> Self {
-        Stretch { shot, made: 0..shot }
+        ShotRange { shot, made: 0..shot }
     }
 
-    /// A shot in as few stretches of at most `most` frames as there can be, about equally long, each from the start of a window
-    /// to that of another: so windows that share one correction of colour stay together. A stretch has one window at least.
-    pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<Stretch> {
+    /// A shot in as few ranges of at most `most` frames as there can be, about equally long, each from the start of a window
+    /// to that of another: so windows that share one correction of colour stay together. A range has one window at least.
+    pub fn of(shot: usize, most: usize, windows: &Windows) -> Vec<ShotRange> {
         let latents = latents_of(shot);
         let count = shot.div_ceil(most.max(1)).max(1);
-        let mut stretches = Vec::new();
+        let mut ranges = Vec::new();
         let mut from = 0;
         for i in 1..=count {
             let to = match i == count {
@@ -97,11 +97,11 @@ impl Stretch {
                 false => first_frame(windows.start_by(latents, latent_by(part_of(shot, i, count)))),
             };
             if to > from {
-                stretches.push(Stretch { shot, made: from..to });
+                ranges.push(ShotRange { shot, made: from..to });
                 from = to;
             }
         }
-        stretches
+        ranges
     }
 
     /// Windows of its shot that it takes part in.
@@ -110,8 +110,8 @@ impl Stretch {
     }
 
     /// What is left of it from a frame of its shot on.
-    pub fn from(&self, frame: usize) -> Stretch {
-        Stretch { shot: self.shot, made: frame.max(self.made.start)..self.made.end }
+    pub fn from(&self, frame: usize) -> ShotRange {
+        ShotRange { shot: self.shot, made: frame.max(self.made.start)..self.made.end }
     }
 
     fn decoded(&self, back: LookBack) -> Range<usize> {
@@ -150,20 +150,20 @@ mod tests {
             let windows = Windows::new(window).unwrap();
             for shot in (1..300).chain([1500, 1501, 4096, 9999]) {
                 for most in [1, 40, 100, 1500] {
-                    let stretches = Stretch::of(shot, most, &windows);
+                    let ranges = ShotRange::of(shot, most, &windows);
                     let mut next = 0;
-                    for stretch in &stretches {
-                        assert_eq!(stretch.made.start, next, "{shot} {most}");
-                        assert!(stretch.made.end > next);
-                        next = stretch.made.end;
-                        let start = stretch.made.start;
+                    for range in &ranges {
+                        assert_eq!(range.made.start, next, "{shot} {most}");
+                        assert!(range.made.end > next);
+                        next = range.made.end;
+                        let start = range.made.start;
                         assert!(windows.of(latents_of(shot)).any(|w| first_frame(w.start) == start));
                     }
                     assert_eq!(next, shot);
                     // Cuts are rounded to windows.
-                    let longest = stretches.iter().map(|p| p.made.len()).max().unwrap();
+                    let longest = ranges.iter().map(|p| p.made.len()).max().unwrap();
                     assert!(longest <= most + 2 * TIME * windows.length(), "{shot} {most}: {longest}");
-                    assert!(shot > most || stretches == [Stretch::whole(shot)]);
+                    assert!(shot > most || ranges == [ShotRange::whole(shot)]);
                 }
             }
         }
@@ -173,38 +173,38 @@ mod tests {
     fn needs_reach_as_far_back_as_networks_see() {
         let windows = Windows::new(45).unwrap();
         for shot in [1, 2, 45, 46, 700, 1501, 3001] {
-            for stretch in Stretch::of(shot, 400, &windows) {
-                let Needs { read, first, encoded, decoded, early } = stretch.needs(&windows, BACK);
+            for range in ShotRange::of(shot, 400, &windows) {
+                let Needs { read, first, encoded, decoded, early } = range.needs(&windows, BACK);
                 let latents = latents_of(shot);
-                assert!(read.end <= shot && read.start % 4 == 0 && read.start <= stretch.made.start);
+                assert!(read.end <= shot && read.start % 4 == 0 && read.start <= range.made.start);
                 assert_eq!(read.start, 4 * first);
                 // Enough before, or the start of the shot.
                 assert!(first == 0 || 4 * encoded.start - read.start >= BACK.encode);
-                let newest = stretch.made.start.div_ceil(4);
+                let newest = range.made.start.div_ceil(4);
                 assert!(decoded.start == 0 || newest - decoded.start == BACK.decode);
                 assert!(
                     encoded.start <= decoded.start && encoded.end >= decoded.end && encoded.end <= latents
                 );
                 // What is decoded begins `early` frames before what is made, and reaches its end.
                 let begins = if decoded.start == 0 { 0 } else { 4 * decoded.start };
-                assert_eq!(begins + early, stretch.made.start);
+                assert_eq!(begins + early, range.made.start);
                 let ends = if decoded.end == latents { shot } else { first_frame(decoded.end) };
-                assert_eq!(ends, stretch.made.end);
+                assert_eq!(ends, range.made.end);
                 // What is read gives the latents that are encoded, filled up only at the end of the shot.
                 assert_eq!(first + latents_of(read.len()), encoded.end);
                 assert!(encoded.end == latents || read.len() % 4 == 1);
             }
-            for (stretch, latent) in Stretch::of(shot, 400, &windows).iter().flat_map(|s| {
+            for (range, latent) in ShotRange::of(shot, 400, &windows).iter().flat_map(|s| {
                 let encoded = s.needs(&windows, BACK).encoded;
                 encoded.map(move |latent| (s, latent))
             }) {
                 for back in [BACK, LookBack::default()] {
-                    let (first, read) = stretch.needs(&windows, BACK).again(latent, back);
+                    let (first, read) = range.needs(&windows, BACK).again(latent, back);
                     assert!(first <= latent && read.start == 4 * first);
                     assert!(first == 0 || (4 * (latent - first) >= back.encode && read.len() > 4));
                 }
             }
-            let whole = Stretch::whole(shot).needs(&windows, BACK);
+            let whole = ShotRange::whole(shot).needs(&windows, BACK);
             assert_eq!((whole.read, whole.early, whole.first), (0..shot, 0, 0));
         }
     }
@@ -217,9 +217,9 @@ mod tests {
         }
         assert_eq!(part_of(usize::MAX, 2, 3), usize::MAX / 3 * 2);
         let windows = Windows::new(45).unwrap();
-        let long = Stretch { shot: 1 << 40, made: (1 << 40) - 100..1 << 40 };
+        let long = ShotRange { shot: 1 << 40, made: (1 << 40) - 100..1 << 40 };
         assert!(long.needs(&windows, BACK).encoded.len() < 100);
-        assert_eq!(Stretch::whole(1 << 40).needs(&windows, BACK).encoded, 0..(1 << 38) + 1);
-        assert_eq!(Stretch::of(1 << 40, 1 << 36, &windows).len(), 16);
+        assert_eq!(ShotRange::whole(1 << 40).needs(&windows, BACK).encoded, 0..(1 << 38) + 1);
+        assert_eq!(ShotRange::of(1 << 40, 1 << 36, &windows).len(), 16);
     }
 }

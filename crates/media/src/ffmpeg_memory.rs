@@ -23,7 +23,7 @@ const EIGHT: u64 = 3;
 const TEN: u64 = 6;
 const TEN_422: u64 = 8;
 
-/// Over what `tools/appetite/measure.py` measured with ffmpeg 5.1, by 2 to 30 percent.
+/// Over what `tools/ffmpeg_memory/measure.py` measured with ffmpeg 5.1, by 2 to 30 percent.
 const DECODERS: [Row; 7] = [
     row("h264", EIGHT, 66, 12, 5),
     row("hevc", TEN, 66, 26, 6),

@@ -29,7 +29,7 @@ impl Recovery {
 }
 
 /// One network with the plan for it.
-pub struct Lane<'a> {
+pub struct NetworkRun<'a> {
     /// The network.
     pub network: &'a dyn Network,
     /// Where.
@@ -38,7 +38,7 @@ pub struct Lane<'a> {
     pub plan: Plan,
 }
 
-impl Lane<'_> {
+impl NetworkRun<'_> {
     /// Makes plans for this network where it runs.
     pub(crate) fn planner(&self, job: Job) -> Planner<'_> {
         let Settings { backend, dtype, .. } = self.settings;
@@ -50,11 +50,11 @@ impl Lane<'_> {
 /// lost they are planned anew within less, once, and go on from the state that was saved last. A fault after
 /// another state was saved counts as the first again.
 pub(crate) struct Guarded<'a> {
-    lanes: Vec<Lane<'a>>,
-    /// One per lane; none after an error.
+    network_runs: Vec<NetworkRun<'a>>,
+    /// One per network_run; none after an error.
     sessions: Vec<Session<'a>>,
     checkpoint: Checkpoint,
-    /// Result frames of the last lane that its sink has.
+    /// Result frames of the last network_run that its sink has.
     delivered: usize,
     /// Frames of the picture of each network that were told of.
     told: Vec<usize>,
@@ -66,19 +66,19 @@ pub(crate) struct Guarded<'a> {
 
 impl<'a> Guarded<'a> {
     /// Opens the device and loads the weights.
-    pub(crate) fn start(lanes: Vec<Lane<'a>>, events: Events<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn start(network_runs: Vec<NetworkRun<'a>>, events: Events<'_>) -> Result<Self, EngineError> {
         let mut told = Vec::new();
-        for text in lanes.iter().filter_map(|lane| differs(&lane.plan.how.mode)) {
+        for text in network_runs.iter().filter_map(|network_run| differs(&network_run.plan.how.mode)) {
             if !told.contains(&text) {
                 told.push(text);
                 events(Event::Warning(text));
             }
         }
-        let folder = lanes.first().and_then(|lane| lane.settings.spill.clone());
+        let folder = network_runs.first().and_then(|network_run| network_run.settings.spill.clone());
         // Nothing is saved unless every network can go on from it.
-        let paces = lanes.iter().map(|lane| lane.settings.recovery.and_then(|r| r.pace));
+        let paces = network_runs.iter().map(|network_run| network_run.settings.recovery.and_then(|r| r.pace));
         let pace = paces.reduce(|a, b| a.and(b)).flatten().filter(|_| folder.is_some());
-        let (used, told) = (vec![Summary::default(); lanes.len()], vec![0; lanes.len()]);
+        let (used, told) = (vec![Summary::default(); network_runs.len()], vec![0; network_runs.len()]);
         let mut run = Guarded {
             checkpoint: Checkpoint::new(folder.unwrap_or_default(), pace),
             sessions: Vec::new(),
@@ -86,7 +86,7 @@ impl<'a> Guarded<'a> {
             told,
             tried: false,
             used,
-            lanes,
+            network_runs,
         };
         run.open().or_else(|error| run.again(error, events))?;
         Ok(run)
@@ -94,7 +94,7 @@ impl<'a> Guarded<'a> {
 
     /// How the first network runs now.
     pub(crate) fn plan(&self) -> Option<&Plan> {
-        self.lanes.first().map(|lane| &lane.plan)
+        self.network_runs.first().map(|network_run| &network_run.plan)
     }
 
     /// Begins another clip, of a run of one network. What does not fit as it was opened is opened again.
@@ -106,10 +106,10 @@ impl<'a> Guarded<'a> {
         self.checkpoint.forget();
         (self.delivered, self.tried) = (0, false);
         self.told.iter_mut().for_each(|told| *told = 0);
-        for lane in &mut self.lanes {
-            lane.plan = whole(lane, plan)?;
+        for network_run in &mut self.network_runs {
+            network_run.plan = whole(network_run, plan)?;
         }
-        let plans: Vec<Plan> = self.lanes.iter().map(|lane| lane.plan.clone()).collect();
+        let plans: Vec<Plan> = self.network_runs.iter().map(|network_run| network_run.plan.clone()).collect();
         if !self.sessions.is_empty() && self.sessions.iter().zip(&plans).all(|(s, plan)| s.takes(plan)) {
             return self.sessions.iter_mut().zip(&plans).try_for_each(|(s, plan)| s.again(plan));
         }
@@ -142,7 +142,7 @@ impl<'a> Guarded<'a> {
         sink: &mut dyn Sink,
         events: Events<'_>,
     ) -> Result<(), EngineError> {
-        let last = i + 1 == self.lanes.len();
+        let last = i + 1 == self.network_runs.len();
         let (Some(session), Some(told)) = (self.sessions.get_mut(i), self.told.get_mut(i)) else {
             return Ok(());
         };
@@ -190,9 +190,9 @@ impl<'a> Guarded<'a> {
 
     /// Whether the budget for disk has room for the state twice: a new one is written beside the old one.
     fn has_room(&self) -> bool {
-        self.lanes.iter().zip(&self.sessions).all(|(lane, session)| {
-            let needed = lane.plan.peaks.disk.saturating_add(session.state_bytes().saturating_mul(2));
-            let Some(recovery) = lane.settings.recovery else { return false };
+        self.network_runs.iter().zip(&self.sessions).all(|(network_run, session)| {
+            let needed = network_run.plan.peaks.disk.saturating_add(session.state_bytes().saturating_mul(2));
+            let Some(recovery) = network_run.settings.recovery else { return false };
             let (Budget::Shared { disk, .. } | Budget::Apart { disk, .. }) = recovery.budget;
             needed <= disk
         })
@@ -221,7 +221,9 @@ impl<'a> Guarded<'a> {
     }
 
     fn may_try(&self, error: &EngineError) -> bool {
-        error.fault().is_some() && !self.tried && self.lanes.iter().all(|l| l.settings.recovery.is_some())
+        error.fault().is_some()
+            && !self.tried
+            && self.network_runs.iter().all(|l| l.settings.recovery.is_some())
     }
 
     /// Opens the device with plans that take less.
@@ -230,43 +232,43 @@ impl<'a> Guarded<'a> {
         let (Some(fault), true) = (error.fault(), self.may_try(&error)) else { return Err(error) };
         self.tried = true;
         let mut plans = Vec::new();
-        for (i, lane) in self.lanes.iter().enumerate() {
+        for (i, network_run) in self.network_runs.iter().enumerate() {
             self.check_cancel()?;
-            let Some(Recovery { mut budget, .. }) = lane.settings.recovery else { continue };
+            let Some(Recovery { mut budget, .. }) = network_run.settings.recovery else { continue };
             let (Budget::Shared { disk, .. } | Budget::Apart { disk, .. }) = &mut budget;
             *disk = disk.saturating_sub(self.checkpoint.bytes(i));
-            match replan(lane, &budget, self.checkpoint.seen(i)) {
+            match replan(network_run, &budget, self.checkpoint.seen(i)) {
                 Ok(plan) => plans.push(plan),
                 // What went wrong first is what the person has to know.
                 Err(_) => return Err(error),
             }
         }
         let changes: Vec<String> =
-            self.lanes.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
+            self.network_runs.iter().zip(&plans).map(|(l, plan)| change(&l.plan, plan)).collect();
         let from = self.start_in_words();
         events(Event::Warning(&format!(
             "{}; the run goes on {from}: {}",
             in_words(fault),
             changes.join(", ")
         )));
-        for (lane, plan) in self.lanes.iter_mut().zip(plans) {
+        for (network_run, plan) in self.network_runs.iter_mut().zip(plans) {
             events(Event::Planned(&plan));
-            lane.plan = plan;
+            network_run.plan = plan;
         }
         self.open()
     }
 
     /// Planning takes seconds and reading a clip again may take minutes.
     fn check_cancel(&self) -> Result<(), EngineError> {
-        match self.lanes.iter().any(|lane| lane.settings.cancel.is_cancelled()) {
+        match self.network_runs.iter().any(|network_run| network_run.settings.cancel.is_cancelled()) {
             true => Err(ComputeError::Cancelled.into()),
             false => Ok(()),
         }
     }
 
     fn open(&mut self) -> Result<(), EngineError> {
-        for lane in &self.lanes {
-            self.sessions.push(Session::start(&lane.plan, lane.network, lane.settings)?);
+        for network_run in &self.network_runs {
+            self.sessions.push(Session::start(&network_run.plan, network_run.network, network_run.settings)?);
         }
         self.checkpoint.restore(&mut self.sessions)
     }
@@ -281,19 +283,21 @@ impl<'a> Guarded<'a> {
 
     /// Where a run begins that goes back to the last saved state.
     fn start_in_words(&self) -> String {
-        match (self.checkpoint.seen(0), self.lanes.first()) {
+        match (self.checkpoint.seen(0), self.network_runs.first()) {
             (0, _) | (_, None) => "from the start".into(),
-            (n, Some(lane)) => format!("from frame {}", n.max(lane.plan.job.network.made(0, n))),
+            (n, Some(network_run)) => {
+                format!("from frame {}", n.max(network_run.plan.job.network.made(0, n)))
+            }
         }
     }
 }
 
-/// `plan` from its start, in the way in which the lane runs now: that is another one after its device failed.
-fn whole(lane: &Lane<'_>, plan: &Plan) -> Result<Plan, EngineError> {
-    if plan.job.start == 0 && plan.how == lane.plan.how {
+/// `plan` from its start, in the way in which the network_run runs now: that is another one after its device failed.
+fn whole(network_run: &NetworkRun<'_>, plan: &Plan) -> Result<Plan, EngineError> {
+    if plan.job.start == 0 && plan.how == network_run.plan.how {
         return Ok(plan.clone());
     }
-    lane.planner(Job { start: 0, ..plan.job.clone() }).exactly(&lane.plan.how)
+    network_run.planner(Job { start: 0, ..plan.job.clone() }).exactly(&network_run.plan.how)
 }
 
 fn most(a: Summary, b: Summary) -> Summary {

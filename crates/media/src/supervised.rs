@@ -239,7 +239,7 @@ impl<P: Write + End> Write for Pipe<P> {
 }
 
 /// A child that is looked after. Dropping it ends the child.
-pub(crate) struct Watched {
+pub(crate) struct Supervised {
     pub(crate) stdin: Option<ToChild>,
     pub(crate) stdout: Option<FromChild>,
     pub(crate) shared: Arc<Shared>,
@@ -250,7 +250,7 @@ pub(crate) struct Watched {
     listener: Receiver<()>,
 }
 
-impl Watched {
+impl Supervised {
     pub(crate) fn spawn(
         mut command: Command,
         what: &'static str,
@@ -283,7 +283,7 @@ impl Watched {
             std::thread::spawn(move || watch(&shared, Duration::from_secs(patience)))
         };
         let (done, listener) = channel();
-        let mut watched = Watched {
+        let mut watched = Supervised {
             stdin: None,
             stdout: None,
             shared: Arc::clone(&shared),
@@ -357,7 +357,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for Supervised {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         self.shared.kill();

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn shell(script: &str, patience: u64, stop: &Stop) -> Watched {
+fn shell(script: &str, patience: u64, stop: &Stop) -> Supervised {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::piped());
-    Watched::spawn(command, "sh", patience, stop.clone(), Gauge::default()).unwrap()
+    Supervised::spawn(command, "sh", patience, stop.clone(), Gauge::default()).unwrap()
 }
 
-fn read(watched: &mut Watched) -> Vec<u8> {
+fn read(watched: &mut Supervised) -> Vec<u8> {
     let mut out = Vec::new();
     let mut stdout = watched.stdout.take().unwrap();
     watched.waiting(|| stdout.read_to_end(&mut out)).unwrap();

@@ -26,20 +26,20 @@ pub(crate) enum Statistics<'r> {
 
 /// A backend with somebody who is told the multiply-adds of every op when it was accepted; a GPU may be a few ops
 /// behind.
-pub(crate) struct Watched<'a> {
+pub(crate) struct Instrumented<'a> {
     ops: &'a mut dyn Ops,
     tell: &'a mut dyn FnMut(u64),
     statistics: Statistics<'a>,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> Instrumented<'a> {
     pub(crate) fn new(ops: &'a mut dyn Ops, tell: &'a mut dyn FnMut(u64)) -> Self {
-        Watched { ops, tell, statistics: Statistics::Own }
+        Instrumented { ops, tell, statistics: Statistics::Own }
     }
 
     /// The same backend with statistics from elsewhere.
-    pub(crate) fn with<'b>(&'b mut self, statistics: Statistics<'b>) -> Watched<'b> {
-        Watched { ops: self.ops, tell: self.tell, statistics }
+    pub(crate) fn with<'b>(&'b mut self, statistics: Statistics<'b>) -> Instrumented<'b> {
+        Instrumented { ops: self.ops, tell: self.tell, statistics }
     }
 }
 
@@ -66,7 +66,7 @@ macro_rules! count {
     };
 }
 
-impl Ops for Watched<'_> {
+impl Ops for Instrumented<'_> {
     hand_on! {
         name(&self) -> &'static str;
         only_counts(&self) -> bool;
@@ -145,7 +145,7 @@ mod tests {
     fn statistics_are_found_by_the_name_of_their_layer() {
         let mut ops = Reference::new(1 << 16).unwrap();
         let mut nothing = |_| ();
-        let mut watched = Watched::new(&mut ops, &mut nothing);
+        let mut watched = Instrumented::new(&mut ops, &mut nothing);
         let mut record = Record::new();
         let layer = |ops: &mut dyn Ops, name: &str, values: [f32; 2]| {
             let (sums, stats) = sums(ops, values);
