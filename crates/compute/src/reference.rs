@@ -9,9 +9,9 @@ use crate::error::ComputeError;
 use crate::host::HostMemory;
 use crate::loader::Ahead;
 use crate::ops::{
-    ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc,
-    Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, WindowAttentionDesc,
-    WindowsDesc, Work, same_shape,
+    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
+    Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork, Work, checked_ops,
+    same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
@@ -238,9 +238,18 @@ impl Ops for Reference {
         Ok(self.spoiled.take())
     }
 
-    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+    checked_ops!(but copy);
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+        same_shape("copy", "output", &to, &from)?;
+        let values = self.read("copy", &from)?.values;
+        self.host.write_all("copy", &to, &values)
+    }
+}
+
+impl Reference {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
         const OP: &str = "conv";
-        let work = d.check()?;
         let mut input = self.read(OP, &d.input)?;
         if let Some(p) = &d.prologue {
             let stats = self.read(OP, &p.stats)?;
@@ -259,7 +268,7 @@ impl Ops for Reference {
             for (y, x, o) in triples(work.rows.len(), work.w_out, work.cout) {
                 let y = work.rows.start + y;
                 let mut sum =
-                    conv_at(&work, &kernel, &input, carried.as_ref(), [t, y, x, o]) + f64::from(bias[o]);
+                    conv_at(work, &kernel, &input, carried.as_ref(), [t, y, x, o]) + f64::from(bias[o]);
                 if let Some((from, (matrix, bias))) = &shortcut {
                     let c = from.shape.c;
                     let products = (0..c).map(|i| from.at(t, y, x, i) * f64::from(matrix[o * c + i]));
@@ -290,9 +299,8 @@ impl Ops for Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
         const OP: &str = "upsample";
-        let work = d.check()?;
         let input = self.read(OP, &d.input)?;
         let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
         let (kernel, bias) = self.weight(d.weight)?;
@@ -357,8 +365,7 @@ impl Ops for Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
         let x = self.read("row_sums", &d.input)?;
         let Shape { w, c, .. } = x.shape;
         let wide = c / d.groups;
@@ -375,8 +382,7 @@ impl Ops for Reference {
         self.host.write_all("row_sums", &d.output, &out)
     }
 
-    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
         let sums = self.read("combine_sums", &d.sums)?;
         let Shape { t, h, c, .. } = sums.shape;
         let mut out = Vec::with_capacity(t * c);
@@ -395,15 +401,13 @@ impl Ops for Reference {
         self.host.write_all("combine_sums", &d.output, &out)
     }
 
-    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
         let (x, stats) = (self.read("normalize", &d.input)?, self.read("normalize", &d.stats)?);
         let y = self.normalized(x, &stats, d.affine, d.silu, d.output.dtype())?;
         self.host.write_all("normalize", &d.output, &y.values)
     }
 
-    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
+    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
         let x = self.read("linear", &d.input)?;
         let residual = d.accumulate.then(|| self.read("linear", &d.output)).transpose()?;
         let (matrix, bias) = self.weight(d.weight)?;
@@ -420,9 +424,8 @@ impl Ops for Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<(), ComputeError> {
         const OP: &str = "attention";
-        let work = d.check()?;
         let (q, k, v) = (self.read(OP, &d.q)?, self.read(OP, &d.k)?, self.read(OP, &d.v)?);
         let c = work.heads * work.width;
         let (queries, keys) = (work.rows.len() * work.w * c, work.h * work.w * c);
@@ -436,32 +439,7 @@ impl Ops for Reference {
         self.host.write_all(OP, &d.output, &out)
     }
 
-    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
-        self.window_attention_now(d)
-    }
-
-    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
-        self.token_norm_now(d)
-    }
-
-    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
-        self.activate_now(d)
-    }
-
-    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
-        self.add_gated_now(d)
-    }
-
-    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        self.gather_now(d)
-    }
-
-    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        self.scatter_now(d)
-    }
-
-    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
         let input = self.read("shuffle", &d.input)?;
         let output = d.output.shape();
         let [fz, fy, fx] = d.factors;
@@ -474,11 +452,5 @@ impl Ops for Reference {
             }
         }
         self.host.write_all("shuffle", &d.output, &out)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
-        same_shape("copy", "output", &to, &from)?;
-        let values = self.read("copy", &from)?.values;
-        self.host.write_all("copy", &to, &values)
     }
 }

@@ -16,6 +16,13 @@ pub struct Extent {
     pub row: usize,
 }
 
+impl Extent {
+    /// First byte of a row of a frame.
+    pub(crate) fn row_at(&self, frame: usize, row: usize) -> u64 {
+        self.start + frame as u64 * self.frame + (row * self.row) as u64
+    }
+}
+
 /// Keeps bytes at offsets that its arena hands out. What is written is whole rows, and rows are read back
 /// at the offsets they were written to: a store may keep a checksum per row.
 pub trait Store: Send {

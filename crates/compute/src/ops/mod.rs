@@ -20,6 +20,8 @@ pub use tokens::{
 };
 pub use upsample::{UpsampleDesc, UpsampleWork};
 
+use std::ops::Range;
+
 use crate::arena::Arena;
 use crate::dtype::DType;
 use crate::error::{ComputeError, ensure};
@@ -31,14 +33,7 @@ use crate::weight::{Weight, WeightSpec};
 /// The ops of a backend that does each in a function of its own, named `..._now`, once its operands were checked.
 macro_rules! checked_ops {
     () => {
-        $crate::ops::checked_ops!(with numbers:
-            conv ConvDesc conv_now, upsample UpsampleDesc upsample_now, linear LinearDesc linear_now,
-            attention AttentionDesc attention_now, window_attention WindowAttentionDesc window_attention_now);
-        $crate::ops::checked_ops!(without:
-            row_sums RowSumsDesc row_sums_now, combine_sums CombineDesc combine_now,
-            normalize NormalizeDesc normalize_now, shuffle ShuffleDesc shuffle_now,
-            token_norm TokenNormDesc token_norm_now, activate ActivateDesc activate_now,
-            add_gated AddGatedDesc add_gated_now, gather WindowsDesc gather_now, scatter WindowsDesc scatter_now);
+        $crate::ops::checked_ops!(but copy);
 
         fn copy(
             &mut self,
@@ -49,6 +44,16 @@ macro_rules! checked_ops {
             $crate::ops::no_alias("copy", &to, &[Some(&from)])?;
             self.copy_now(&from, &to)
         }
+    };
+    (but copy) => {
+        $crate::ops::checked_ops!(with numbers:
+            conv ConvDesc conv_now, upsample UpsampleDesc upsample_now, linear LinearDesc linear_now,
+            attention AttentionDesc attention_now, window_attention WindowAttentionDesc window_attention_now);
+        $crate::ops::checked_ops!(without:
+            row_sums RowSumsDesc row_sums_now, combine_sums CombineDesc combine_now,
+            normalize NormalizeDesc normalize_now, shuffle ShuffleDesc shuffle_now,
+            token_norm TokenNormDesc token_norm_now, activate ActivateDesc activate_now,
+            add_gated AddGatedDesc add_gated_now, gather WindowsDesc gather_now, scatter WindowsDesc scatter_now);
     };
     (with numbers: $($op:ident $desc:ident $now:ident),*) => {
         $(fn $op(&mut self, desc: &$crate::ops::$desc<'_>) -> Result<(), $crate::error::ComputeError> {
@@ -241,6 +246,37 @@ pub(crate) fn same_shape(
     b: &View<'_>,
 ) -> Result<(), ComputeError> {
     ensure(a.shape() == b.shape(), op, what, a.shape(), b.shape())
+}
+
+pub(crate) fn same_dtype(
+    op: &'static str,
+    what: &'static str,
+    a: &View<'_>,
+    b: &View<'_>,
+) -> Result<(), ComputeError> {
+    ensure(a.dtype() == b.dtype(), op, what, a.dtype(), b.dtype())
+}
+
+/// Checks that a view has exactly the absolute rows `expected`.
+pub(crate) fn same_rows(
+    op: &'static str,
+    what: &'static str,
+    view: &View<'_>,
+    expected: &Range<usize>,
+) -> Result<(), ComputeError> {
+    let rows = view.row_range();
+    ensure(rows == *expected, op, what, format!("{rows:?}"), format!("{expected:?}"))
+}
+
+/// Input, output and weight of a product have one format.
+pub(crate) fn one_format(
+    op: &'static str,
+    input: &View<'_>,
+    output: &View<'_>,
+    weight: DType,
+) -> Result<(), ComputeError> {
+    same_dtype(op, "output format", output, input)?;
+    ensure(weight == input.dtype(), op, "weight format", weight, input.dtype())
 }
 
 /// An output must not share memory with anything the op reads.

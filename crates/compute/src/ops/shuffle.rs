@@ -1,6 +1,6 @@
 //! Channels to time, rows and columns.
 
-use super::no_alias;
+use super::{no_alias, same_dtype};
 use crate::error::{ComputeError, ensure};
 use crate::tensor::{Shape, View};
 
@@ -36,13 +36,7 @@ impl ShuffleDesc<'_> {
         let out = self.output.row_range();
         let same = out == (rows.start * y..rows.end * y) && self.output.height() == self.input.height() * y;
         ensure(same, OP, "output rows", format!("{out:?}"), format!("{rows:?} times {y}"))?;
-        ensure(
-            self.output.dtype() == self.input.dtype(),
-            OP,
-            "output",
-            self.output.dtype(),
-            self.input.dtype(),
-        )?;
+        same_dtype(OP, "output", &self.output, &self.input)?;
         no_alias(OP, &self.output, &[Some(&self.input)])
     }
 }
