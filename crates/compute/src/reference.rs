@@ -86,12 +86,7 @@ impl Reference {
     }
 
     fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<(), ComputeError> {
-        match sums {
-            None => Ok(()),
-            Some(s) => {
-                self.row_sums(&RowSumsDesc { input: of.clone(), groups: s.groups, output: s.output.clone() })
-            }
-        }
+        sums.as_ref().map_or(Ok(()), |sums| self.row_sums(&sums.of(of)))
     }
 }
 

@@ -30,9 +30,10 @@ use crate::host::HostMemory;
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
-use crate::tensor::View;
+use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 use pool::Pool;
+use scratch::{Layout, Scratch};
 use weights::{Room, weight_parts};
 
 /// How the backend is set up.
@@ -85,19 +86,18 @@ impl Sizing for CpuSizing {
             Work::Conv(work) => conv::Plan::conv(work, self.path, threads).bytes(threads),
             Work::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
             Work::Linear(work) => {
-                let sums =
-                    norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
-                let sums = if work.sums { threads * sums.private.bytes() } else { 0 };
-                linear::scratch_bytes(work, self.path, threads).max(sums as u64)
+                let output = Shape::new(work.t, work.rows.len(), work.w, work.cout);
+                let sums = norm::RowSumsPlan::new(output).private.per_thread(threads);
+                linear::scratch_bytes(work, self.path, threads).max(if work.sums { sums } else { 0 })
             }
             Work::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
             Work::WindowAttention(work) => {
                 attention::scratch_bytes(work.width, work.dtype, self.path, threads)
             }
-            Work::Rows(shape) => tokens::RowsPlan::new(*shape).bytes(threads),
-            Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,
+            Work::Rows(shape) => tokens::RowsPlan::new(*shape).private.per_thread(threads),
+            Work::RowSums(shape) => norm::RowSumsPlan::new(*shape).private.per_thread(threads),
             Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(),
-            Work::Copy(shape) => (threads * moves::copy_layout(*shape).0.bytes()) as u64,
+            Work::Copy(shape) => moves::copy_layout(*shape).0.per_thread(threads),
         }
     }
 }
@@ -113,6 +113,11 @@ impl Cpu {
             path: options.path,
             spoiled: None,
         })
+    }
+
+    /// Scratch of an op whose threads share none.
+    fn scratch(&self, op: &'static str, private: &Layout) -> Result<Scratch, ComputeError> {
+        Scratch::new(&self.host, op, &Layout::default(), private, self.pool.threads())
     }
 }
 

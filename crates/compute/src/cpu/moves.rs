@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
 use super::Cpu;
-use super::scratch::{Layout, Scratch};
+use super::scratch::Layout;
 use crate::error::ComputeError;
 use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
@@ -43,14 +43,14 @@ impl Cpu {
     pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
         let shape = from.shape();
         let (private, row) = copy_layout(shape);
-        let scratch = Scratch::new(&self.host, "copy", &Layout::default(), &private, self.pool.threads())?;
+        let scratch = self.scratch("copy", &private)?;
         let input = self.host.pixels("copy", "input", from)?;
         let output = self.host.pixels("copy", "output", to)?;
         self.pool.run(shape.t * shape.h, |thread, item| {
             let (t, y) = (item / shape.h, item % shape.h);
             // SAFETY: a piece of this thread; the input is not written, the output row is this item's own.
             unsafe {
-                let row = scratch.private(thread, row);
+                let row = scratch.own(thread).piece(row);
                 input.load(t, input.first_row + y, row);
                 output.store(t, output.first_row + y, row);
             }

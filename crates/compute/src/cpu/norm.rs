@@ -155,7 +155,7 @@ impl Cpu {
         const OP: &str = "row_sums";
         let shape = d.input.shape();
         let plan = RowSumsPlan::new(shape);
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, self.pool.threads())?;
+        let scratch = self.scratch(OP, &plan.private)?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         let wide = shape.c / d.groups;
@@ -164,7 +164,7 @@ impl Cpu {
             // SAFETY: a piece of this thread; the output row is this item's own.
             let (acc, out) = unsafe {
                 let out = std::slice::from_raw_parts_mut(output.row_ptr(t, y).cast::<f32>(), output.row);
-                (scratch.private(thread, plan.acc), out)
+                (scratch.own(thread).piece(plan.acc), out)
             };
             let (totals, squares) = acc.split_at_mut(shape.c);
             let row = input.row_ptr(t, y).cast_const();
@@ -225,10 +225,8 @@ impl Cpu {
             let (t, y) = (item / shape.h, item % shape.h);
             let channels = t * shape.c..(t + 1) * shape.c;
             let normalize = Normalize {
-                from: input.row_ptr(t, input.first_row + y),
-                from_dtype: input.dtype,
-                to: output.row_ptr(t, output.first_row + y),
-                to_dtype: output.dtype,
+                from: (input.row_ptr(t, input.first_row + y), input.dtype),
+                to: (output.row_ptr(t, output.first_row + y), output.dtype),
                 to_step: shape.c,
                 pixels: shape.w,
                 channels: shape.c,

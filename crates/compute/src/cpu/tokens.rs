@@ -2,7 +2,7 @@
 //! about a thirtieth of the time of a block of 2560 channels; the rest is matrix products.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
-use super::scratch::{Layout, Piece, Scratch};
+use super::scratch::{Layout, Piece};
 use super::simd::{Kernel, Simd, exp, run, silu};
 use super::{Cpu, weight_parts};
 use crate::error::ComputeError;
@@ -15,7 +15,7 @@ const ROWS: usize = 16;
 
 /// Two rows of f32 per thread.
 pub(super) struct RowsPlan {
-    private: Layout,
+    pub(super) private: Layout,
     line: Piece<f32>,
     other: Piece<f32>,
 }
@@ -25,10 +25,6 @@ impl RowsPlan {
         let mut private = Layout::default();
         let (line, other) = (private.take(shape.w * shape.c), private.take(shape.w * shape.c));
         RowsPlan { private, line, other }
-    }
-
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
-        (threads * self.private.bytes()) as u64
     }
 }
 
@@ -41,12 +37,12 @@ impl Cpu {
         work: impl Fn(usize, usize, &mut [f32], &mut [f32]) + Sync,
     ) -> Result<(), ComputeError> {
         let plan = RowsPlan::new(shape);
-        let scratch = Scratch::new(&self.host, op, &Layout::default(), &plan.private, self.pool.threads())?;
+        let scratch = self.scratch(op, &plan.private)?;
         let rows = shape.t * shape.h;
         self.pool.run(rows.div_ceil(ROWS), |thread, item| {
+            let own = scratch.own(thread);
             // SAFETY: pieces of this thread, borrowed once.
-            let (line, other) =
-                unsafe { (scratch.private(thread, plan.line), scratch.private(thread, plan.other)) };
+            let (line, other) = unsafe { (own.piece(plan.line), own.piece(plan.other)) };
             for row in item * ROWS..rows.min((item + 1) * ROWS) {
                 work(row / shape.h, row % shape.h, line, other);
             }

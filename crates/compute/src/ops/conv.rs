@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{divisible, no_alias, one_format, pairs, same_dtype, same_rows, tail_alias};
+use super::{RowSumsDesc, divisible, no_alias, one_format, pairs, same_dtype, same_rows, tail_alias};
 use crate::dtype::DType;
 use crate::error::{ComputeError, ensure, mismatch};
 use crate::tensor::{Shape, View};
@@ -302,7 +302,12 @@ impl Prologue<'_> {
     }
 }
 
-impl RowSums<'_> {
+impl<'a> RowSums<'a> {
+    /// The op that makes them from an output as stored.
+    pub(crate) fn of(&self, input: &View<'a>) -> RowSumsDesc<'a> {
+        RowSumsDesc { input: input.clone(), groups: self.groups, output: self.output.clone() }
+    }
+
     /// Checks that they have room for the sums of the rows of a view.
     pub(super) fn check(
         &self,

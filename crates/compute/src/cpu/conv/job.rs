@@ -8,7 +8,7 @@ use super::pack::Variant;
 use super::plan::Plan;
 use super::program::Frame;
 use crate::cpu::kernels::amx;
-use crate::cpu::scratch::Scratch;
+use crate::cpu::scratch::Own;
 use crate::cpu::simd::Isa;
 
 /// One item: a block of grid rows on one thread.
@@ -16,8 +16,7 @@ pub(super) struct Job<'a> {
     pub(super) isa: Isa,
     pub(super) plan: &'a Plan,
     pub(super) operands: &'a Operands<'a>,
-    pub(super) scratch: &'a Scratch,
-    pub(super) thread: usize,
+    pub(super) own: Own<'a>,
     pub(super) rows: Range<usize>,
     pub(super) tiles: Option<amx::Tiles>,
 }
@@ -33,7 +32,7 @@ impl Job<'_> {
     pub(super) fn run(&self, cancelled: &dyn Fn() -> bool) {
         let Plan { program, .. } = self.plan;
         // SAFETY: a piece of this thread.
-        let totals = unsafe { self.scratch.private(self.thread, self.plan.room.row_totals) };
+        let totals = unsafe { self.own.piece(self.plan.room.row_totals) };
         totals.fill(0.0);
         for left in (0..program.w_grid).step_by(self.plan.blocks.columns) {
             let block = Block { left, width: self.plan.blocks.columns.min(program.w_grid - left) };
