@@ -27,7 +27,6 @@ pub use stream::GpuCounts;
 pub use tune::{AttentionLayer, Tuned, tune, tune_attention, with_variant};
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
@@ -38,6 +37,7 @@ use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
+use bindings::{Operand, Ranges};
 use choice::attention_name;
 use kernels::{Attend, Heads, Product, attention_values, window_values};
 use pack::Order;
@@ -86,14 +86,6 @@ impl Sizing for GpuSizing {
     fn fixed_bytes(&self) -> u64 {
         stream::BESIDE
     }
-}
-
-/// Where the values of a view lie: its bytes in the arena, the values from their start, and its first row.
-#[derive(Clone, Debug)]
-struct Place {
-    range: Range<u64>,
-    at: At,
-    row0: usize,
 }
 
 impl Gpu {
@@ -166,8 +158,16 @@ impl Gpu {
         Ok(buffer.offset())
     }
 
-    /// Locates a view, from its first value to its last. Kernels index values with 32 bits.
-    fn place(&self, op: &'static str, what: &'static str, view: &View<'_>) -> Result<Place, ComputeError> {
+    /// Makes a view an operand, from its first value to its last, and returns where its values lie. Kernels index values
+    /// with 32 bits.
+    fn bind(
+        &self,
+        op: &'static str,
+        ranges: &mut Ranges,
+        operand: Operand,
+        what: &'static str,
+        view: &View<'_>,
+    ) -> Result<At, ComputeError> {
         let offset = self.address(op, what, view.tensor().buffer())?;
         let (whole, part, size) = (view.tensor().shape(), view.shape(), view.dtype().bytes() as u64);
         let row = whole.w * whole.c;
@@ -177,11 +177,8 @@ impl Gpu {
         let most = u32::MAX as usize - (1 << 16);
         ensure(values <= most, op, what, format!("{values} values"), format!("at most {most}"))?;
         let start = offset + first as u64 * size;
-        Ok(Place {
-            range: start / 16 * 16..start + values as u64 * size,
-            at: At { skip: (start % 16 / size) as usize, frame: whole.h * row },
-            row0: view.row_range().start,
-        })
+        ranges.set(operand, start / 16 * 16..start + values as u64 * size);
+        Ok(At { skip: (start % 16 / size) as usize, frame: whole.h * row })
     }
 
     /// The bytes of a view, one run `(offset, bytes)` per frame.

@@ -28,7 +28,7 @@ fn quad(n: usize) -> bool {
 impl Gpu {
     /// The bytes and the layout of the weight of a product.
     fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
-        let at = self.address(op, "weight", &weight.buffer(&self.arena)?)?;
+        let at = weight.buffer(&self.arena)?.offset();
         let order = self.product(op, &weight.spec())?.order();
         let Some(layout) = Layout::new(&weight.spec(), order) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
@@ -44,13 +44,17 @@ impl Gpu {
         channels: usize,
         ranges: &mut Ranges,
     ) -> Result<Norm, ComputeError> {
-        let stats = self.place(op, "statistics", &prologue.stats)?;
-        let affine = self.address(op, "scale and shift", &prologue.affine.buffer(&self.arena)?)?;
-        let bytes = self.weight_bytes(&prologue.affine.spec());
-        ranges.set(Operand::Stats, stats.range);
-        ranges.set(Operand::Affine, affine..affine + bytes);
+        let stats = self.bind(op, ranges, Operand::Stats, "statistics", &prologue.stats)?;
+        self.bind_affine(prologue.affine, ranges)?;
         let group_width = channels / (prologue.stats.shape().c / 2);
-        Ok(Norm { stats: stats.at, group_width, silu: prologue.silu })
+        Ok(Norm { stats, group_width, silu: prologue.silu })
+    }
+
+    /// Binds numbers that are not a product's.
+    fn bind_affine(&self, weight: &Weight, ranges: &mut Ranges) -> Result<(), ComputeError> {
+        let at = weight.buffer(&self.arena)?.offset();
+        ranges.set(Operand::Affine, at..at + self.weight_bytes(&weight.spec()));
+        Ok(())
     }
 
     /// Enqueues `jobs` workgroups; none at all is no dispatch.

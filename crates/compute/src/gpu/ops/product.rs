@@ -1,16 +1,18 @@
 //! Convolutions, upsamplers and linear layers: products of a weight, by the same kernels.
 
+use std::ops::Range;
+
 use super::after::After;
 use super::quad;
 use crate::dtype::DType;
 use crate::error::ComputeError;
+use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Product, Role};
 use crate::gpu::pack::{Layout, up4};
-use crate::gpu::params::{AfterParams, Norm, ProductParams, Source};
-use crate::gpu::{Gpu, Place};
+use crate::gpu::params::{AfterParams, At, Norm, ProductParams, Source};
 use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, UpsampleDesc, UpsampleWork};
-use crate::tensor::View;
+use crate::tensor::{Shape, View};
 use crate::weight::Weight;
 
 /// A product, but for what its weight says.
@@ -50,12 +52,12 @@ impl Multiply {
 }
 
 /// Parameters of a product from one place to another. The grid has a cell for each output pixel.
-fn product(source: Source, output: &Place, rows: usize, w: usize) -> ProductParams {
+fn product(source: Source, output: At, rows: &Range<usize>, w: usize) -> ProductParams {
     ProductParams {
         source,
-        output: output.at,
-        output_row0: output.row0,
-        output_end: output.row0 + rows,
+        output,
+        output_row0: rows.start,
+        output_end: rows.end,
         output_w: w,
         grid_w: w,
         factor: 1,
@@ -77,15 +79,13 @@ impl Gpu {
         carried: Option<&View<'_>>,
         ranges: &mut Ranges,
     ) -> Result<Source, ComputeError> {
-        let place = self.place(op, "input", input)?;
-        ranges.set(Operand::Input, place.range);
-        let (w_in, cin) = (input.shape().w, input.shape().c);
-        let (input, input_row0) = (place.at, place.row0);
+        let Shape { w: w_in, c: cin, .. } = input.shape();
+        let input_row0 = input.row_range().start;
+        let input = self.bind(op, ranges, Operand::Input, "input", input)?;
         let mut source = Source { input, input_row0, w_in, cin, cin4: up4(cin), ..Default::default() };
         if let Some(carried) = carried {
-            let place = self.place(op, "carried tail", carried)?;
-            ranges.set(Operand::Carried, place.range);
-            (source.carried, source.carried_row0) = (place.at, place.row0);
+            source.carried = self.bind(op, ranges, Operand::Carried, "carried tail", carried)?;
+            source.carried_row0 = carried.row_range().start;
         }
         Ok(source)
     }
@@ -94,7 +94,7 @@ impl Gpu {
         const OP: &str = "conv";
         let mut ranges = Ranges::default();
         let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
         let norm = match &d.prologue {
             Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
             None => Norm::default(),
@@ -126,19 +126,16 @@ impl Gpu {
             pad_left: work.padding.left,
             kernel_t,
             accumulate: d.accumulate,
-            ..product(source, &output, work.rows.len(), work.w_out)
+            ..product(source, output, &work.rows, work.w_out)
         };
-        ranges.set(Operand::Output, output.range);
         let fused = match &d.shortcut {
             Some(s) if self.product(OP, &s.weight.spec())?.order() == by.order() => Some(s),
             _ => None,
         };
         if let Some(shortcut) = fused {
-            let place = self.place(OP, "shortcut", &shortcut.input)?;
+            params.shortcut = self.bind(OP, &mut ranges, Operand::Shortcut, "shortcut", &shortcut.input)?;
             let (range, layout) = self.weight(OP, shortcut.weight)?;
-            ranges.set(Operand::Shortcut, place.range);
             ranges.set(Operand::ShortcutWeight, range);
-            params.shortcut = place.at;
             params.shortcut_cin = shortcut.input.shape().c;
             params.shortcut_bias = layout.bias() / 4;
         }
@@ -164,7 +161,7 @@ impl Gpu {
         const OP: &str = "upsample";
         let mut ranges = Ranges::default();
         let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
         let (prefix, frame_mode) = match (work.time, work.continued) {
             (false, _) => (2, 1),
             (true, true) => (1, 2),
@@ -184,9 +181,8 @@ impl Gpu {
             pad_left: 1,
             frame_mode,
             second: work.second,
-            ..product(source, &output, work.rows.len(), 2 * work.w)
+            ..product(source, output, &work.rows, 2 * work.w)
         };
-        ranges.set(Operand::Output, output.range);
         let (frames, macs) = (work.t_out, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
@@ -202,17 +198,15 @@ impl Gpu {
         const OP: &str = "linear";
         let mut ranges = Ranges::default();
         let source = self.source(OP, &d.input, None, &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
-        let rows = work.rows.len();
+        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
         let params = ProductParams {
             h_in: work.h,
             grid_h: work.h,
             cell_row0: work.rows.start,
-            cells: rows * work.w,
+            cells: work.rows.len() * work.w,
             accumulate: d.accumulate,
-            ..product(source, &output, rows, work.w)
+            ..product(source, output, &work.rows, work.w)
         };
-        ranges.set(Operand::Output, output.range);
         let (frames, macs) = (work.t, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
