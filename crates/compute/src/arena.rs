@@ -130,13 +130,6 @@ impl Arena {
         self.book().peak_live
     }
 
-    /// Starts counting the peaks anew from what is in use now.
-    pub fn reset_peak(&self) {
-        let mut book = self.book();
-        book.peak = book.top;
-        book.peak_live = book.live;
-    }
-
     fn book(&self) -> MutexGuard<'_, Book> {
         self.0.book()
     }

@@ -65,6 +65,21 @@ impl Meter {
         Ok(())
     }
 
+    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: Work) -> Result<(), ComputeError> {
+        d.weight.buffer(&self.arena)?;
+        self.counts.conv_macs += macs;
+        let operands = [
+            Some(&d.input),
+            d.carried.as_ref(),
+            d.carry.as_ref(),
+            d.accumulate.then_some(&d.output),
+            d.shortcut.as_ref().map(|s| &s.input),
+            d.sums.as_ref().map(|s| &s.output),
+            Some(&d.output),
+        ];
+        self.op(&operands, Some(work))
+    }
+
     fn scratch(&self, bytes: u64) -> Result<Option<Buffer>, ComputeError> {
         (bytes > 0).then(|| self.arena.alloc(bytes)).transpose()
     }
@@ -149,29 +164,12 @@ impl Ops for Meter {
 
     fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
-        d.weight.buffer(&self.arena)?;
-        self.counts.conv_macs += work.macs();
-        let shortcut = d.shortcut.as_ref().map(|s| &s.input);
-        let sums = d.sums.as_ref().map(|s| &s.output);
-        let operands = [
-            Some(&d.input),
-            d.carried.as_ref(),
-            d.carry.as_ref(),
-            d.accumulate.then_some(&d.output),
-            shortcut,
-            sums,
-            Some(&d.output),
-        ];
-        self.op(&operands, Some(Work::Conv(work)))
+        self.convolution(d, work.macs(), Work::Conv(work))
     }
 
     fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
         let work = d.check()?;
-        d.weight.buffer(&self.arena)?;
-        self.counts.conv_macs += work.macs();
-        let sums = d.sums.as_ref().map(|s| &s.output);
-        let operands = [Some(&d.input), d.carried.as_ref(), d.carry.as_ref(), sums, Some(&d.output)];
-        self.op(&operands, Some(Work::Upsample(work)))
+        self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work))
     }
 
     fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {

@@ -85,6 +85,20 @@ impl Reference {
         Ok(x)
     }
 
+    /// Leaves a tail whose values `at` knows, by their places in it with absolute rows.
+    fn write_tail(
+        &mut self,
+        op: &'static str,
+        carry: &Option<View<'_>>,
+        at: impl Fn([usize; 4]) -> f64,
+    ) -> Result<(), ComputeError> {
+        let Some(carry) = carry else { return Ok(()) };
+        let (Shape { t, h, w, c }, first) = (carry.shape(), carry.row_range().start);
+        let places = (0..t).flat_map(|t| triples(h, w, c).map(move |(y, x, c)| [t, first + y, x, c]));
+        let tail: Vec<f32> = places.map(|place| at(place) as f32).collect();
+        self.host.write_all(op, carry, &tail)
+    }
+
     fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<(), ComputeError> {
         sums.as_ref().map_or(Ok(()), |sums| self.row_sums(&sums.of(of)))
     }
@@ -113,8 +127,8 @@ fn precision(spec: WeightSpec) -> DType {
     }
 }
 
-/// What one output value of a convolution is made of, tap by tap.
-fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>, at: [usize; 4]) -> f64 {
+/// What one output value of a convolution is made of, tap by tap. `seen` is a value of `prefix ++ input`.
+fn conv_at(work: &ConvWork, kernel: &[f32], seen: &dyn Fn([usize; 4]) -> f64, at: [usize; 4]) -> f64 {
     let [t, y, x, o] = at;
     let [kt, kh, kw] = work.kernel;
     let mut sum = 0.0;
@@ -122,16 +136,10 @@ fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>
         let row = (y * work.stride[1] + dy).wrapping_sub(work.padding.top);
         let column = (x * work.stride[2] + dx).wrapping_sub(work.padding.left);
         let inside = row < work.h_in && column < work.w_in;
-        // Frame of `prefix ++ input`.
         let frame = t * work.stride[0] + dt;
         for i in 0..work.cin {
-            let value = match (frame.checked_sub(work.prefix), carried) {
-                // Zeros around the frame are multiplied too: not a number times zero is not a number.
-                _ if !inside => 0.0,
-                (Some(frame), _) => input.at(frame, row, column, i),
-                (None, Some(tail)) => tail.at(frame, row, column, i),
-                (None, None) => input.at(0, row, column, i),
-            };
+            // Zeros around the frame are multiplied too: not a number times zero is not a number.
+            let value = if inside { seen([frame, row, column, i]) } else { 0.0 };
             sum += value * f64::from(kernel[(((o * work.cin + i) * kt + dt) * kh + dy) * kw + dx]);
         }
     }
@@ -257,13 +265,17 @@ impl Reference {
             None => None,
         };
         let (kernel, bias) = self.weight(d.weight)?;
+        let seen = |[frame, y, x, c]: [usize; 4]| match (frame.checked_sub(work.prefix), &carried) {
+            (Some(frame), _) => input.at(frame, y, x, c),
+            (None, Some(tail)) => tail.at(frame, y, x, c),
+            (None, None) => input.at(0, y, x, c),
+        };
 
         let mut out = Vec::with_capacity(d.output.shape().len());
         for t in 0..work.t_out {
             for (y, x, o) in triples(work.rows.len(), work.w_out, work.cout) {
                 let y = work.rows.start + y;
-                let mut sum =
-                    conv_at(work, &kernel, &input, carried.as_ref(), [t, y, x, o]) + f64::from(bias[o]);
+                let mut sum = conv_at(work, &kernel, &seen, [t, y, x, o]) + f64::from(bias[o]);
                 if let Some((from, (matrix, bias))) = &shortcut {
                     let c = from.shape.c;
                     let products = (0..c).map(|i| from.at(t, y, x, i) * f64::from(matrix[o * c + i]));
@@ -276,21 +288,8 @@ impl Reference {
             }
         }
         self.host.write_all(OP, &d.output, &out)?;
-        if let Some(carry) = &d.carry {
-            let rows = carry.row_range();
-            let mut tail = Vec::with_capacity(carry.shape().len());
-            for frame in work.prefix + work.t_in - work.tail..work.prefix + work.t_in {
-                for (y, x, c) in triples(rows.len(), work.w_in, work.cin) {
-                    let y = rows.start + y;
-                    tail.push(match (frame.checked_sub(work.prefix), &carried) {
-                        (Some(frame), _) => input.at(frame, y, x, c) as f32,
-                        (None, Some(old)) => old.at(frame, y, x, c) as f32,
-                        (None, None) => input.at(0, y, x, c) as f32,
-                    });
-                }
-            }
-            self.host.write_all(OP, carry, &tail)?;
-        }
+        let first = work.prefix + work.t_in - work.tail;
+        self.write_tail(OP, &d.carry, |[t, y, x, c]| seen([first + t, y, x, c]))?;
         self.write_sums(&d.sums, &d.output)
     }
 
@@ -346,17 +345,8 @@ impl Reference {
             }
         }
         self.host.write_all(OP, &d.output, &out)?;
-        if let Some(carry) = &d.carry {
-            let rows = carry.row_range();
-            let mut tail = Vec::with_capacity(carry.shape().len());
-            for frame in 0..work.tail {
-                let frame = (work.t_in + frame) as isize - work.tail as isize;
-                for (y, x, c) in triples(rows.len(), work.w, cin) {
-                    tail.push(coarse(frame, rows.start + y, x, c) as f32);
-                }
-            }
-            self.host.write_all(OP, carry, &tail)?;
-        }
+        let first = work.t_in as isize - work.tail as isize;
+        self.write_tail(OP, &d.carry, |[t, y, x, c]| coarse(first + t as isize, y, x, c))?;
         self.write_sums(&d.sums, &d.output)
     }
 

@@ -71,16 +71,24 @@ impl WeightSpec {
 
     /// Whether it is multiplied with a matrix, which is where its bytes and the time are.
     pub(crate) fn is_matrix(&self) -> bool {
-        !matches!(self, WeightSpec::Norm { .. } | WeightSpec::Vector { .. })
+        self.product().is_some()
+    }
+
+    /// Input and output channels and format of a layer that is multiplied.
+    pub(crate) fn product(&self) -> Option<(usize, usize, DType)> {
+        match *self {
+            WeightSpec::Conv { cin, cout, dtype, .. }
+            | WeightSpec::Upsample { cin, cout, dtype, .. }
+            | WeightSpec::Linear { cin, cout, dtype } => Some((cin, cout, dtype)),
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
+        }
     }
 
     /// Number of values of the bias or shift.
     pub fn bias_len(&self) -> usize {
         match *self {
-            WeightSpec::Conv { cout, .. } | WeightSpec::Linear { cout, .. } => cout,
-            WeightSpec::Upsample { cout, .. } => cout,
             WeightSpec::Norm { channels } => channels,
-            WeightSpec::Vector { .. } => 0,
+            _ => self.product().map_or(0, |(_, cout, _)| cout),
         }
     }
 }
@@ -139,14 +147,7 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     /// Names a weight; nothing is read until a backend loads it.
     pub fn new(name: impl Into<String>, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Self {
-        Weight(Arc::new(Inner {
-            name: name.into(),
-            spec,
-            source,
-            upscale: None,
-            section: None,
-            resident: Mutex::default(),
-        }))
+        Self::made_of(name.into(), spec, source, None)
     }
 
     /// An upsampler's weight: the 3x3x3 convolution and the 1x1x1 convolution in front of it.
@@ -156,15 +157,16 @@ impl Weight {
         source: Arc<dyn WeightSource>,
         upscale: Arc<dyn WeightSource>,
     ) -> Self {
-        let upscale = Some(upscale);
-        Weight(Arc::new(Inner {
-            name: name.into(),
-            spec,
-            source,
-            upscale,
-            section: None,
-            resident: Mutex::default(),
-        }))
+        Self::made_of(name.into(), spec, source, Some(upscale))
+    }
+
+    fn made_of(
+        name: String,
+        spec: WeightSpec,
+        source: Arc<dyn WeightSource>,
+        upscale: Option<Arc<dyn WeightSource>>,
+    ) -> Self {
+        Weight(Arc::new(Inner { name, spec, source, upscale, section: None, resident: Mutex::default() }))
     }
 
     /// Puts a new weight into a section.

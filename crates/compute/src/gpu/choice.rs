@@ -59,20 +59,10 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Input and output channels and format of a layer that is multiplied.
-fn layer(spec: &WeightSpec) -> Option<(usize, usize, DType)> {
-    match *spec {
-        WeightSpec::Conv { cin, cout, dtype, .. }
-        | WeightSpec::Upsample { cin, cout, dtype, .. }
-        | WeightSpec::Linear { cin, cout, dtype } => Some((cin, cout, dtype)),
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
-    }
-}
-
 /// Every kernel that can run a layer on a device with these matrix units. The first runs everywhere and is the
 /// default.
 pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
-    let Some((cin, cout, dtype)) = layer(spec) else { return Vec::new() };
+    let Some((cin, cout, dtype)) = spec.product() else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
     // Single 16-bit values are stored with atomics, which kernels with matrices cannot use: the memory model of

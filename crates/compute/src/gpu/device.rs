@@ -203,25 +203,13 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
     let fingerprint = hash(format!("{}|{driver}", info.name).as_bytes());
-    let mut lacks = Vec::new();
-    if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
-        lacks.push(format!(
-            "{} bytes of workgroup memory, needs {SHARED_NEEDED}",
-            limits.max_compute_workgroup_storage_size
-        ));
-    }
-    if limits.max_compute_invocations_per_workgroup < THREADS_NEEDED {
-        lacks.push(format!(
-            "{} threads per workgroup, needs {THREADS_NEEDED}",
-            limits.max_compute_invocations_per_workgroup
-        ));
-    }
-    if limits.max_storage_buffers_per_shader_stage < BUFFERS_NEEDED {
-        lacks.push(format!(
-            "{} buffers per kernel, needs {BUFFERS_NEEDED}",
-            limits.max_storage_buffers_per_shader_stage
-        ));
-    }
+    let needs = [
+        (limits.max_compute_workgroup_storage_size, "bytes of workgroup memory", SHARED_NEEDED),
+        (limits.max_compute_invocations_per_workgroup, "threads per workgroup", THREADS_NEEDED),
+        (limits.max_storage_buffers_per_shader_stage, "buffers per kernel", BUFFERS_NEEDED),
+    ];
+    let short = needs.into_iter().filter(|(has, _, needed)| has < needed);
+    let lacks = short.map(|(has, what, needed)| format!("{has} {what}, needs {needed}")).collect();
     let matrices = match features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         true => adapter.cooperative_matrix_properties(),
         false => Vec::new(),

@@ -51,11 +51,10 @@ fn text(name: String, kernel: Kernel) -> KernelText {
 
 /// The kernel of a layer; `None` for one that is not multiplied.
 pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Option<KernelText> {
-    let (cin, cout, dtype, padded) = match *spec {
-        WeightSpec::Conv { cin, cout, kernel, dtype, .. } => (cin, cout, dtype, kernel != [1; 3]),
-        WeightSpec::Upsample { cin, cout, dtype, .. } => (cin, cout, dtype, true),
-        WeightSpec::Linear { cin, cout, dtype } => (cin, cout, dtype, false),
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => return None,
+    let (cin, cout, dtype) = spec.product()?;
+    let padded = match spec {
+        WeightSpec::Conv { kernel, .. } => *kernel != [1; 3],
+        other => matches!(other, WeightSpec::Upsample { .. }),
     };
     let product = variant.0;
     let edges = product.edges(cin, padded, false);

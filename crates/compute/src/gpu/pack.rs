@@ -144,6 +144,13 @@ impl Packed {
         encode(DType::F32, values, &mut self.bytes[start..start + values.len() * 4]);
     }
 
+    fn read_bias(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+        let mut bias = vec![0.0; self.layout.cout];
+        weight.read(Part::Bias, 0, &mut bias)?;
+        self.bias(0, &bias);
+        Ok(())
+    }
+
     fn list(&mut self, list: usize, taps: &[u32]) {
         let start = self.layout.table() + list * self.layout.list * 4;
         let words = std::iter::once(taps.len() as u32).chain(taps.iter().copied());
@@ -174,9 +181,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
             packed.put(tap, i, first, &line[..n]);
         }
     }
-    let mut bias = vec![0.0; cout];
-    weight.read(Part::Bias, 0, &mut bias)?;
-    packed.bias(0, &bias);
+    packed.read_bias(weight)?;
     let list: Vec<u32> = (0..taps).map(|m| word(kt - 1 - m / (kh * kw), m / kw % kh, m % kw, m)).collect();
     packed.list(0, &list);
     Ok(())
@@ -196,10 +201,7 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
             }
         }
     }
-    let mut bias = vec![0.0; cout];
-    weight.read(Part::Bias, 0, &mut bias)?;
-    packed.bias(0, &bias);
-    Ok(())
+    packed.read_bias(weight)
 }
 
 /// Folds the three steps of an upsampler into one matrix per phase and tap.

@@ -119,6 +119,11 @@ impl Staged {
         if self.is_here(view.tensor().buffer()) {
             return Ok(Local::There(view.clone()));
         }
+        self.beside(view)
+    }
+
+    /// Room on the device for the rows of `view` beside those that are there.
+    fn beside<'a>(&mut self, view: &View<'a>) -> Result<Local<'a>, ComputeError> {
         let band = Band { first: view.row_range().start, height: view.height() };
         Ok(Local::Copy(self.device.alloc_band(view.shape(), view.dtype(), band)?))
     }
@@ -149,9 +154,7 @@ impl Staged {
     /// Rows for the device to write beside those that are there.
     fn apart<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Target<'a>, ComputeError> {
         let home = view.clone().rows(rows);
-        let band = Band { first: home.row_range().start, height: home.height() };
-        let copy = self.device.alloc_band(home.shape(), home.dtype(), band)?;
-        Ok(Target { local: Local::Copy(copy), home })
+        Ok(Target { local: self.beside(&home)?, home })
     }
 
     /// As `bring`, but always a copy: the rows may be written while it is read.

@@ -256,10 +256,7 @@ impl Kernel {
             Role::Combine => [TOTAL, include_str!("../wgsl/combine.wgsl")].concat(),
             Role::Normalize => [NORMALISED, include_str!("../wgsl/normalize.wgsl")].concat(),
             Role::Copy { .. } => include_str!("../wgsl/copy.wgsl").into(),
-            Role::Shuffle => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/shuffle.wgsl").into()
-            }
+            Role::Shuffle => self.by_units(&mut text, include_str!("../wgsl/shuffle.wgsl")),
             Role::Attention(Attend::Threads { values }) => attention::by_threads(&mut text, values),
             Role::Attention(Attend::Matrix(heads)) => {
                 attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_frame.wgsl"))
@@ -268,18 +265,9 @@ impl Kernel {
                 constants(&mut text, &[("TEAM", team)]);
                 include_str!("../wgsl/token_norm.wgsl").into()
             }
-            Role::Activate => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/activate.wgsl").into()
-            }
-            Role::AddGated { .. } => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/add_gated.wgsl").into()
-            }
-            Role::Gather | Role::Scatter => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/window.wgsl").into()
-            }
+            Role::Activate => self.by_units(&mut text, include_str!("../wgsl/activate.wgsl")),
+            Role::AddGated { .. } => self.by_units(&mut text, include_str!("../wgsl/add_gated.wgsl")),
+            Role::Gather | Role::Scatter => self.by_units(&mut text, include_str!("../wgsl/window.wgsl")),
             Role::WindowAttention(Attend::Threads { values }) => tokens::window_attention(&mut text, values),
             Role::WindowAttention(Attend::Matrix(heads)) => {
                 attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_window.wgsl"))
@@ -288,9 +276,10 @@ impl Kernel {
         text + &choose(&body, &flags)
     }
 
-    /// Values of a unit.
-    fn lanes(&self, text: &mut String) {
+    /// A body that works on units of four values, or one.
+    fn by_units(&self, text: &mut String, body: &str) -> String {
         constants(text, &[("LANES", if self.vec_in { 4 } else { 1 })]);
+        body.into()
     }
 }
 

@@ -55,16 +55,7 @@ pub(super) fn text(head: &mut String, tile: Tile) -> String {
             n % quads
         )
     });
-    for i in 0..tm {
-        let _ = write!(multiply, "\n                let a{i} = sa[(ty + {i}u * TY) * ROW + k];");
-        for (e, part) in ["x", "y", "z", "w"].iter().enumerate() {
-            for j in 0..quads {
-                let (n, b) = (i * quads + j, e * quads + j);
-                let _ =
-                    write!(multiply, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
-            }
-        }
-    }
+    add_products(&mut multiply, tm, quads, |i| format!("sa[(ty + {i}u * TY) * ROW + k]"));
     multiply += "\n            }";
     let store = each(tm * quads, |n| {
         let (i, j) = (n / quads, n % quads);
@@ -84,4 +75,17 @@ pub(super) fn text(head: &mut String, tile: Tile) -> String {
         store,
     };
     conv::text(Part { bm, bn, bk, threads }, &body)
+}
+
+/// Adds products to the sums of threads: rows of quads `a(i)`, by `quads` quads of each of four channels.
+pub(super) fn add_products(text: &mut String, rows: usize, quads: usize, a: impl Fn(usize) -> String) {
+    for i in 0..rows {
+        let _ = write!(text, "\n                let a{i} = {};", a(i));
+        for (e, part) in ["x", "y", "z", "w"].iter().enumerate() {
+            for j in 0..quads {
+                let (n, b) = (i * quads + j, e * quads + j);
+                let _ = write!(text, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
+            }
+        }
+    }
 }

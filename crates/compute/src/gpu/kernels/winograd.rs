@@ -1,7 +1,6 @@
 //! Products of transformed tiles: 16 multiplications instead of 36 for four pixels.
 
-use std::fmt::Write;
-
+use super::threads::add_products;
 use super::{constants, each, with_source};
 
 /// Sizes of a product of transformed tiles.
@@ -41,16 +40,7 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
             n % 2 * 4
         )
     });
-    for i in 0..8 {
-        let _ = write!(inner, "\n                let a{i} = sh[(place * TM + ty + {}u) * QUADS + k];", i * 4);
-        for (e, part) in ["x", "y", "z", "w"].iter().enumerate() {
-            for j in 0..2 {
-                let (n, b) = (i * 2 + j, e * 2 + j);
-                let _ =
-                    write!(inner, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
-            }
-        }
-    }
+    add_products(&mut inner, 8, 2, |i| format!("sh[(place * TM + ty + {}u) * QUADS + k]", i * 4));
     // Each round stores sixteen tiles of sixteen channels.
     let store = each(4, |round| {
         let (j, half) = (round / 2, round % 2);

@@ -39,6 +39,11 @@ impl Stage {
     }
 }
 
+/// A device that does not give a mapped buffer to the host.
+fn refused(device: &str, error: &dyn std::fmt::Display) -> ComputeError {
+    ComputeError::Device { device: device.to_owned(), reason: error.to_string() }
+}
+
 impl Stream {
     /// Copies host bytes to the arena. Address and length are multiples of 4.
     pub(in crate::gpu) fn write(&mut self, mut at: u64, mut bytes: &[u8]) -> Result<(), ComputeError> {
@@ -56,13 +61,8 @@ impl Stream {
             let n = (bytes.len() as u64).min(STAGE - stage.used).min(self.grid.left(at));
             let (piece, rest) = bytes.split_at(n as usize);
             let from = stage.used;
-            match stage.buffer.get_mapped_range_mut(from..from + n) {
-                Ok(mut view) => view.copy_from_slice(piece),
-                Err(error) => {
-                    let (device, reason) = (self.name.clone(), error.to_string());
-                    return Err(ComputeError::Device { device, reason });
-                }
-            }
+            let mapped = stage.buffer.get_mapped_range_mut(from..from + n);
+            mapped.map_err(|e| refused(&self.name, &e))?.copy_from_slice(piece);
             // Mapped ranges start at multiples of 8.
             stage.used = (from + n).next_multiple_of(8);
             let (buffer, to) = self.grid.find(at);
@@ -140,13 +140,8 @@ impl Stream {
         let Some(index) = waiting.pop_front() else { return Ok(()) };
         self.wait_for(&self.down[index])?;
         let stage = &mut self.down[index];
-        match stage.buffer.get_mapped_range(0..stage.used) {
-            Ok(view) => sink(&view),
-            Err(error) => {
-                let (device, reason) = (self.name.clone(), error.to_string());
-                return Err(ComputeError::Device { device, reason });
-            }
-        }
+        let mapped = stage.buffer.get_mapped_range(0..stage.used);
+        sink(&mapped.map_err(|e| refused(&self.name, &e))?);
         stage.buffer.unmap();
         stage.mapped.store(false, Ordering::Release);
         stage.used = 0;
