@@ -118,6 +118,13 @@ pub trait Ops {
     /// Waits for everything enqueued and copies a view out, widened to f32.
     fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError>;
 
+    /// As `download`, to a vector.
+    fn values(&mut self, from: View<'_>) -> Result<Vec<f32>, ComputeError> {
+        let mut values = vec![0.0; from.shape().len()];
+        self.download(from, &mut values)?;
+        Ok(values)
+    }
+
     /// Waits for everything enqueued; reports a failed or cancelled run.
     fn wait(&mut self) -> Result<(), ComputeError>;
 

@@ -140,8 +140,7 @@ fn layer(
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
     }
-    let mut out = vec![0.0; y.shape().len()];
-    ops.download(y.view(), &mut out)?;
+    let out = ops.values(y.view())?;
     ops.evict(&weight);
     Ok((out, fastest))
 }
