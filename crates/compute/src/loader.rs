@@ -102,23 +102,19 @@ impl Threads {
     fn start() -> Result<Self, ComputeError> {
         let (work, jobs) = channel::<Box<dyn FnOnce() + Send>>();
         let (reads, readings) = channel::<Reading>();
-        let (end, ended) = channel();
-        let other_end = end.clone();
-        let failed = |error: std::io::Error| ComputeError::Threads { threads: 2, reason: error.to_string() };
-        thread::Builder::new()
-            .name("weights-read".into())
-            .spawn(move || {
+        let (end, ended) = channel::<()>();
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let end = end.clone();
+            let started = thread::Builder::new().name(name.into()).spawn(move || {
                 let _end = end;
-                readings.into_iter().for_each(Reading::run);
-            })
-            .map_err(failed)?;
-        thread::Builder::new()
-            .name("weights-lay".into())
-            .spawn(move || {
-                let _end = other_end;
-                jobs.into_iter().for_each(|job| job());
-            })
-            .map_err(failed)?;
+                run();
+            });
+            let failed =
+                |error: std::io::Error| ComputeError::Threads { threads: 2, reason: error.to_string() };
+            started.map(drop).map_err(failed)
+        };
+        spawn("weights-read", Box::new(|| readings.into_iter().for_each(Reading::run)))?;
+        spawn("weights-lay", Box::new(|| jobs.into_iter().for_each(|job| job())))?;
         Ok(Threads { work, reads, ended: Mutex::new(ended) })
     }
 }

@@ -77,7 +77,7 @@ impl Sizing for CpuSizing {
     }
 
     fn load_scratch_bytes(&self, spec: &WeightSpec) -> u64 {
-        weights::load_scratch_bytes(spec, self.threads)
+        conv::pack::scratch_bytes(spec, self.threads)
     }
 
     fn scratch_bytes(&self, work: &Work) -> u64 {

@@ -220,7 +220,7 @@ impl Cpu {
         // SAFETY: written here by one thread, only read by the threads below.
         let (scale, shift) = unsafe { (scratch.shared(plan.scale), scratch.shared(plan.shift)) };
         self.fill_coefficients(&d.stats, d.affine, scale, shift)?;
-        let (scale, shift) = (&*scale, &*shift);
+        let affine = Affine { scale, shift, silu: d.silu };
         self.pool.run(shape.t * shape.h, |_, item| {
             let (t, y) = (item / shape.h, item % shape.h);
             let channels = t * shape.c..(t + 1) * shape.c;
@@ -230,11 +230,7 @@ impl Cpu {
                 to_step: shape.c,
                 pixels: shape.w,
                 channels: shape.c,
-                affine: Some(Affine {
-                    scale: &scale[channels.clone()],
-                    shift: &shift[channels],
-                    silu: d.silu,
-                }),
+                affine: Some(affine.of(channels)),
             };
             run(self.path.isa, normalize);
         });

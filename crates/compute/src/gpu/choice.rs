@@ -23,17 +23,29 @@ impl Variant {
 
     /// Threads of a workgroup.
     pub fn threads(&self) -> usize {
-        self.0.threads()
+        match self.0 {
+            Product::Threads(tile) => tile.threads(),
+            Product::Matrix(blocks) => blocks.threads(),
+            Product::Winograd(_) => Winograd::THREADS,
+        }
     }
 
     /// Workgroup memory in bytes.
     pub fn shared_bytes(&self) -> usize {
-        self.0.shared_bytes()
+        match self.0 {
+            Product::Threads(tile) => tile.shared_bytes(),
+            Product::Matrix(blocks) => blocks.shared_bytes(),
+            Product::Winograd(w) => w.shared_bytes(),
+        }
     }
 
     /// Sums held by a thread: the least number of registers it needs.
     pub fn sums(&self) -> usize {
-        self.0.sums()
+        match self.0 {
+            Product::Threads(tile) => tile.tm * tile.tn,
+            Product::Winograd(_) => Winograd::SUMS,
+            Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
+        }
     }
 
     /// Name of the family. Kernels of one family give the same bits.

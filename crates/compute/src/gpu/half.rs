@@ -18,12 +18,8 @@ pub(super) fn is_native(device: &wgpu::Device, queue: &wgpu::Queue) -> bool {
 
 fn wrong(device: &wgpu::Device, queue: &wgpu::Queue) -> Option<u32> {
     let buffer = |usage| {
-        device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: 4,
-            usage,
-            mapped_at_creation: false,
-        })
+        let descriptor = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        device.create_buffer(&descriptor)
     };
     let count = buffer(wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let read = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);

@@ -56,12 +56,7 @@ impl Operands<'_> {
             (None, Some(tail)) => return (*tail, v, None),
         };
         let channels = t * program.cin..(t + 1) * program.cin;
-        let affine = self.affine.map(|a| Affine {
-            scale: &a.scale[channels.clone()],
-            shift: &a.shift[channels],
-            silu: a.silu,
-        });
-        (self.input, t, affine)
+        (self.input, t, self.affine.map(|a| a.of(channels)))
     }
 }
 

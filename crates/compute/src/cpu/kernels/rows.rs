@@ -1,6 +1,8 @@
 //! Rows of pixels on their way into a convolution and out of it.
 #![expect(unsafe_code, reason = "kernels work on raw addresses inside checked buffers")]
 
+use std::ops::Range;
+
 use super::super::simd::{Kernel, Simd, load_as, round_as, silu, store_as};
 use crate::dtype::DType;
 
@@ -10,6 +12,14 @@ pub(crate) struct Affine<'a> {
     pub(crate) scale: &'a [f32],
     pub(crate) shift: &'a [f32],
     pub(crate) silu: bool,
+}
+
+impl<'a> Affine<'a> {
+    /// That of some channels of all frames.
+    pub(crate) fn of(&self, channels: Range<usize>) -> Self {
+        let (scale, shift) = (&self.scale[channels.clone()], &self.shift[channels]);
+        Affine { scale, shift, silu: self.silu }
+    }
 }
 
 /// Reads stored pixels, normalises them, and writes them in another format, rounded to the stored one.

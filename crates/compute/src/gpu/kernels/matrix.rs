@@ -32,16 +32,18 @@ impl Blocks {
     /// two by four.
     pub(in crate::gpu) fn variants(units: MatrixUnits) -> [Blocks; 3] {
         let MatrixUnits { size, subgroup, fixed } = units;
-        [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(|[down, across, rows]| Blocks {
+        let (columns, deep) = (2, 2);
+        let blocks = |[down, across, rows]: [usize; 3]| Blocks {
             size,
             down,
             across,
             rows,
-            columns: 2,
-            deep: 2,
+            columns,
+            deep,
             subgroup,
             fixed,
-        })
+        };
+        [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(blocks)
     }
 
     pub(in crate::gpu) fn threads(&self) -> usize {

@@ -44,14 +44,6 @@ impl Product {
         }
     }
 
-    pub(super) fn threads(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.threads(),
-            Product::Matrix(blocks) => blocks.threads(),
-            Product::Winograd(_) => Winograd::THREADS,
-        }
-    }
-
     /// How it wants weights.
     pub(super) fn order(&self) -> Order {
         match self {
@@ -69,24 +61,6 @@ impl Product {
                 Edges { padded, ragged: !cin.is_multiple_of(bk), narrow }
             }
             Product::Threads(_) | Product::Winograd(_) => Edges::default(),
-        }
-    }
-
-    /// Bytes of workgroup memory.
-    pub(super) fn shared_bytes(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.shared_bytes(),
-            Product::Matrix(blocks) => blocks.shared_bytes(),
-            Product::Winograd(w) => w.shared_bytes(),
-        }
-    }
-
-    /// Sums held by a thread: the least number of registers it needs.
-    pub(super) fn sums(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.tm * tile.tn,
-            Product::Winograd(_) => Winograd::SUMS,
-            Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
         }
     }
 }
@@ -376,11 +350,8 @@ mod tests {
     use wgpu::naga;
 
     fn units() -> [MatrixUnits; 3] {
-        [(8, 8, true), (16, 32, true), (16, 64, false)].map(|(size, subgroup, fixed)| MatrixUnits {
-            size,
-            subgroup,
-            fixed,
-        })
+        let units = |(size, subgroup, fixed)| MatrixUnits { size, subgroup, fixed };
+        [(8, 8, true), (16, 32, true), (16, 64, false)].map(units)
     }
 
     /// Every kernel with every option, on devices with matrices of 8 and of 16.

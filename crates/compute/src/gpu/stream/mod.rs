@@ -99,14 +99,10 @@ impl Stream {
             return Err(refused());
         }
         let mut counts = GpuCounts::default();
-        let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
+        let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped_at_creation: bool| {
             counts.allocations += 1;
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(label),
-                size,
-                usage,
-                mapped_at_creation: mapped,
-            })
+            let label = Some(label);
+            device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation })
         };
         use wgpu::BufferUsages as Usage;
         let arena = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;

@@ -198,11 +198,8 @@ impl Stream {
             let size = NonZeroU64::new(b.bytes / 4 * 4);
             entries.push(entry(i as u32 + 1, &self.buffers[b.buffer], b.start, size));
         }
-        let group = opened.device.create_bind_group(&wgpu::BindGroupDescriptor {
-            label: None,
-            layout,
-            entries: &entries,
-        });
+        let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
+        let group = opened.device.create_bind_group(&descriptor);
         self.counts.allocations += 1;
         if self.groups.len() >= GROUPS {
             // The batch being recorded and those under way may still use the old groups.

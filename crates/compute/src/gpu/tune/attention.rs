@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::{Tuned, number, tolerance};
+use super::{Tuned, number, tried};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
 use crate::error::ComputeError;
@@ -50,9 +50,18 @@ pub fn tune_attention(
         let mut best: Option<Tuned> = None;
         for (of, kernel) in all.into_iter().flatten().filter(|(of, _)| family.is_none_or(|f| f == *of)) {
             let choices = Choices::new(BTreeMap::from([(name.clone(), kernel.clone())]));
-            let tried = tried(GpuDevice { choices, ..device }, layer, runs);
-            // A kernel that this device cannot run loses, as one that is wrong does.
-            let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+            let run = |[tokens, heads]: [usize; 2], runs: usize| {
+                let bytes = 4 * (tokens + COMMON) * heads * layer.width * layer.dtype.bytes();
+                let with = GpuDevice { choices, ..device };
+                let mut gpu = Gpu::new(with, bytes as u64 + (1 << 20), CancelToken::default())?;
+                attend(&mut gpu, layer, [tokens, heads], runs)
+            };
+            let max_abs = || {
+                let (twin, _) = attend(&mut Reference::new(64 << 20)?, layer, SMALL, 1)?;
+                Ok(Difference::between(&run(SMALL, 1)?.0, &twin).max_abs)
+            };
+            let seconds = || Ok(run(LARGE, runs.max(1) + 1)?.1);
+            let (max_abs, right, seconds) = tried(layer.dtype, max_abs, seconds);
             let result = Tuned { layer: name.clone(), kernel, family: of, max_abs, right, seconds };
             tell(&result);
             if best.as_ref().is_none_or(|b| result.seconds < b.seconds) {
@@ -64,22 +73,6 @@ pub fn tune_attention(
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })
-}
-
-/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run.
-fn tried(device: GpuDevice, layer: &AttentionLayer, runs: usize) -> Result<(f64, bool, f64), ComputeError> {
-    let open = |[tokens, heads]: [usize; 2]| {
-        let bytes = 4 * (tokens + COMMON) * heads * layer.width * layer.dtype.bytes();
-        Gpu::new(device, bytes as u64 + (1 << 20), CancelToken::default())
-    };
-    let (twin, _) = attend(&mut Reference::new(64 << 20)?, layer, SMALL, 1)?;
-    let (ours, _) = attend(&mut open(SMALL)?, layer, SMALL, 1)?;
-    let max_abs = Difference::between(&ours, &twin).max_abs;
-    if max_abs > tolerance(layer.dtype) {
-        return Ok((max_abs, false, f64::INFINITY));
-    }
-    let (_, seconds) = attend(&mut open(LARGE)?, layer, LARGE, runs.max(1) + 1)?;
-    Ok((max_abs, true, seconds))
 }
 
 /// Attends once or more. Returns the output and the seconds of the fastest of `runs`.

@@ -155,6 +155,20 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
+/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run. A kernel
+/// that this device cannot run loses, as one that is wrong does. Any other device error will show again in a run.
+fn tried(
+    dtype: DType,
+    max_abs: impl FnOnce() -> Result<f64, ComputeError>,
+    seconds: impl FnOnce() -> Result<f64, ComputeError>,
+) -> (f64, bool, f64) {
+    let result = max_abs().and_then(|max_abs| match max_abs <= tolerance(dtype) {
+        true => Ok((max_abs, true, seconds()?)),
+        false => Ok((max_abs, false, f64::INFINITY)),
+    });
+    result.unwrap_or((f64::INFINITY, false, f64::INFINITY))
+}
+
 /// The device with one kernel chosen for every layer that can use it.
 pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
     let everywhere = BTreeMap::from([("*".to_owned(), variant.to_string())]);
@@ -230,24 +244,15 @@ fn times(
     let mut results = Vec::new();
     for variant in all {
         let with = with_variant(device, &variant);
-        // A kernel that this device cannot run loses. Any other device error will show again in a run.
-        let tried =
-            Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
-                let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;
-                let max_abs = Difference::between(&ours, &twin).max_abs;
-                let right = max_abs <= tolerance(dtype);
-                let seconds = match right {
-                    true => {
-                        drop(gpu);
-                        let bytes = arena(&with, spec, 1, side)?;
-                        let mut gpu = Gpu::new(with, bytes, CancelToken::default())?;
-                        layer(&mut gpu, spec, 1, side, runs.max(1) + 1)?.1
-                    }
-                    false => f64::INFINITY,
-                };
-                Ok((max_abs, right, seconds))
-            });
-        let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+        let run = |spec: &WeightSpec, frames: usize, side: usize, runs: usize| {
+            let mut gpu = Gpu::new(with, arena(&with, spec, frames, side)?, CancelToken::default())?;
+            layer(&mut gpu, spec, frames, side, runs)
+        };
+        let (max_abs, right, seconds) = tried(
+            dtype,
+            || Ok(Difference::between(&run(&small, 3, 6, 1)?.0, &twin).max_abs),
+            || Ok(run(spec, 1, side, runs.max(1) + 1)?.1),
+        );
         let (kernel, family) = (variant.to_string(), variant.family());
         results.push(Tuned { layer: layer_name(spec), kernel, family, max_abs, right, seconds });
     }
