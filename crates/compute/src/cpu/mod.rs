@@ -87,16 +87,16 @@ impl Sizing for CpuSizing {
             Work::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
             Work::Linear(work) => {
                 let output = Shape::new(work.t, work.rows.len(), work.w, work.cout);
-                let sums = norm::RowSumsPlan::new(output).private.per_thread(threads);
+                let sums = norm::row_sums_layout(output).0.per_thread(threads);
                 linear::scratch_bytes(work, self.path, threads).max(if work.sums { sums } else { 0 })
             }
             Work::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
             Work::WindowAttention(work) => {
                 attention::scratch_bytes(work.width, work.dtype, self.path, threads)
             }
-            Work::Rows(shape) => tokens::RowsPlan::new(*shape).private.per_thread(threads),
-            Work::RowSums(shape) => norm::RowSumsPlan::new(*shape).private.per_thread(threads),
-            Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(),
+            Work::Rows(shape) => tokens::rows_layout(*shape).0.per_thread(threads),
+            Work::RowSums(shape) => norm::row_sums_layout(*shape).0.per_thread(threads),
+            Work::Normalize(shape) => norm::normalize_layout(*shape).0.bytes() as u64,
             Work::Copy(shape) => moves::copy_layout(*shape).0.per_thread(threads),
         }
     }

@@ -2,16 +2,14 @@
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
 use super::Cpu;
-use super::scratch::Layout;
+use super::scratch::{Layout, Piece};
 use crate::error::ComputeError;
 use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
 
 /// Scratch of a copy: one row per thread.
-pub(super) fn copy_layout(shape: Shape) -> (Layout, super::scratch::Piece<f32>) {
-    let mut private = Layout::default();
-    let row = private.take(shape.w * shape.c);
-    (private, row)
+pub(super) fn copy_layout(shape: Shape) -> (Layout, [Piece<f32>; 1]) {
+    Layout::of([shape.w * shape.c])
 }
 
 impl Cpu {
@@ -42,7 +40,7 @@ impl Cpu {
 
     pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
         let shape = from.shape();
-        let (private, row) = copy_layout(shape);
+        let (private, [row]) = copy_layout(shape);
         let scratch = self.scratch("copy", &private)?;
         let input = self.host.pixels("copy", "input", from)?;
         let output = self.host.pixels("copy", "output", to)?;

@@ -99,36 +99,14 @@ impl ChannelSums<'_> {
     }
 }
 
-pub(super) struct RowSumsPlan {
-    pub(super) private: Layout,
-    acc: Piece<f64>,
+/// Scratch of row sums: totals and squares of a row, channel by channel.
+pub(super) fn row_sums_layout(shape: Shape) -> (Layout, [Piece<f64>; 1]) {
+    Layout::of([2 * shape.c])
 }
 
-impl RowSumsPlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut private = Layout::default();
-        let acc = private.take(2 * shape.c);
-        RowSumsPlan { private, acc }
-    }
-}
-
-pub(super) struct NormalizePlan {
-    shared: Layout,
-    scale: Piece<f32>,
-    shift: Piece<f32>,
-}
-
-impl NormalizePlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut shared = Layout::default();
-        let scale = shared.take(shape.t * shape.c);
-        let shift = shared.take(shape.t * shape.c);
-        NormalizePlan { shared, scale, shift }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.shared.bytes() as u64
-    }
+/// Scratch of a normalisation: scale and shift of every frame.
+pub(super) fn normalize_layout(shape: Shape) -> (Layout, [Piece<f32>; 2]) {
+    Layout::of([shape.t * shape.c; 2])
 }
 
 impl Cpu {
@@ -154,8 +132,8 @@ impl Cpu {
     pub(super) fn row_sums_now(&self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
         const OP: &str = "row_sums";
         let shape = d.input.shape();
-        let plan = RowSumsPlan::new(shape);
-        let scratch = self.scratch(OP, &plan.private)?;
+        let (private, [acc]) = row_sums_layout(shape);
+        let scratch = self.scratch(OP, &private)?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         let wide = shape.c / d.groups;
@@ -164,7 +142,7 @@ impl Cpu {
             // SAFETY: a piece of this thread; the output row is this item's own.
             let (acc, out) = unsafe {
                 let out = std::slice::from_raw_parts_mut(output.row_ptr(t, y).cast::<f32>(), output.row);
-                (scratch.own(thread).piece(plan.acc), out)
+                (scratch.own(thread).piece(acc), out)
             };
             let (totals, squares) = acc.split_at_mut(shape.c);
             let row = input.row_ptr(t, y).cast_const();
@@ -213,12 +191,12 @@ impl Cpu {
     pub(super) fn normalize_now(&self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
         const OP: &str = "normalize";
         let shape = d.input.shape();
-        let plan = NormalizePlan::new(shape);
-        let scratch = Scratch::new(&self.host, OP, &plan.shared, &Layout::default(), self.pool.threads())?;
+        let (shared, [scale, shift]) = normalize_layout(shape);
+        let scratch = Scratch::new(&self.host, OP, &shared, &Layout::default(), self.pool.threads())?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         // SAFETY: written here by one thread, only read by the threads below.
-        let (scale, shift) = unsafe { (scratch.shared(plan.scale), scratch.shared(plan.shift)) };
+        let (scale, shift) = unsafe { (scratch.shared(scale), scratch.shared(shift)) };
         self.fill_coefficients(&d.stats, d.affine, scale, shift)?;
         let affine = Affine { scale, shift, silu: d.silu };
         self.pool.run(shape.t * shape.h, |_, item| {

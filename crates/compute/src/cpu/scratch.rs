@@ -26,6 +26,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Pieces of one kind and nothing else.
+    pub(super) fn of<T, const N: usize>(lens: [usize; N]) -> (Self, [Piece<T>; N]) {
+        let mut layout = Layout::default();
+        let pieces = lens.map(|len| layout.take(len));
+        (layout, pieces)
+    }
+
     pub(super) fn take<T>(&mut self, len: usize) -> Piece<T> {
         let offset = self.bytes;
         self.bytes = (offset + len * size_of::<T>()).next_multiple_of(PIECE_ALIGN);

@@ -13,19 +13,9 @@ use crate::tensor::Shape;
 /// Rows of one item of work: a row alone is a microsecond.
 const ROWS: usize = 16;
 
-/// Two rows of f32 per thread.
-pub(super) struct RowsPlan {
-    pub(super) private: Layout,
-    line: Piece<f32>,
-    other: Piece<f32>,
-}
-
-impl RowsPlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut private = Layout::default();
-        let (line, other) = (private.take(shape.w * shape.c), private.take(shape.w * shape.c));
-        RowsPlan { private, line, other }
-    }
+/// Scratch of a thread: two rows.
+pub(super) fn rows_layout(shape: Shape) -> (Layout, [Piece<f32>; 2]) {
+    Layout::of([shape.w * shape.c; 2])
 }
 
 impl Cpu {
@@ -36,13 +26,13 @@ impl Cpu {
         shape: Shape,
         work: impl Fn(usize, usize, &mut [f32], &mut [f32]) + Sync,
     ) -> Result<(), ComputeError> {
-        let plan = RowsPlan::new(shape);
-        let scratch = self.scratch(op, &plan.private)?;
+        let (private, [line, other]) = rows_layout(shape);
+        let scratch = self.scratch(op, &private)?;
         let rows = shape.t * shape.h;
         self.pool.run(rows.div_ceil(ROWS), |thread, item| {
             let own = scratch.own(thread);
             // SAFETY: pieces of this thread, borrowed once.
-            let (line, other) = unsafe { (own.piece(plan.line), own.piece(plan.other)) };
+            let (line, other) = unsafe { (own.piece(line), own.piece(other)) };
             for row in item * ROWS..rows.min((item + 1) * ROWS) {
                 work(row / shape.h, row % shape.h, line, other);
             }

@@ -18,10 +18,6 @@ use remaster_testkit::{Noise, Rng, check_unbiased, nightly, no_units, not_run};
 
 use crate::{device, open, reference, variant};
 
-fn agrees(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) -> [usize; 2] {
-    agree(gpu, seeds.map(Case::random), dtypes)
-}
-
 fn agree(gpu: &mut Gpu, all: impl Iterator<Item = Case>, dtypes: &[DType]) -> [usize; 2] {
     let mut reference = reference();
     let mut counts = [0; 2];
@@ -41,7 +37,7 @@ fn agree(gpu: &mut Gpu, all: impl Iterator<Item = Case>, dtypes: &[DType]) -> [u
 fn f32_agrees_with_the_naive_loops_in_random_cases() {
     let Some(device) = device("f32_agrees_with_the_naive_loops_in_random_cases") else { return };
     let (seeds, least) = nightly((0..160, 60), (0..700, 300));
-    let [cases, convs] = agrees(&mut open(device), seeds, &[DType::F32]);
+    let [cases, convs] = agree(&mut open(device), seeds.map(Case::random), &[DType::F32]);
     println!("{cases} cases, {convs} of them convolutions");
     assert!(cases >= least && convs >= least / 3, "only {cases} cases, {convs} convolutions");
 }
@@ -52,7 +48,7 @@ fn sixteen_bits_agree_with_the_naive_loops_in_random_cases() {
     let Some(device) = device(name) else { return };
     for dtype in [DType::F16, DType::Bf16] {
         let (seeds, least) = nightly((0..260, 50), (0..1300, 300));
-        let [cases, convs] = agrees(&mut open(device), seeds, &[dtype]);
+        let [cases, convs] = agree(&mut open(device), seeds.map(Case::random), &[dtype]);
         println!("{dtype}: {cases} cases, {convs} of them convolutions");
         assert!(cases >= least && convs >= least / 3, "only {cases} cases, {convs} convolutions");
     }
@@ -132,13 +128,8 @@ fn winograd_agrees_with_the_naive_loops_in_random_cases() {
 #[test]
 fn rows_made_one_by_one_are_the_same_bits() {
     let Some(device) = device("rows_made_one_by_one_are_the_same_bits") else { return };
-    cut_to_rows(&mut open(device), 10_000..10_080, &[DType::F32, DType::F16, DType::Bf16]);
-}
-
-fn cut_to_rows(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) {
-    for case in seeds.map(Case::random).filter(|c| dtypes.contains(&c.dtype)) {
-        rows_one_by_one(gpu, &case);
-    }
+    let mut gpu = open(device);
+    (10_000..10_080).for_each(|seed| rows_one_by_one(&mut gpu, &Case::random(seed)));
 }
 
 /// Buffers of 256 KiB and 31 groups along an axis: operands lie across buffers, dispatches are folded.

@@ -1,7 +1,5 @@
 //! Convolutions, upsamplers and linear layers: products of a weight, by the same kernels.
 
-use std::ops::Range;
-
 use super::after::After;
 use super::quad;
 use crate::dtype::DType;
@@ -10,9 +8,9 @@ use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Product, Role};
 use crate::gpu::pack::{Layout, up4};
-use crate::gpu::params::{AfterParams, At, Norm, ProductParams, Source};
+use crate::gpu::params::{AfterParams, Norm, ProductParams, Source};
 use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, UpsampleDesc, UpsampleWork};
-use crate::tensor::{Shape, View};
+use crate::tensor::Shape;
 use crate::weight::Weight;
 
 /// A product, but for what its weight says.
@@ -51,50 +49,46 @@ impl Multiply {
     }
 }
 
-/// Parameters of a product from one place to another. The grid has a cell for each output pixel.
-fn product(source: Source, output: At, rows: &Range<usize>, w: usize) -> ProductParams {
-    ProductParams {
-        source,
-        output,
-        output_row0: rows.start,
-        output_end: rows.end,
-        output_w: w,
-        grid_w: w,
-        factor: 1,
-        phases: 1,
-        stride_t: 1,
-        stride_y: 1,
-        stride_x: 1,
-        kernel_t: 1,
-        ..Default::default()
-    }
-}
-
 impl Gpu {
-    /// Where a product of `cin` channels reads, without a prefix.
-    fn source(
+    /// Parameters of a product from its input to its output, without a prefix. The grid has a cell for each output pixel.
+    fn begin(
         &self,
         op: &'static str,
-        input: &View<'_>,
-        carried: Option<&View<'_>>,
+        d: &ConvDesc<'_>,
         ranges: &mut Ranges,
-    ) -> Result<Source, ComputeError> {
-        let Shape { w: w_in, c: cin, .. } = input.shape();
-        let input_row0 = input.row_range().start;
-        let input = self.bind(op, ranges, Operand::Input, "input", input)?;
+    ) -> Result<ProductParams, ComputeError> {
+        let Shape { w: w_in, c: cin, .. } = d.input.shape();
+        let input = self.bind(op, ranges, Operand::Input, "input", &d.input)?;
+        let input_row0 = d.input.row_range().start;
         let mut source = Source { input, input_row0, w_in, cin, cin4: up4(cin), ..Default::default() };
-        if let Some(carried) = carried {
+        if let Some(carried) = &d.carried {
             source.carried = self.bind(op, ranges, Operand::Carried, "carried tail", carried)?;
             source.carried_row0 = carried.row_range().start;
+            source.continued = true;
         }
-        Ok(source)
+        let (rows, w) = (d.output.row_range(), d.output.shape().w);
+        Ok(ProductParams {
+            source,
+            output: self.bind(op, ranges, Operand::Output, "output", &d.output)?,
+            output_row0: rows.start,
+            output_end: rows.end,
+            output_w: w,
+            grid_w: w,
+            factor: 1,
+            phases: 1,
+            stride_t: 1,
+            stride_y: 1,
+            stride_x: 1,
+            kernel_t: 1,
+            accumulate: d.accumulate,
+            ..Default::default()
+        })
     }
 
     pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
         const OP: &str = "conv";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
+        let plain = self.begin(OP, d, &mut ranges)?;
         let norm = match &d.prologue {
             Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
             None => Norm::default(),
@@ -108,8 +102,8 @@ impl Gpu {
         let need = work.input_rows();
         let [kernel_t, ..] = work.kernel;
         let [stride_t, stride_y, stride_x] = work.stride;
-        let source = Source { prefix: work.prefix, continued: work.continued, ..source };
         let mut params = ProductParams {
+            source: Source { prefix: work.prefix, ..plain.source },
             norm,
             h_in: work.h_in,
             grid_h: work.h_out,
@@ -125,8 +119,7 @@ impl Gpu {
             pad_top: work.padding.top,
             pad_left: work.padding.left,
             kernel_t,
-            accumulate: d.accumulate,
-            ..product(source, output, &work.rows, work.w_out)
+            ..plain
         };
         let fused = match &d.shortcut {
             Some(s) if self.product(OP, &s.weight.spec())?.order() == by.order() => Some(s),
@@ -160,16 +153,15 @@ impl Gpu {
     ) -> Result<(), ComputeError> {
         const OP: &str = "upsample";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
+        let plain = self.begin(OP, &d.as_conv(), &mut ranges)?;
         let (prefix, frame_mode) = match (work.time, work.continued) {
             (false, _) => (2, 1),
             (true, true) => (1, 2),
             (true, false) => (0, 3),
         };
         let first = work.rows.start / 2;
-        let source = Source { prefix, continued: work.continued, ..source };
         let params = ProductParams {
+            source: Source { prefix, ..plain.source },
             h_in: work.h,
             grid_h: work.h,
             grid_w: work.w,
@@ -181,7 +173,7 @@ impl Gpu {
             pad_left: 1,
             frame_mode,
             second: work.second,
-            ..product(source, output, &work.rows, 2 * work.w)
+            ..plain
         };
         let (frames, macs) = (work.t_out, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
@@ -197,15 +189,14 @@ impl Gpu {
     ) -> Result<(), ComputeError> {
         const OP: &str = "linear";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, None, &mut ranges)?;
-        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
+        let alone = ConvDesc::new(d.input.clone(), d.weight, Padding::default(), d.output.clone());
+        let alone = ConvDesc { accumulate: d.accumulate, ..alone };
         let params = ProductParams {
             h_in: work.h,
             grid_h: work.h,
             cell_row0: work.rows.start,
             cells: work.rows.len() * work.w,
-            accumulate: d.accumulate,
-            ..product(source, output, &work.rows, work.w)
+            ..self.begin(OP, &alone, &mut ranges)?
         };
         let (frames, macs) = (work.t, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
