@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// Every buffer starts at a multiple of this. 256 is the largest storage-offset alignment GPU APIs ask for.
 pub const ALIGN: u64 = 256;
@@ -93,7 +93,7 @@ impl Arena {
     }
 
     /// A piece of `bytes` bytes, or `OutOfMemory`. Contents are whatever was there before.
-    pub fn alloc(&self, bytes: u64) -> Result<Buffer, ComputeError> {
+    pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
         let mut book = self.book();
         match book.take(round_up(bytes), self.0.cap) {
             Some(offset) => {

@@ -2,7 +2,7 @@
 //! and counts what the ops would cost: the cost model is the network itself.
 
 use crate::arena::{Arena, Buffer};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::loader::Ahead;
 use crate::ops::{
     ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops,
@@ -56,7 +56,7 @@ impl Meter {
     }
 
     /// Counts one op: its operands, and its scratch for as long as it runs.
-    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<(), ComputeError> {
+    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<()> {
         self.counts.calls += 1;
         self.counts.bytes_moved += operands.iter().flatten().map(|v| v.bytes()).sum::<u64>();
         if let Some(work) = work {
@@ -65,7 +65,7 @@ impl Meter {
         Ok(())
     }
 
-    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: Work) -> Result<(), ComputeError> {
+    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: Work) -> Result<()> {
         d.weight.buffer(&self.arena)?;
         self.counts.conv_macs += macs;
         let operands = [
@@ -80,12 +80,12 @@ impl Meter {
         self.op(&operands, Some(work))
     }
 
-    fn scratch(&self, bytes: u64) -> Result<Option<Buffer>, ComputeError> {
+    fn scratch(&self, bytes: u64) -> Result<Option<Buffer>> {
         (bytes > 0).then(|| self.arena.alloc(bytes)).transpose()
     }
 
     /// Room for a weight, and for the scratch that laying it out takes.
-    fn room(&self, spec: &WeightSpec) -> Result<(Buffer, Option<Buffer>), ComputeError> {
+    fn room(&self, spec: &WeightSpec) -> Result<(Buffer, Option<Buffer>)> {
         let buffer = self.arena.alloc(self.weight_bytes(spec))?;
         Ok((buffer, self.scratch(self.sizing.load_scratch_bytes(spec))?))
     }
@@ -112,7 +112,7 @@ impl Ops for Meter {
         self.sizing.weight_bytes(spec)
     }
 
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(&self.arena) {
             let (buffer, _scratch) = match self.ahead.take(weight) {
                 Some(room) => room,
@@ -123,7 +123,7 @@ impl Ops for Meter {
         Ok(())
     }
 
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(&self.arena) && !self.ahead.contains(weight) {
             let room = self.room(&weight.spec())?;
             self.ahead.push(weight, room);
@@ -136,59 +136,59 @@ impl Ops for Meter {
         weight.forget(&self.arena);
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
         self.counts.bytes_transferred += to.bytes();
         Ok(())
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
         self.counts.bytes_transferred += from.bytes();
         Ok(())
     }
 
-    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<()> {
         self.counts.bytes_transferred += to.bytes();
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<()> {
         self.counts.bytes_transferred += from.bytes();
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<()> {
         let work = d.check()?;
         self.convolution(d, work.macs(), Work::Conv(work))
     }
 
-    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<()> {
         let work = d.check()?;
         self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work))
     }
 
-    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         d.check()?;
         self.op(&[Some(&d.input), Some(&d.output)], Some(Work::RowSums(d.input.shape())))
     }
 
-    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         d.check()?;
         self.op(&[Some(&d.sums), Some(&d.output)], None)
     }
 
-    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         d.check()?;
         d.affine.buffer(&self.arena)?;
         self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
     }
 
-    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
+    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<()> {
         let work = d.check()?;
         d.weight.buffer(&self.arena)?;
         self.counts.linear_macs += work.macs();
@@ -198,13 +198,13 @@ impl Ops for Meter {
         )
     }
 
-    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<()> {
         let work = d.check()?;
         self.counts.attention_macs += work.macs();
         self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work)))
     }
 
-    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
+    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<()> {
         let work = d.check()?;
         self.counts.attention_macs += work.macs();
         let common = d.common.as_ref();
@@ -221,39 +221,39 @@ impl Ops for Meter {
         self.op(&operands, Some(Work::WindowAttention(work)))
     }
 
-    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         d.check()?;
         d.affine.map(|w| w.buffer(&self.arena)).transpose()?;
         let places = d.rotation.as_ref().map(|r| &r.places);
         self.op(&[Some(&d.input), places, Some(&d.output)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         d.check()?;
         self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(Work::Rows(d.x.shape())))
     }
 
-    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         d.check()?;
         d.gate.map(|w| w.buffer(&self.arena)).transpose()?;
         self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         d.check()?;
         self.op(&[Some(&d.tokens), Some(&d.tokens)], None)
     }
 
-    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.gather(d)
     }
 
-    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         d.check()?;
         self.op(&[Some(&d.input), Some(&d.output)], None)
     }
 
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
         same_shape("copy", "output", &to, &from)?;
         self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
     }

@@ -5,7 +5,7 @@ mod tokens;
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::HostMemory;
 use crate::loader::Ahead;
 use crate::ops::{
@@ -41,18 +41,18 @@ impl Sizing for ReferenceSizing {
 
 impl Reference {
     /// With an arena of `cap` bytes.
-    pub fn new(cap: u64) -> Result<Self, ComputeError> {
+    pub fn new(cap: u64) -> Result<Self> {
         Ok(Reference { host: HostMemory::new(cap)?, ahead: Ahead::default(), spoiled: None })
     }
 
-    fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
+    fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid> {
         let mut values = vec![0.0; view.shape().len()];
         self.host.read_all(op, view, &mut values)?;
         Ok(Grid { shape: view.shape(), first_row: view.row_range().start, values })
     }
 
     /// Main part and bias of a loaded weight.
-    fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>), ComputeError> {
+    fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>)> {
         weight.buffer(self.host.arena())?;
         let dtype = precision(weight.spec());
         let mut main = vec![0.0; weight.spec().main_len()];
@@ -71,7 +71,7 @@ impl Reference {
         affine: &Weight,
         silu: bool,
         dtype: DType,
-    ) -> Result<Grid, ComputeError> {
+    ) -> Result<Grid> {
         let (gamma, beta) = self.weight(affine)?;
         let Shape { h, w, c, .. } = x.shape;
         let groups = stats.shape.c / 2;
@@ -91,7 +91,7 @@ impl Reference {
         op: &'static str,
         carry: &Option<View<'_>>,
         at: impl Fn([usize; 4]) -> f64,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let Some(carry) = carry else { return Ok(()) };
         let (Shape { t, h, w, c }, first) = (carry.shape(), carry.row_range().start);
         let places = (0..t).flat_map(|t| triples(h, w, c).map(move |(y, x, c)| [t, first + y, x, c]));
@@ -99,7 +99,7 @@ impl Reference {
         self.host.write_all(op, carry, &tail)
     }
 
-    fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<(), ComputeError> {
+    fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<()> {
         sums.as_ref().map_or(Ok(()), |sums| self.row_sums(&sums.of(of)))
     }
 }
@@ -191,7 +191,7 @@ impl Ops for Reference {
     }
 
     /// Takes the place in the arena; the values are read again at each use.
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(self.arena()) {
             let buffer = match self.ahead.take(weight) {
                 Some(buffer) => buffer,
@@ -203,7 +203,7 @@ impl Ops for Reference {
     }
 
     /// As `load`: there is nothing to read yet.
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(self.arena()) && !self.ahead.contains(weight) {
             let buffer = self.arena().alloc(self.weight_bytes(&weight.spec()))?;
             self.ahead.push(weight, buffer);
@@ -216,34 +216,34 @@ impl Ops for Reference {
         weight.forget(self.arena());
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         self.host.write_all("upload", &to, from)
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         Ok(self.spoiled.take())
     }
 
     checked_ops!(but copy);
 
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
         same_shape("copy", "output", &to, &from)?;
         let values = self.read("copy", &from)?.values;
         self.host.write_all("copy", &to, &values)
@@ -251,7 +251,7 @@ impl Ops for Reference {
 }
 
 impl Reference {
-    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         const OP: &str = "conv";
         let mut input = self.read(OP, &d.input)?;
         if let Some(p) = &d.prologue {
@@ -293,7 +293,7 @@ impl Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         const OP: &str = "upsample";
         let input = self.read(OP, &d.input)?;
         let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
@@ -350,7 +350,7 @@ impl Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         let x = self.read("row_sums", &d.input)?;
         let Shape { w, c, .. } = x.shape;
         let wide = c / d.groups;
@@ -367,7 +367,7 @@ impl Reference {
         self.host.write_all("row_sums", &d.output, &out)
     }
 
-    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         let sums = self.read("combine_sums", &d.sums)?;
         let Shape { t, h, c, .. } = sums.shape;
         let mut out = Vec::with_capacity(t * c);
@@ -386,13 +386,13 @@ impl Reference {
         self.host.write_all("combine_sums", &d.output, &out)
     }
 
-    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         let (x, stats) = (self.read("normalize", &d.input)?, self.read("normalize", &d.stats)?);
         let y = self.normalized(x, &stats, d.affine, d.silu, d.output.dtype())?;
         self.host.write_all("normalize", &d.output, &y.values)
     }
 
-    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
+    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let x = self.read("linear", &d.input)?;
         let residual = d.accumulate.then(|| self.read("linear", &d.output)).transpose()?;
         let (matrix, bias) = self.weight(d.weight)?;
@@ -409,7 +409,7 @@ impl Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<(), ComputeError> {
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         const OP: &str = "attention";
         let (q, k, v) = (self.read(OP, &d.q)?, self.read(OP, &d.k)?, self.read(OP, &d.v)?);
         let c = work.heads * work.width;
@@ -424,7 +424,7 @@ impl Reference {
         self.host.write_all(OP, &d.output, &out)
     }
 
-    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         let input = self.read("shuffle", &d.input)?;
         let output = d.output.shape();
         let [fz, fy, fx] = d.factors;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
-use crate::error::{ComputeError, SourceError};
+use crate::error::{ComputeError, Result, SourceError};
 
 /// What a weight is for. `dtype` is the precision of the multiplied values; biases, norms and vectors stay f32. A
 /// convolution or linear layer without bias (see `WeightSource::has_bias`) is stored with zeros: 4 bytes per output
@@ -199,13 +199,13 @@ impl Weight {
     }
 
     /// Reads values of one part; see `WeightSource`.
-    pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
         let failed = |source| ComputeError::Source { name: self.0.name.clone(), source };
         read(self.0.source.as_ref(), part, start, out).map_err(failed)
     }
 
     /// Reads values of the 1x1x1 convolution of an upsampler.
-    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
         let missing = || SourceError("it has no 1x1x1 convolution".into());
         let result =
             self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| read(s.as_ref(), part, start, out));
@@ -223,7 +223,7 @@ impl Weight {
     }
 
     /// The prepared form of the backend of `arena`.
-    pub fn buffer(&self, arena: &Arena) -> Result<Buffer, ComputeError> {
+    pub fn buffer(&self, arena: &Arena) -> Result<Buffer> {
         let found = self.resident().iter().find(|b| b.is_from(arena)).cloned();
         found.ok_or_else(|| ComputeError::NotResident { name: self.0.name.clone() })
     }

@@ -14,7 +14,7 @@ use super::path::CpuPath;
 use super::scratch::{Layout, Own, Piece};
 use super::simd::{Isa, Kernel, Simd, exp, round_as, run};
 use crate::dtype::{self, DType};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{AttentionDesc, AttentionWork};
 use crate::tensor::View;
@@ -330,15 +330,11 @@ impl Cpu {
         }
     }
 
-    fn tokens(&self, op: &'static str, view: &View<'_>) -> Result<Tokens, ComputeError> {
+    fn tokens(&self, op: &'static str, view: &View<'_>) -> Result<Tokens> {
         Ok(Tokens::new(self.host.pixels(op, "tokens", view)?, view.shape().c))
     }
 
-    pub(super) fn attention_now(
-        &self,
-        d: &AttentionDesc<'_>,
-        work: &AttentionWork,
-    ) -> Result<(), ComputeError> {
+    pub(super) fn attention_now(&self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         const OP: &str = "attention";
         let looks = Looks::new(work.width, work.dtype, self.path);
         let scratch = self.scratch(OP, looks.private())?;

@@ -25,7 +25,7 @@ pub use simd::Isa;
 
 use crate::arena::Arena;
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::host::HostMemory;
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
@@ -104,7 +104,7 @@ impl Sizing for CpuSizing {
 
 impl Cpu {
     /// Reserves the arena and starts the threads.
-    pub fn new(options: CpuOptions) -> Result<Self, ComputeError> {
+    pub fn new(options: CpuOptions) -> Result<Self> {
         Ok(Cpu {
             ahead: Ahead::default(),
             loader: Loader::new(options.cancel.clone()),
@@ -116,7 +116,7 @@ impl Cpu {
     }
 
     /// Scratch of an op whose threads share none.
-    fn scratch(&self, op: &'static str, private: &Layout) -> Result<Scratch, ComputeError> {
+    fn scratch(&self, op: &'static str, private: &Layout) -> Result<Scratch> {
         Scratch::new(&self.host, op, &Layout::default(), private, self.pool.threads())
     }
 }
@@ -134,7 +134,7 @@ impl Ops for Cpu {
         weights::bytes(spec, self.path)
     }
 
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(self.arena()) {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl Ops for Cpu {
         Ok(())
     }
 
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(self.arena()) || self.ahead.contains(weight) {
             return Ok(());
         }
@@ -169,29 +169,29 @@ impl Ops for Cpu {
         weight.forget(self.host.arena());
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         self.host.write_all("upload", &to, from)
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         self.wait()?;
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         if self.pool.cancel().is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         Ok(self.spoiled.take())
     }
 

@@ -3,7 +3,7 @@
 
 use super::Cpu;
 use super::scratch::{Layout, Piece};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
 
@@ -13,7 +13,7 @@ pub(super) fn copy_layout(shape: Shape) -> (Layout, [Piece<f32>; 1]) {
 }
 
 impl Cpu {
-    pub(super) fn shuffle_now(&self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn shuffle_now(&self, d: &ShuffleDesc<'_>) -> Result<()> {
         let input = self.host.pixels("shuffle", "input", &d.input)?;
         let output = self.host.pixels("shuffle", "output", &d.output)?;
         let shape = d.output.shape();
@@ -38,7 +38,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
+    pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<()> {
         let shape = from.shape();
         let (private, [row]) = copy_layout(shape);
         let scratch = self.scratch("copy", &private)?;

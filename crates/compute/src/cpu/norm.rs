@@ -6,7 +6,7 @@ use super::scratch::{Layout, Piece, Scratch};
 use super::simd::{Kernel, Simd, load_as, run};
 use super::{Cpu, weight_parts};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{CombineDesc, NormalizeDesc, RowSumsDesc};
 use crate::tensor::Shape;
 use crate::weight::Weight;
@@ -117,7 +117,7 @@ impl Cpu {
         affine: &Weight,
         scale: &mut [f32],
         shift: &mut [f32],
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let pairs = self.host.pixels("normalize", "statistics", stats)?;
         let (gamma, beta) = weight_parts(&self.host, affine)?;
         let (row, c) = (stats.row_range().start, gamma.len());
@@ -129,7 +129,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn row_sums_now(&self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn row_sums_now(&self, d: &RowSumsDesc<'_>) -> Result<()> {
         const OP: &str = "row_sums";
         let shape = d.input.shape();
         let (private, [acc]) = row_sums_layout(shape);
@@ -158,7 +158,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         const OP: &str = "combine_sums";
         let sums = self.host.pixels(OP, "row sums", &d.sums)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
@@ -188,7 +188,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn normalize_now(&self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn normalize_now(&self, d: &NormalizeDesc<'_>) -> Result<()> {
         const OP: &str = "normalize";
         let shape = d.input.shape();
         let (shared, [scale, shift]) = normalize_layout(shape);

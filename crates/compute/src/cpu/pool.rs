@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 pub(super) struct Pool {
     threads: usize,
@@ -13,7 +13,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(threads: usize, cancel: CancelToken) -> Result<Self, ComputeError> {
+    pub(super) fn new(threads: usize, cancel: CancelToken) -> Result<Self> {
         let failed = |reason: rayon::ThreadPoolBuildError| ComputeError::Threads {
             threads,
             reason: reason.to_string(),

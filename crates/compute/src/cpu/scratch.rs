@@ -5,7 +5,7 @@
 )]
 
 use crate::arena::Buffer;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::HostMemory;
 
 /// Every piece starts on a cache line.
@@ -73,7 +73,7 @@ impl Scratch {
         shared: &Layout,
         private: &Layout,
         threads: usize,
-    ) -> Result<Self, ComputeError> {
+    ) -> Result<Self> {
         let buffer = host.arena().alloc(total(shared, private, threads))?;
         let base = host.address(op, "scratch", &buffer)?;
         Ok(Scratch { base, shared: shared.bytes(), per_thread: private.bytes(), threads, _buffer: buffer })

@@ -5,7 +5,7 @@
 use super::scratch::{Layout, Piece};
 use super::simd::{Kernel, Simd, exp, run, silu};
 use super::{Cpu, weight_parts};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{ActivateDesc, Activation, AddGatedDesc, TokenNormDesc, WindowsDesc};
 use crate::tensor::Shape;
@@ -25,7 +25,7 @@ impl Cpu {
         op: &'static str,
         shape: Shape,
         work: impl Fn(usize, usize, &mut [f32], &mut [f32]) + Sync,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let (private, [line, other]) = rows_layout(shape);
         let scratch = self.scratch(op, &private)?;
         let rows = shape.t * shape.h;
@@ -40,7 +40,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn token_norm_now(&self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn token_norm_now(&self, d: &TokenNormDesc<'_>) -> Result<()> {
         const OP: &str = "token_norm";
         let shape = d.input.shape();
         let (input, output) =
@@ -75,7 +75,7 @@ impl Cpu {
         })
     }
 
-    pub(super) fn activate_now(&self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn activate_now(&self, d: &ActivateDesc<'_>) -> Result<()> {
         const OP: &str = "activate";
         let x = self.host.pixels(OP, "values", &d.x)?;
         let times = d.times.as_ref().map(|v| self.host.pixels(OP, "factors", v)).transpose()?;
@@ -94,7 +94,7 @@ impl Cpu {
         })
     }
 
-    pub(super) fn add_gated_now(&self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn add_gated_now(&self, d: &AddGatedDesc<'_>) -> Result<()> {
         const OP: &str = "add_gated";
         let (input, sum) =
             (self.host.pixels(OP, "input", &d.input)?, self.host.pixels(OP, "residual", &d.residual)?);
@@ -119,14 +119,14 @@ impl Cpu {
         })
     }
 
-    pub(super) fn gather_now(&self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn gather_now(&self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_runs(d, |grid, tokens, bytes| {
             // SAFETY: two buffers (the descriptor refuses one), runs inside both, tokens of one item only.
             unsafe { std::ptr::copy_nonoverlapping(grid.cast_const(), tokens, bytes) }
         })
     }
 
-    pub(super) fn scatter_now(&self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn scatter_now(&self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_runs(d, |grid, tokens, bytes| {
             // SAFETY: as above; windows share no token.
             unsafe { std::ptr::copy_nonoverlapping(tokens.cast_const(), grid, bytes) }
@@ -134,11 +134,7 @@ impl Cpu {
     }
 
     /// Calls `copy(grid, tokens, bytes)` for each run of tokens that lie next to each other in both.
-    fn move_runs(
-        &self,
-        d: &WindowsDesc<'_>,
-        copy: impl Fn(*mut u8, *mut u8, usize) + Sync,
-    ) -> Result<(), ComputeError> {
+    fn move_runs(&self, d: &WindowsDesc<'_>, copy: impl Fn(*mut u8, *mut u8, usize) + Sync) -> Result<()> {
         let grid = self.host.pixels("windows", "grid", &d.grid)?;
         let tokens = self.host.pixels("windows", "tokens", &d.tokens)?;
         let starts: Vec<usize> =

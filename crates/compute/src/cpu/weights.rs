@@ -5,7 +5,7 @@ use super::conv::pack::{self, Packing};
 use super::path::CpuPath;
 use super::pool::Pool;
 use crate::arena::Buffer;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::{HostMemory, Pinned};
 use crate::weight::{Part, Weight, WeightSpec};
 
@@ -17,10 +17,7 @@ pub(super) fn bytes(spec: &WeightSpec, path: CpuPath) -> u64 {
 }
 
 /// Scale and shift of a loaded norm, for as long as both the memory and the weight are borrowed.
-pub(super) fn weight_parts<'a>(
-    host: &'a HostMemory,
-    weight: &'a Weight,
-) -> Result<(&'a [f32], &'a [f32]), ComputeError> {
+pub(super) fn weight_parts<'a>(host: &'a HostMemory, weight: &'a Weight) -> Result<(&'a [f32], &'a [f32])> {
     let buffer = weight.buffer(host.arena())?;
     let base = host.address("weight", "weight", &buffer)?.cast::<f32>();
     let (main, bias) = (weight.spec().main_len(), weight.spec().bias_len());
@@ -44,12 +41,7 @@ pub(super) struct Room {
 unsafe impl Send for Room {}
 
 impl Room {
-    pub(super) fn new(
-        host: &HostMemory,
-        spec: &WeightSpec,
-        path: CpuPath,
-        threads: usize,
-    ) -> Result<Self, ComputeError> {
+    pub(super) fn new(host: &HostMemory, spec: &WeightSpec, path: CpuPath, threads: usize) -> Result<Self> {
         let buffer = host.arena().alloc(bytes(spec, path))?;
         let main = host.address("load", "weight", &buffer)?;
         let scratch = match pack::scratch_bytes(spec, threads) {
@@ -64,7 +56,7 @@ impl Room {
     }
 
     /// Reads a weight and lays it out. `pool` has no more threads than the room was made for.
-    pub(super) fn fill(&mut self, pool: &Pool, path: CpuPath, weight: &Weight) -> Result<(), ComputeError> {
+    pub(super) fn fill(&mut self, pool: &Pool, path: CpuPath, weight: &Weight) -> Result<()> {
         let spec = weight.spec();
         if let Some(packing) = Packing::new(&spec, path) {
             let scratch: &mut [f32] = match &mut self.scratch {

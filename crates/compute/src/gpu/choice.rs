@@ -8,7 +8,7 @@ use super::device::{GpuDevice, MatrixUnits};
 use super::kernels::{Blocks, Product, Tile, UNIT, Winograd};
 use super::pack::Order;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::weight::WeightSpec;
 
 /// A kernel for convolutions, upsamplers and linear layers.
@@ -92,7 +92,7 @@ pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
 }
 
 /// Every kernel that a device can run for some layer.
-pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
+pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>> {
     let units = device.open()?.units;
     let layer = |(cout, dtype)| WeightSpec::Conv { cin: UNIT, cout, kernel: [3; 3], stride: [1; 3], dtype };
     let layers = [(64, DType::F32), (4, DType::F32), (64, DType::F16)].map(layer);

@@ -15,7 +15,7 @@ use super::driver::{self, GpuMemory};
 use super::half;
 use super::kernels::Kernel;
 use super::stream::Pace;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// The graphics API that drives a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -373,7 +373,7 @@ impl GpuDevice {
     }
 
     /// Opens the device with all its limits, except those forced lower.
-    pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
+    pub(super) fn open(&self) -> Result<Arc<Opened>> {
         let key = GpuDevice { choices: Choices::default(), ..*self };
         let mut open = lock(&OPEN);
         open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.faults.get().is_none()));
@@ -385,7 +385,7 @@ impl GpuDevice {
         Ok(opened)
     }
 
-    fn open_anew(&self) -> Result<Opened, ComputeError> {
+    fn open_anew(&self) -> Result<Opened> {
         let refused = |reason: String| ComputeError::Device { device: self.to_string(), reason };
         let adapter = adapters(self.api).into_iter().nth(self.index);
         let adapter = adapter.ok_or_else(|| refused("the device is gone; see `remaster devices`".into()))?;

@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
 use crate::dtype::{DType, decode, encode};
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{ComputeError, Result, ensure, mismatch};
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
@@ -90,7 +90,7 @@ impl Sizing for GpuSizing {
 
 impl Gpu {
     /// Opens a device with an arena of `cap` bytes.
-    pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+    pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self> {
         Ok(Gpu {
             ahead: Ahead::default(),
             loader: Loader::new(cancel.clone()),
@@ -123,7 +123,7 @@ impl Gpu {
     }
 
     /// The kernel chosen for a layer.
-    fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product, ComputeError> {
+    fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product> {
         if let Some(product) = self.products.get(spec) {
             return Ok(*product);
         }
@@ -151,7 +151,7 @@ impl Gpu {
         self.choices.order(spec, self.stream.units())
     }
 
-    fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {
+    fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64> {
         if !buffer.is_from(&self.arena) {
             return Err(ComputeError::Foreign { op, what });
         }
@@ -167,7 +167,7 @@ impl Gpu {
         operand: Operand,
         what: &'static str,
         view: &View<'_>,
-    ) -> Result<At, ComputeError> {
+    ) -> Result<At> {
         let offset = self.address(op, what, view.tensor().buffer())?;
         let (whole, part, size) = (view.tensor().shape(), view.shape(), view.dtype().bytes() as u64);
         let row = whole.w * whole.c;
@@ -182,7 +182,7 @@ impl Gpu {
     }
 
     /// The bytes of a view, one run `(offset, bytes)` per frame.
-    fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>, ComputeError> {
+    fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>> {
         let offset = self.address(op, "tensor", view.tensor().buffer())?;
         let whole = view.tensor().shape();
         let size = view.dtype().bytes();
@@ -195,7 +195,7 @@ impl Gpu {
     }
 
     /// Reads runs that may start or end inside a word.
-    fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<(), ComputeError> {
+    fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<()> {
         let widened = runs.iter().map(|(at, n)| (at / 4 * 4, (at + n).next_multiple_of(4) - at / 4 * 4));
         let total: u64 = runs.iter().map(|r| r.1).sum();
         out.clear();
@@ -214,7 +214,7 @@ impl Gpu {
     }
 
     /// Writes a run that may start or end inside a word, and keeps the rest of that word.
-    fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<(), ComputeError> {
+    fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let end = at + bytes.len() as u64;
         let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
         if first == at && last == end {
@@ -250,7 +250,7 @@ impl Ops for Gpu {
     }
 
     /// Lays the weight out in host memory, sends it, and frees that memory at once.
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(&self.arena) {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl Ops for Gpu {
     }
 
     /// Lays the weight out in host memory while the device works. `load` sends it, in stream order.
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(&self.arena) || self.ahead.contains(weight) {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl Ops for Gpu {
         weight.forget(&self.arena);
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
         let dtype = to.dtype();
         let mut bytes = vec![0; PIECE.min(from.len() * dtype.bytes())];
@@ -301,7 +301,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
         self.wait()?;
         let (runs, dtype) = (self.runs("download", &from)?, from.dtype());
@@ -321,7 +321,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         // The device works on the recorded batch while the store is read.
         self.stream.submit()?;
         let rows = to.shape().h;
@@ -340,7 +340,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         let bytes = from.shape().w * from.shape().c * from.dtype().bytes();
         ensure(at.row == bytes, "stow", "bytes of a row", at.row, bytes)?;
@@ -352,11 +352,11 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         self.stream.wait()
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         let number = self.stream.take_note()? as usize;
         Ok(number.checked_sub(1).and_then(|i| self.norms.get(i).cloned()))
     }

@@ -4,7 +4,7 @@
 use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kernel};
 use crate::cpu::conv::program::{Kind, upsampled_phases};
 use crate::dtype::{DType, encode};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::weight::{Part, Weight, WeightSpec};
 
 /// How matrices of a weight lie.
@@ -94,7 +94,7 @@ fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
 }
 
 /// Reads a weight and lays it out.
-pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>, ComputeError> {
+pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>> {
     let spec = weight.spec();
     let transformed = order == Order::Transformed;
     let Some(layout) = Layout::new(&spec, order) else { return plain(weight) };
@@ -109,7 +109,7 @@ pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>, ComputeErro
 }
 
 /// Scale, then shift; or one vector.
-fn plain(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+fn plain(weight: &Weight) -> Result<Vec<u8>> {
     let (len, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     let mut values = vec![0.0; up4(len) + up4(bias)];
     let (scale, shift) = values.split_at_mut(up4(len));
@@ -144,7 +144,7 @@ impl Packed {
         encode(DType::F32, values, &mut self.bytes[start..start + values.len() * 4]);
     }
 
-    fn read_bias(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn read_bias(&mut self, weight: &Weight) -> Result<()> {
         let mut bias = vec![0.0; self.layout.cout];
         weight.read(Part::Bias, 0, &mut bias)?;
         self.bias(0, &bias);
@@ -163,7 +163,7 @@ impl Packed {
 /// Output channels read at a time. A row of a matrix gathers its columns from that many places.
 const CHUNK: usize = 64;
 
-fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<(), ComputeError> {
+fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let taps = kt * kh * kw;
     let small = kt < 64 && kh < 64 && kw < 64 && taps < 1 << 14;
@@ -188,7 +188,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
 }
 
 /// Transforms the 3x3 kernel of every tap in time, as on the CPU.
-fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
+fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let taps = 9 * kt;
     let mut line = vec![0.0; cin * taps];
@@ -205,7 +205,7 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
 }
 
 /// Folds the three steps of an upsampler into one matrix per phase and tap.
-fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), ComputeError> {
+fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let z = if time { 2 } else { 1 };
     let mut kernel = vec![0.0; 27 * cout * cout];

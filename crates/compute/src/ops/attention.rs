@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{divisible, no_alias, same_dtype, same_shape};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 
 const OP: &str = "attention";
@@ -56,7 +56,7 @@ impl AttentionWork {
 
 impl AttentionDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<AttentionWork, ComputeError> {
+    pub fn check(&self) -> Result<AttentionWork> {
         let q = self.q.shape();
         divisible(OP, q.c, self.heads)?;
         let all = self.k.is_whole() && self.v.is_whole();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{RowSumsDesc, divisible, no_alias, one_format, pairs, same_dtype, same_rows, tail_alias};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -160,7 +160,7 @@ impl<'a> ConvDesc<'a> {
 
 impl ConvDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<ConvWork, ComputeError> {
+    pub fn check(&self) -> Result<ConvWork> {
         let WeightSpec::Conv { cin, cout, kernel, stride, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a convolution's"));
         };
@@ -223,12 +223,7 @@ impl ConvDesc<'_> {
 
     /// Checks what a convolution or an upsampler with a tail of `tail` frames has around it, where the output rows
     /// reach the input rows `need`.
-    pub(super) fn check_around(
-        &self,
-        op: &'static str,
-        need: Range<usize>,
-        tail: usize,
-    ) -> Result<(), ComputeError> {
+    pub(super) fn check_around(&self, op: &'static str, need: Range<usize>, tail: usize) -> Result<()> {
         self.check_rows(op, need, tail)?;
         self.check_extras(op)?;
         let prologue = self.prologue.as_ref().map(|p| &p.stats);
@@ -243,7 +238,7 @@ impl ConvDesc<'_> {
     }
 
     /// Input and tail must hold the rows that the output rows reach.
-    fn check_rows(&self, op: &'static str, need: Range<usize>, tail: usize) -> Result<(), ComputeError> {
+    fn check_rows(&self, op: &'static str, need: Range<usize>, tail: usize) -> Result<()> {
         let held = self.input.row_range();
         let holds = |r: &Range<usize>| need.is_empty() || (r.start <= need.start && r.end >= need.end);
         ensure(holds(&held), op, "input rows", format!("{held:?}"), format!("at least {need:?}"))?;
@@ -267,7 +262,7 @@ impl ConvDesc<'_> {
         Ok(())
     }
 
-    fn check_extras(&self, op: &'static str) -> Result<(), ComputeError> {
+    fn check_extras(&self, op: &'static str) -> Result<()> {
         let (output, rows, dtype) = (self.output.shape(), self.output.row_range(), self.input.dtype());
         if let Some(prologue) = &self.prologue {
             prologue.check(op, &self.input)?;
@@ -292,7 +287,7 @@ impl ConvDesc<'_> {
 
 impl Prologue<'_> {
     /// Checks that it fits what it normalises.
-    pub(super) fn check(&self, op: &'static str, input: &View<'_>) -> Result<(), ComputeError> {
+    pub(super) fn check(&self, op: &'static str, input: &View<'_>) -> Result<()> {
         let Shape { t, c, .. } = input.shape();
         let (spec, expected) = (self.affine.spec(), WeightSpec::Norm { channels: c });
         ensure(spec == expected, op, "scale and shift", format!("{spec:?}"), format!("{expected:?}"))?;
@@ -309,12 +304,7 @@ impl<'a> RowSums<'a> {
     }
 
     /// Checks that they have room for the sums of the rows of a view.
-    pub(super) fn check(
-        &self,
-        op: &'static str,
-        what: &'static str,
-        of: &View<'_>,
-    ) -> Result<(), ComputeError> {
+    pub(super) fn check(&self, op: &'static str, what: &'static str, of: &View<'_>) -> Result<()> {
         let Shape { t, h, c, .. } = of.shape();
         divisible(op, c, self.groups)?;
         pairs(op, what, &self.output, Shape::new(t, h, 1, 2 * self.groups))

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{RowSums, no_alias, one_format, same_rows};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -55,7 +55,7 @@ impl LinearWork {
 
 impl LinearDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<LinearWork, ComputeError> {
+    pub fn check(&self) -> Result<LinearWork> {
         let WeightSpec::Linear { cin, cout, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a linear layer's"));
         };

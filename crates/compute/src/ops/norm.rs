@@ -2,7 +2,7 @@
 //! sums per absolute row, sums combined in row order, result applied.
 
 use super::{Prologue, RowSums, no_alias, pairs, same_dtype, same_rows, same_shape};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 use crate::weight::Weight;
 
@@ -49,7 +49,7 @@ pub struct NormalizeDesc<'a> {
 
 impl RowSumsDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "row_sums";
         let sums = RowSums { groups: self.groups, output: self.output.clone() };
         sums.check(OP, "output", &self.input)?;
@@ -60,7 +60,7 @@ impl RowSumsDesc<'_> {
 
 impl CombineDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "combine_sums";
         let sums = self.sums.shape();
         ensure(self.sums.is_whole(), OP, "rows", format!("{:?}", self.sums.row_range()), "all rows")?;
@@ -78,7 +78,7 @@ impl<'a> NormalizeDesc<'a> {
     }
 
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "normalize";
         self.prologue().check(OP, &self.input)?;
         same_shape(OP, "output", &self.output, &self.input)?;

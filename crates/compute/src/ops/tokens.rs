@@ -2,7 +2,7 @@
 
 use super::{divisible, no_alias, same_dtype, same_shape};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -36,7 +36,7 @@ pub struct Rotation<'a> {
 
 impl TokenNormDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "token_norm";
         let input = self.input.shape();
         ensure(input.w == 1, OP, "columns", input.w, 1)?;
@@ -88,7 +88,7 @@ pub struct ActivateDesc<'a> {
 
 impl ActivateDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "activate";
         let Some(times) = &self.times else { return Ok(()) };
         same_shape(OP, "factors", times, &self.x)?;
@@ -110,7 +110,7 @@ pub struct AddGatedDesc<'a> {
 
 impl AddGatedDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "add_gated";
         same_shape(OP, "residual", &self.residual, &self.input)?;
         if let Some(gate) = self.gate {
@@ -161,7 +161,7 @@ pub struct WindowsDesc<'a> {
 
 impl WindowsDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "windows";
         let (grid, tokens) = (self.grid.shape(), self.tokens.shape());
         ensure(self.grid.is_whole(), OP, "grid rows", format!("{:?}", self.grid.row_range()), "all rows")?;
@@ -248,7 +248,7 @@ impl WindowAttentionWork {
 
 impl WindowAttentionDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<WindowAttentionWork, ComputeError> {
+    pub fn check(&self) -> Result<WindowAttentionWork> {
         const OP: &str = "window_attention";
         let (q, common) = (self.q.shape(), self.common_k.shape());
         divisible(OP, q.c, self.heads)?;

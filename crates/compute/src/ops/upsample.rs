@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::{ConvDesc, Padding, RowSums, one_format};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -94,7 +94,7 @@ impl<'a> UpsampleDesc<'a> {
     }
 
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<UpsampleWork, ComputeError> {
+    pub fn check(&self) -> Result<UpsampleWork> {
         let WeightSpec::Upsample { cin, cout, time, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "an upsampler's"));
         };

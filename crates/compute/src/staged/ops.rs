@@ -6,7 +6,7 @@ use super::stripes::{Share, shares, stripes};
 use super::{Local, Staged, Target, extent};
 use crate::arena::Arena;
 use crate::dtype::{DType, decode, encode};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::meter::Counts;
 use crate::ops::{
     AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
@@ -37,8 +37,8 @@ impl Staged {
         &mut self,
         d: &ConvDesc<'_>,
         reach: impl Fn(Range<usize>) -> Range<usize>,
-        run: impl Fn(&mut dyn Ops, ConvDesc<'_>) -> Result<(), ComputeError>,
-    ) -> Result<(), ComputeError> {
+        run: impl Fn(&mut dyn Ops, ConvDesc<'_>) -> Result<()>,
+    ) -> Result<()> {
         let stats = d.prologue.as_ref().map(|p| self.bring(&p.stats, p.stats.row_range())).transpose()?;
         let shares = shares(d.output.row_range(), self.placement.stripes, d.input.height(), reach);
         let mut left = None;
@@ -87,8 +87,8 @@ impl Staged {
         [input, output]: [&View<'_>; 2],
         factor: usize,
         filled: bool,
-        op: impl Fn(&mut dyn Ops, View<'_>, View<'_>) -> Result<(), ComputeError>,
-    ) -> Result<(), ComputeError> {
+        op: impl Fn(&mut dyn Ops, View<'_>, View<'_>) -> Result<()>,
+    ) -> Result<()> {
         let count = self.stripes(&[Some(input), Some(output)]);
         for rows in stripes(0..input.shape().h, count) {
             let from = self.bring(input, shifted(input, &rows))?;
@@ -133,14 +133,14 @@ impl Ops for Staged {
     }
 
     /// Weights that are streamed only take their place in the order of use.
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         match self.placement.stream_weights {
             true => self.streaming.push(self.device.as_mut(), weight),
             false => self.device.load(weight),
         }
     }
 
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         self.device.prefetch(weight)
     }
 
@@ -148,15 +148,15 @@ impl Ops for Staged {
         self.device.evict(weight);
     }
 
-    fn alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Result<Tensor, ComputeError> {
+    fn alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Result<Tensor> {
         self.place(shape, dtype, band, self.placement.activations)
     }
 
-    fn alloc_kept(&mut self, shape: Shape, dtype: DType) -> Result<Tensor, ComputeError> {
+    fn alloc_kept(&mut self, shape: Shape, dtype: DType) -> Result<Tensor> {
         self.place(shape, dtype, Band { first: 0, height: shape.h }, self.placement.state)
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         if self.is_here(to.tensor().buffer()) {
             return self.device.upload(from, to);
         }
@@ -171,7 +171,7 @@ impl Ops for Staged {
         Ok(())
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         if self.is_here(from.tensor().buffer()) {
             return self.device.download(from, to);
         }
@@ -187,7 +187,7 @@ impl Ops for Staged {
         Ok(())
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         if self.is_here(to.tensor().buffer()) {
             return self.device.fetch(from, at, to);
         }
@@ -196,7 +196,7 @@ impl Ops for Staged {
         move_rows(from, at, store, home, to.shape())
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         if self.is_here(from.tensor().buffer()) {
             return self.device.stow(from, to, at);
         }
@@ -206,24 +206,24 @@ impl Ops for Staged {
         move_rows(store, home, to, at, from.shape())
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         self.device.wait()
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         self.device.first_spoiled()
     }
 
     checked_ops!(but copy);
 
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
         same_shape("copy", "output", &to, &from)?;
         self.in_stripes([&from, &to], 1, false, |device, from, to| device.copy(from, to))
     }
 }
 
 impl Staged {
-    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         let weights =
             [d.prologue.as_ref().map(|p| p.affine), Some(d.weight), d.shortcut.as_ref().map(|s| s.weight)];
         let reach = |rows| ConvWork { rows, ..work.clone() }.input_rows();
@@ -233,7 +233,7 @@ impl Staged {
         })
     }
 
-    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         let conv = d.as_conv();
         let reach = |rows| UpsampleWork { rows, ..work.clone() }.input_rows();
         self.with_weights(&[Some(d.weight)], |s| match s.holds(&conv) {
@@ -246,13 +246,13 @@ impl Staged {
         })
     }
 
-    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         self.in_stripes([&d.input, &d.output], 1, false, |device, input, output| {
             device.row_sums(&RowSumsDesc { input, groups: d.groups, output })
         })
     }
 
-    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         let sums = self.bring(&d.sums, d.sums.row_range())?;
         let output = self.target(&d.output, d.output.row_range(), false)?;
         let (x, y) = (sums.view(), output.view());
@@ -262,7 +262,7 @@ impl Staged {
         self.settle(output)
     }
 
-    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         self.with_weights(&[Some(d.affine)], |s| {
             let stats = s.bring(&d.stats, d.stats.row_range())?;
             s.in_stripes([&d.input, &d.output], 1, false, |device, input, output| {
@@ -272,7 +272,7 @@ impl Staged {
         })
     }
 
-    fn linear_now(&mut self, d: &LinearDesc<'_>, _work: &LinearWork) -> Result<(), ComputeError> {
+    fn linear_now(&mut self, d: &LinearDesc<'_>, _work: &LinearWork) -> Result<()> {
         self.with_weights(&[Some(d.weight)], |s| {
             let count = s.stripes(&[Some(&d.input), d.sums.as_ref().map(|a| &a.output), Some(&d.output)]);
             for rows in stripes(d.input.row_range(), count) {
@@ -296,7 +296,7 @@ impl Staged {
     }
 
     /// Frame by frame, so that keys and values of one frame are enough; queries in stripes.
-    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<(), ComputeError> {
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         let count = self.stripes(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)]);
         for t in 0..work.t {
             let [q, k, v, y] = [&d.q, &d.k, &d.v, &d.output].map(|view| frame_of(view, t));
@@ -320,7 +320,7 @@ impl Staged {
         Ok(())
     }
 
-    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         let (factors, drop_second) = (d.factors, d.drop_second);
         self.in_stripes([&d.input, &d.output], factors[1], false, |device, input, output| {
             device.shuffle(&ShuffleDesc { input, factors, drop_second, output })
@@ -345,7 +345,7 @@ fn move_rows(
     to: &mut dyn Store,
     target: Extent,
     shape: Shape,
-) -> Result<(), ComputeError> {
+) -> Result<()> {
     let mut bytes = vec![0; source.row];
     for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
         from.read(source.row_at(t, y), source.row, &mut bytes)?;

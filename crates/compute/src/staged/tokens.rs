@@ -3,7 +3,7 @@
 use super::ops::{frame_of, shifted};
 use super::stripes::stripes;
 use super::{Local, Staged};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{
     ActivateDesc, AddGatedDesc, CommonQueries, Ops, Rotation, TokenNormDesc, WindowAttentionDesc,
     WindowAttentionWork, WindowsDesc,
@@ -16,7 +16,7 @@ impl Staged {
         &mut self,
         d: &WindowAttentionDesc<'_>,
         _work: &WindowAttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let common = d.common.as_ref();
         let (common_q, sum) = (common.map(|c| &c.q), common.map(|c| &c.output));
         let own = [Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)];
@@ -64,7 +64,7 @@ impl Staged {
         sum.map_or(Ok(()), |sum| self.settle(sum))
     }
 
-    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         self.with_weights(&[d.affine], |s| {
             let turns = d.rotation.as_ref();
             let table = turns.map(|r| s.bring(&r.table, r.table.row_range())).transpose()?;
@@ -90,7 +90,7 @@ impl Staged {
         })
     }
 
-    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         let count = self.stripes(&[Some(&d.x), d.times.as_ref()]);
         for rows in stripes(0..d.x.shape().h, count) {
             let times = d.times.as_ref().map(|v| self.bring(v, shifted(v, &rows))).transpose()?;
@@ -103,7 +103,7 @@ impl Staged {
         Ok(())
     }
 
-    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         self.with_weights(&[d.gate], |s| {
             s.in_stripes([&d.input, &d.residual], 1, true, |device, input, residual| {
                 device.add_gated(&AddGatedDesc { input, gate: d.gate, residual })
@@ -112,14 +112,14 @@ impl Staged {
     }
 
     /// Run by run where something lies in a store: its rows are tokens, so none is read in vain.
-    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         if self.all_here(&[Some(&d.grid), Some(&d.tokens)]) {
             return self.device.gather(d);
         }
         runs(d).into_iter().try_for_each(|(grid, tokens)| self.copy(grid, tokens))
     }
 
-    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         if self.all_here(&[Some(&d.grid), Some(&d.tokens)]) {
             return self.device.scatter(d);
         }

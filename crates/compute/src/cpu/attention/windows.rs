@@ -3,7 +3,7 @@
 
 use super::{Block, Looks, Sequence, Tokens};
 use crate::cpu::Cpu;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{WindowAttentionDesc, WindowAttentionWork};
 
 /// Channels that are added to the sum of the common tokens at a time.
@@ -32,7 +32,7 @@ impl Cpu {
         &self,
         d: &WindowAttentionDesc<'_>,
         work: &WindowAttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "window_attention";
         let looks = Looks::new(work.width, work.dtype, self.path);
         let scratch = self.scratch(OP, looks.private())?;

@@ -28,7 +28,7 @@ use super::kernels::amx;
 use super::kernels::rows::{Affine, Normalize};
 use super::scratch::Scratch;
 use super::simd::run;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{ConvDesc, ConvWork, UpsampleDesc, UpsampleWork};
 use crate::tensor::View;
@@ -61,15 +61,15 @@ impl Operands<'_> {
 }
 
 impl Cpu {
-    pub(super) fn conv_now(&self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+    pub(super) fn conv_now(&self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         self.convolve("conv", d, &Plan::conv(work, self.path, self.pool.threads()))
     }
 
-    pub(super) fn upsample_now(&self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
+    pub(super) fn upsample_now(&self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         self.convolve("upsample", &d.as_conv(), &Plan::upsample(work, self.path, self.pool.threads()))
     }
 
-    fn convolve(&self, op: &'static str, d: &ConvDesc<'_>, plan: &Plan) -> Result<(), ComputeError> {
+    fn convolve(&self, op: &'static str, d: &ConvDesc<'_>, plan: &Plan) -> Result<()> {
         let room = &plan.room;
         let scratch = Scratch::new(&self.host, op, &room.shared, &room.private, self.pool.threads())?;
         // SAFETY: written here by one thread, only read by the threads below.

@@ -21,7 +21,7 @@ use super::scratch::{Layout, Own, Piece};
 use super::simd::{Isa, prefetch, run};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{LinearDesc, LinearWork};
 
@@ -109,7 +109,7 @@ impl LinearPlan {
 }
 
 impl Cpu {
-    pub(super) fn linear_now(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
+    pub(super) fn linear_now(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         match Packing::linear(work.cin, work.cout, work.dtype, self.path).variant {
             Variant::Amx => self.linear_tiles(d, work)?,
             _ => self.linear_vectors(d, work)?,
@@ -117,7 +117,7 @@ impl Cpu {
         d.sums.as_ref().map_or(Ok(()), |sums| self.row_sums_now(&sums.of(&d.output)))
     }
 
-    fn linear_vectors(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
+    fn linear_vectors(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let plan = LinearPlan::new(work, self.path);
         let cut = [plan.rows, plan.packing.panels, plan.group];
         self.linear_items(d, work, (&plan, &plan.private), cut, |job, panels| job.run(panels))
@@ -131,7 +131,7 @@ impl Cpu {
         (plan, private): (&P, &Layout),
         [rows, panels, group]: [usize; 3],
         run: impl Fn(&Job<'_, P>, Range<usize>) + Sync,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "linear";
         let scratch = self.scratch(OP, private)?;
         let weight = Packed::of(&self.host, OP, d.weight, self.path)?;

@@ -20,7 +20,7 @@ use super::super::scratch::{Layout, Piece};
 use super::super::simd::run;
 use super::{Job, pixels};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{LinearDesc, LinearWork};
 
 /// Most input channels of a chunk: 40 KiB of weights in a first-level cache of 48 KiB.
@@ -87,7 +87,7 @@ impl TilesPlan {
 }
 
 impl Cpu {
-    pub(super) fn linear_tiles(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
+    pub(super) fn linear_tiles(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let plan = TilesPlan::new(work, self.path);
         let cut = [plan.rows, plan.packing.panels, 1];
         self.linear_items(d, work, (&plan, &plan.private), cut, |job, panels| {

@@ -3,7 +3,7 @@
 
 use super::{THREADS, quad};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -28,7 +28,7 @@ impl Gpu {
         after: After,
         carry: Option<&View<'_>>,
         sums: Option<&RowSums<'_>>,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let After { mut params, mut ranges, dtype, prologue } = after;
         if let Some(carry) = carry {
             let Shape { h, w, c, .. } = carry.shape();
@@ -49,7 +49,7 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, params.jobs)
     }
 
-    pub(in crate::gpu) fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         const OP: &str = "row_sums";
         let Shape { h: output_rows, w: output_w, c: cout, .. } = d.input.shape();
         let mut ranges = Ranges::default();

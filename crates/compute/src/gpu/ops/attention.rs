@@ -1,7 +1,7 @@
 //! Softmax attention.
 
 use super::quad;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -13,7 +13,7 @@ impl Gpu {
         &mut self,
         d: &AttentionDesc<'_>,
         work: &AttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "attention";
         let mut ranges = Ranges::default();
         let query_count = work.rows.len() * work.w;

@@ -14,7 +14,7 @@ use super::bindings::{Operand, Ranges};
 use super::kernels::Kernel;
 use super::pack::Layout;
 use super::params::{Fields, Jobs, Norm, Params};
-use crate::error::{ComputeError, mismatch};
+use crate::error::{Result, mismatch};
 use crate::ops::{Ops, Prologue};
 use crate::weight::Weight;
 
@@ -27,7 +27,7 @@ fn quad(n: usize) -> bool {
 
 impl Gpu {
     /// The bytes and the layout of the weight of a product.
-    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
+    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout)> {
         let at = weight.buffer(&self.arena)?.offset();
         let order = self.product(op, &weight.spec())?.order();
         let Some(layout) = Layout::new(&weight.spec(), order) else {
@@ -43,7 +43,7 @@ impl Gpu {
         prologue: &Prologue<'_>,
         channels: usize,
         ranges: &mut Ranges,
-    ) -> Result<Norm, ComputeError> {
+    ) -> Result<Norm> {
         let stats = self.bind(op, ranges, Operand::Stats, "statistics", &prologue.stats)?;
         self.bind_affine(prologue.affine, ranges)?;
         let group_width = channels / (prologue.stats.shape().c / 2);
@@ -51,20 +51,14 @@ impl Gpu {
     }
 
     /// Binds numbers that are not a product's.
-    fn bind_affine(&self, weight: &Weight, ranges: &mut Ranges) -> Result<(), ComputeError> {
+    fn bind_affine(&self, weight: &Weight, ranges: &mut Ranges) -> Result<()> {
         let at = weight.buffer(&self.arena)?.offset();
         ranges.set(Operand::Affine, at..at + self.weight_bytes(&weight.spec()));
         Ok(())
     }
 
     /// Enqueues `jobs` workgroups; none at all is no dispatch.
-    fn enqueue(
-        &mut self,
-        kernel: Kernel,
-        params: &impl Fields,
-        ranges: Ranges,
-        jobs: usize,
-    ) -> Result<(), ComputeError> {
+    fn enqueue(&mut self, kernel: Kernel, params: &impl Fields, ranges: Ranges, jobs: usize) -> Result<()> {
         if jobs == 0 {
             return Ok(());
         }
@@ -80,7 +74,7 @@ impl Gpu {
         [jobs, columns]: [usize; 2],
         macs: u64,
         params: impl Fn(Jobs) -> F,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let each = (macs / jobs.max(1) as u64).max(1);
         let mut first = 0;
         while first < jobs {

@@ -1,7 +1,7 @@
 //! Ops that move values: copy, conversion, shuffle.
 
 use super::{THREADS, quad};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -10,7 +10,7 @@ use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
 
 impl Gpu {
-    pub(in crate::gpu) fn copy_now(&mut self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn copy_now(&mut self, from: &View<'_>, to: &View<'_>) -> Result<()> {
         const OP: &str = "copy";
         let Shape { t, h, w, c } = from.shape();
         let mut ranges = Ranges::default();
@@ -27,7 +27,7 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         const OP: &str = "shuffle";
         let (from, to) = (d.input.shape(), d.output.shape());
         let mut ranges = Ranges::default();

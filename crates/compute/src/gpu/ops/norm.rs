@@ -2,7 +2,7 @@
 
 use super::{THREADS, quad};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -12,7 +12,7 @@ use crate::ops::{CombineDesc, NormalizeDesc};
 use crate::tensor::Shape;
 
 impl Gpu {
-    pub(in crate::gpu) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         const OP: &str = "combine_sums";
         let Shape { t, h, c, .. } = d.sums.shape();
         let mut ranges = Ranges::default();
@@ -39,7 +39,7 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, params.jobs)
     }
 
-    pub(in crate::gpu) fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         const OP: &str = "normalize";
         let Shape { t, h, w, c } = d.input.shape();
         let mut ranges = Ranges::default();

@@ -3,7 +3,7 @@
 use super::after::After;
 use super::quad;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Product, Role};
@@ -51,12 +51,7 @@ impl Multiply {
 
 impl Gpu {
     /// Parameters of a product from its input to its output, without a prefix. The grid has a cell for each output pixel.
-    fn begin(
-        &self,
-        op: &'static str,
-        d: &ConvDesc<'_>,
-        ranges: &mut Ranges,
-    ) -> Result<ProductParams, ComputeError> {
+    fn begin(&self, op: &'static str, d: &ConvDesc<'_>, ranges: &mut Ranges) -> Result<ProductParams> {
         let Shape { w: w_in, c: cin, .. } = d.input.shape();
         let input = self.bind(op, ranges, Operand::Input, "input", &d.input)?;
         let input_row0 = d.input.row_range().start;
@@ -85,7 +80,7 @@ impl Gpu {
         })
     }
 
-    pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         const OP: &str = "conv";
         let mut ranges = Ranges::default();
         let plain = self.begin(OP, d, &mut ranges)?;
@@ -146,11 +141,7 @@ impl Gpu {
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
-    pub(in crate::gpu) fn upsample_now(
-        &mut self,
-        d: &UpsampleDesc<'_>,
-        work: &UpsampleWork,
-    ) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         const OP: &str = "upsample";
         let mut ranges = Ranges::default();
         let plain = self.begin(OP, &d.as_conv(), &mut ranges)?;
@@ -182,11 +173,7 @@ impl Gpu {
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
-    pub(in crate::gpu) fn linear_now(
-        &mut self,
-        d: &LinearDesc<'_>,
-        work: &LinearWork,
-    ) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         const OP: &str = "linear";
         let mut ranges = Ranges::default();
         let alone = ConvDesc::new(d.input.clone(), d.weight, Padding::default(), d.output.clone());
@@ -205,12 +192,7 @@ impl Gpu {
     }
 
     /// Enqueues the product with a weight, and returns it with what the weight said.
-    fn multiply(
-        &mut self,
-        op: &'static str,
-        weight: &Weight,
-        mut multiply: Multiply,
-    ) -> Result<Multiply, ComputeError> {
+    fn multiply(&mut self, op: &'static str, weight: &Weight, mut multiply: Multiply) -> Result<Multiply> {
         let product = self.product(op, &weight.spec())?;
         let (range, layout) = self.weight(op, weight)?;
         let Layout { cin, cout, dtype, .. } = layout;

@@ -1,7 +1,7 @@
 //! Ops on tokens that are rows.
 
 use super::{THREADS, quad};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role, norm_team};
@@ -25,7 +25,7 @@ fn units(view: &View<'_>) -> (usize, usize, usize) {
 }
 
 impl Gpu {
-    pub(in crate::gpu) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         const OP: &str = "token_norm";
         let Shape { t, h, c, .. } = d.input.shape();
         let mut ranges = Ranges::default();
@@ -60,7 +60,7 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, params.units.div_ceil(THREADS / team))
     }
 
-    pub(in crate::gpu) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         const OP: &str = "activate";
         let mut ranges = Ranges::default();
         let output = self.bind(OP, &mut ranges, Operand::Output, "values", &d.x)?;
@@ -75,7 +75,7 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         const OP: &str = "add_gated";
         let mut ranges = Ranges::default();
         let input = self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?;
@@ -92,16 +92,16 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_windows(d, Role::Gather)
     }
 
-    pub(in crate::gpu) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_windows(d, Role::Scatter)
     }
 
     /// A dispatch for each window. All have the same bindings.
-    fn move_windows(&mut self, d: &WindowsDesc<'_>, role: Role) -> Result<(), ComputeError> {
+    fn move_windows(&mut self, d: &WindowsDesc<'_>, role: Role) -> Result<()> {
         const OP: &str = "windows";
         let (of_grid, of_tokens) = match role {
             Role::Scatter => (Operand::Output, Operand::Input),
@@ -139,7 +139,7 @@ impl Gpu {
         &mut self,
         d: &WindowAttentionDesc<'_>,
         work: &WindowAttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "window_attention";
         let mut ranges = Ranges::default();
         let mut bind = |operand, what, view| self.bind(OP, &mut ranges, operand, what, view);

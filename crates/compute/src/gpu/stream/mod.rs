@@ -17,7 +17,7 @@ use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use super::params::{WORDS, Words};
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 pub(super) use pace::Pace;
 use record::{BLOCKS, Command};
 use staging::{STAGE, STAGES, Stage};
@@ -83,7 +83,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+    pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self> {
         let opened = gpu.open()?;
         let (device, limits) = (&opened.device, &opened.limits);
         let refused = || ComputeError::DeviceMemory { device: gpu.to_string(), bytes };
@@ -160,7 +160,7 @@ impl Stream {
     }
 
     /// The first fault that the driver reported, as an error.
-    fn check(&self) -> Result<(), ComputeError> {
+    fn check(&self) -> Result<()> {
         let device = self.name.clone();
         match self.opened.faults.get() {
             None => Ok(()),
@@ -192,7 +192,7 @@ impl Stream {
     }
 
     /// Reads the note and clears it.
-    pub(super) fn take_note(&mut self) -> Result<u32, ComputeError> {
+    pub(super) fn take_note(&mut self) -> Result<u32> {
         let mut word = [0; 4];
         self.read([(self.note, 4)].into_iter(), &mut |bytes| {
             word.iter_mut().zip(bytes).for_each(|(w, b)| *w = *b);
@@ -211,7 +211,7 @@ mod tests {
     use crate::gpu::params::{CombineParams, Params};
 
     /// A stream on a device of its own, which a test may lose. The limit on groups tells devices apart.
-    fn stream(test: &str, bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
+    fn stream(test: &str, bytes: u64, groups: u32) -> Option<Result<Stream>> {
         let Ok(device) = "vulkan:0".parse::<GpuDevice>() else {
             remaster_testkit::no_gpu(test);
             return None;

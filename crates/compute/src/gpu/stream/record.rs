@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Stream;
 use super::pace::Pace;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::bindings::{Operand, Reach};
 use crate::gpu::device::lock;
 use crate::gpu::kernels::Kernel;
@@ -34,7 +34,7 @@ impl Stream {
         params: &Params,
         grid: [u32; 3],
         macs: u64,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         if self.is_cancelled() {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// Submits a dispatch on its own and notes how long it takes.
-    fn time(&mut self, kernel: Kernel, work: u64) -> Result<(), ComputeError> {
+    fn time(&mut self, kernel: Kernel, work: u64) -> Result<()> {
         let started = Instant::now();
         self.submit()?;
         self.drain()?;
@@ -91,7 +91,7 @@ impl Stream {
     }
 
     /// The block of parameters with these words.
-    fn block(&mut self, words: Words) -> Result<u32, ComputeError> {
+    fn block(&mut self, words: Words) -> Result<u32> {
         if let Some(block) = self.blocks.get(&words) {
             return Ok(*block);
         }
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     /// Finds a compiled kernel, or compiles it.
-    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize, ComputeError> {
+    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize> {
         let key = (kernel, reach);
         if let Some(found) = self.compiled.get(&key) {
             return Ok(*found);
@@ -170,7 +170,7 @@ impl Stream {
     }
 
     /// The bind group of the current bindings.
-    fn group(&mut self) -> Result<usize, ComputeError> {
+    fn group(&mut self) -> Result<usize> {
         if let Some(found) = self.bound.get(&self.bindings) {
             return Ok(*found);
         }

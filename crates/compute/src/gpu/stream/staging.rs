@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Stream;
 use super::record::Command;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// Bytes of a staging buffer, and how many there are each way: one is filled while the others travel.
 pub(super) const STAGE: u64 = 4 << 20;
@@ -46,7 +46,7 @@ fn refused(device: &str, error: &dyn std::fmt::Display) -> ComputeError {
 
 impl Stream {
     /// Copies host bytes to the arena. Address and length are multiples of 4.
-    pub(in crate::gpu) fn write(&mut self, mut at: u64, mut bytes: &[u8]) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn write(&mut self, mut at: u64, mut bytes: &[u8]) -> Result<()> {
         self.counts.uploaded += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.up[self.filling].used >= STAGE {
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Waits until the host may use a staging buffer.
-    fn wait_for(&self, stage: &Stage) -> Result<(), ComputeError> {
+    fn wait_for(&self, stage: &Stage) -> Result<()> {
         while !stage.mapped.load(Ordering::Acquire) {
             let poll =
                 wgpu::PollType::Wait { submission_index: None, timeout: Some(Duration::from_millis(100)) };
@@ -92,7 +92,7 @@ impl Stream {
         &mut self,
         runs: impl Iterator<Item = (u64, u64)>,
         sink: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let mut waiting: VecDeque<usize> = VecDeque::new();
         let mut stage = 0;
         for (mut at, mut left) in runs {
@@ -124,7 +124,7 @@ impl Stream {
     }
 
     /// Submits the copies into a staging buffer and asks to map it.
-    fn send(&mut self, stage: usize, waiting: &mut VecDeque<usize>) -> Result<(), ComputeError> {
+    fn send(&mut self, stage: usize, waiting: &mut VecDeque<usize>) -> Result<()> {
         self.submit()?;
         self.down[stage].map(wgpu::MapMode::Read);
         waiting.push_back(stage);
@@ -132,11 +132,7 @@ impl Stream {
     }
 
     /// Hands the oldest staging buffer to `sink` and frees it.
-    fn receive(
-        &mut self,
-        waiting: &mut VecDeque<usize>,
-        sink: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), ComputeError> {
+    fn receive(&mut self, waiting: &mut VecDeque<usize>, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         let Some(index) = waiting.pop_front() else { return Ok(()) };
         self.wait_for(&self.down[index])?;
         let stage = &mut self.down[index];

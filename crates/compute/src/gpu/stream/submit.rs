@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Stream;
 use super::pace::Pace;
 use super::record::Command;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::device::lock;
 use crate::gpu::params::WORDS;
 
@@ -14,7 +14,7 @@ const FLIGHT: usize = 3;
 
 impl Stream {
     /// Sends the recorded commands as one batch. Waits while too many batches are under way.
-    pub(in crate::gpu) fn submit(&mut self) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn submit(&mut self) -> Result<()> {
         self.seconds = 0.0;
         if !self.fresh.is_empty() {
             let block = WORDS * 4;
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<(), ComputeError> {
+    fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let wait = wgpu::PollType::Wait { submission_index: submission, timeout: None };
         match self.opened.device.poll(wait) {
             Ok(_) => Ok(()),
@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// Waits for every batch under way.
-    pub(super) fn drain(&mut self) -> Result<(), ComputeError> {
+    pub(super) fn drain(&mut self) -> Result<()> {
         while let Some(oldest) = self.flight.pop_front() {
             self.poll(Some(oldest))?;
         }
@@ -102,7 +102,7 @@ impl Stream {
     }
 
     /// Submits and waits for everything.
-    pub(in crate::gpu) fn wait(&mut self) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn wait(&mut self) -> Result<()> {
         self.submit()?;
         self.drain()?;
         self.check()?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Tuned, number, tried};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::choice::{Choices, attention_name};
 use crate::gpu::kernels::Heads;
 use crate::gpu::{Gpu, GpuDevice};
@@ -40,7 +40,7 @@ pub fn tune_attention(
     family: Option<&str>,
     runs: usize,
     tell: &mut dyn FnMut(&Tuned),
-) -> Result<GpuDevice, ComputeError> {
+) -> Result<GpuDevice> {
     let mut table = device.choices.table();
     for layer in layers {
         let name = attention_name(layer.windowed, layer.width, layer.dtype);
@@ -81,7 +81,7 @@ fn attend(
     layer: &AttentionLayer,
     [tokens, heads]: [usize; 2],
     runs: usize,
-) -> Result<(Vec<f32>, f64), ComputeError> {
+) -> Result<(Vec<f32>, f64)> {
     let shape = Shape::new(1, tokens, 1, heads * layer.width);
     let mut seed = 0;
     let mut tensor = |shape: Shape| {

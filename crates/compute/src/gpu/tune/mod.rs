@@ -14,7 +14,7 @@ use super::choice::{Choices, Variant, layer_name, variants};
 use super::{Gpu, GpuDevice, GpuSizing};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::{ComputeError, SourceError, mismatch};
+use crate::error::{Result, SourceError, mismatch};
 use crate::host_tensor::Difference;
 use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Sizing, UpsampleDesc};
 use crate::reference::Reference;
@@ -77,7 +77,7 @@ fn timed(spec: &WeightSpec) -> WeightSpec {
 }
 
 /// Format of a layer, and its input and output for `frames` frames of `side` by `side` pixels.
-fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape), ComputeError> {
+fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape)> {
     Ok(match *spec {
         WeightSpec::Conv { cin, cout, kernel: [_, ky, kx], stride: [st, sy, sx], dtype } => {
             // Rounded down to whole steps in time.
@@ -106,7 +106,7 @@ fn layer(
     frames: usize,
     side: usize,
     runs: usize,
-) -> Result<(Vec<f32>, f64), ComputeError> {
+) -> Result<(Vec<f32>, f64)> {
     let weight = Weight::upsampler("tune", *spec, Arc::new(Numbers), Arc::new(Numbers));
     let (dtype, input, output) = shapes(spec, frames, side)?;
     ops.load(&weight)?;
@@ -159,8 +159,8 @@ fn tolerance(dtype: DType) -> f64 {
 /// that this device cannot run loses, as one that is wrong does. Any other device error will show again in a run.
 fn tried(
     dtype: DType,
-    max_abs: impl FnOnce() -> Result<f64, ComputeError>,
-    seconds: impl FnOnce() -> Result<f64, ComputeError>,
+    max_abs: impl FnOnce() -> Result<f64>,
+    seconds: impl FnOnce() -> Result<f64>,
 ) -> (f64, bool, f64) {
     let result = max_abs().and_then(|max_abs| match max_abs <= tolerance(dtype) {
         true => Ok((max_abs, true, seconds()?)),
@@ -176,7 +176,7 @@ pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
 }
 
 /// Bytes of an arena for one layer, alignment included.
-fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64, ComputeError> {
+fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64> {
     let (dtype, input, output) = shapes(spec, frames, side)?;
     let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
     let weight = GpuSizing { choices: device.choices }.weight_bytes(spec);
@@ -193,7 +193,7 @@ pub fn tune(
     side: usize,
     runs: usize,
     tell: &mut dyn FnMut(&Tuned),
-) -> Result<GpuDevice, ComputeError> {
+) -> Result<GpuDevice> {
     let device = GpuDevice { choices: Choices::default(), ..device };
     let mut table = BTreeMap::new();
     let mut done: HashMap<WeightSpec, Vec<Tuned>> = HashMap::new();
@@ -229,7 +229,7 @@ fn times(
     family: Option<&str>,
     side: usize,
     runs: usize,
-) -> Result<Vec<Tuned>, ComputeError> {
+) -> Result<Vec<Tuned>> {
     let mut all = variants(spec, device.open()?.units);
     all.retain(|v| family.is_none_or(|f| v.family() == f));
     if all.is_empty() {
