@@ -102,9 +102,7 @@ impl HostMemory {
         }
         Ok(())
     }
-}
 
-impl HostMemory {
     /// Rows from a store, as they are.
     pub(crate) fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: &View<'_>) -> Result<()> {
         for (t, bytes) in self.frames_of("fetch", at, to)?.enumerate() {

@@ -120,10 +120,9 @@ impl Grid {
 
 fn precision(spec: WeightSpec) -> DType {
     match spec {
-        WeightSpec::Conv { dtype, .. } | WeightSpec::Linear { dtype, .. } => dtype,
         // Folded first, rounded then: the two factors stay as they are.
         WeightSpec::Upsample { .. } => DType::F32,
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => DType::F32,
+        other => other.product().map_or(DType::F32, |(.., dtype)| dtype),
     }
 }
 

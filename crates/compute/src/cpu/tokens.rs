@@ -54,7 +54,7 @@ impl Cpu {
                 Some((table, self.host.pixels(OP, "places", &r.places)?, r.table.shape()))
             }
         };
-        let isa = self.path.isa;
+        let (isa, width) = (self.path.isa, (shape.c / d.heads).max(1));
         self.rows(OP, shape, |t, y, line, other| {
             // SAFETY: inputs are not written; the output row is this item's own.
             unsafe {
@@ -68,7 +68,7 @@ impl Cpu {
                         let row = (place as usize).min(shape.h - 1);
                         table.load(0, table.first_row + row, turn);
                     }
-                    line.chunks_exact_mut(shape_width(d)).for_each(|head| rotate(head, turn, shape.c / 2));
+                    line.chunks_exact_mut(width).for_each(|head| rotate(head, turn, shape.c / 2));
                 }
                 output.store(t, output.first_row + y, line);
             }
@@ -155,10 +155,6 @@ impl Cpu {
         });
         Ok(())
     }
-}
-
-fn shape_width(d: &TokenNormDesc<'_>) -> usize {
-    (d.input.shape().c / d.heads).max(1)
 }
 
 /// Turns the pairs of the first channels of a head; `turn` has cosines and sines of three axes.

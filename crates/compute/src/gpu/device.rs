@@ -116,6 +116,10 @@ fn matrix_units(adapter: &wgpu::Adapter) -> Option<MatrixUnits> {
     Some(MatrixUnits { size, subgroup: info.subgroup_max_size as usize, fixed })
 }
 
+fn matrix_name(m: &wgpu::CooperativeMatrixProperties) -> String {
+    format!("{}x{}x{} {:?} to {:?}", m.m_size, m.n_size, m.k_size, m.ab_type, m.cr_type).to_lowercase()
+}
+
 /// Description of a device.
 #[derive(Clone, Debug)]
 pub struct GpuInfo {
@@ -239,13 +243,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         shared_memory: limits.max_compute_workgroup_storage_size,
         max_threads: limits.max_compute_invocations_per_workgroup,
         f16: features.contains(wgpu::Features::SHADER_F16),
-        matrices: matrices
-            .iter()
-            .map(|m| {
-                format!("{}x{}x{} {:?} to {:?}", m.m_size, m.n_size, m.k_size, m.ab_type, m.cr_type)
-                    .to_lowercase()
-            })
-            .collect(),
+        matrices: matrices.iter().map(matrix_name).collect(),
         units: matrix_units(adapter),
         memory: driver::memory(adapter),
         lacks,

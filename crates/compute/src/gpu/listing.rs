@@ -39,7 +39,7 @@ fn text(name: String, kernel: Kernel) -> KernelText {
         name,
         wgsl: kernel.source(Reach { bindings, shift: 0 }, true),
         buffers: operands.len() + usize::from(kernel.merged().is_some()),
-        checked: !kernel.is_unchecked(),
+        checked: !kernel.on_matrix_units(),
         attends: match kernel.role {
             Role::Attention(Attend::Matrix(h)) | Role::WindowAttention(Attend::Matrix(h)) => {
                 Some([h.queries(), h.threads()])

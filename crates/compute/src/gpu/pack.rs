@@ -40,23 +40,15 @@ pub(super) fn up4(n: usize) -> usize {
 impl Layout {
     /// The layout of a product's weight; `None` for other weights.
     pub(super) fn new(spec: &WeightSpec, order: Order) -> Option<Self> {
-        let transformed = order == Order::Transformed;
-        let of = |dtype, cin, cout, matrices, biases, lists, list| {
-            Some(Layout { order, dtype, cin, cout, matrices, biases, lists, list })
+        let (cin, cout, dtype) = spec.product()?;
+        let (matrices, biases, lists, list) = match *spec {
+            WeightSpec::Conv { kernel: [kt, ..], .. } if order == Order::Transformed => (16 * kt, 1, 0, 0),
+            WeightSpec::Conv { kernel: [kt, kh, kw], .. } => (kt * kh * kw, 1, 1, 1 + kt * kh * kw),
+            WeightSpec::Upsample { time: true, .. } => (112, 80, 20, 9),
+            WeightSpec::Upsample { .. } => (48, 16, 4, 13),
+            _ => (1, 1, 1, 2),
         };
-        match *spec {
-            WeightSpec::Conv { cin, cout, kernel: [kt, ..], dtype, .. } if transformed => {
-                of(dtype, cin, cout, 16 * kt, 1, 0, 0)
-            }
-            WeightSpec::Conv { cin, cout, kernel, dtype, .. } => {
-                let taps = kernel.iter().product::<usize>();
-                of(dtype, cin, cout, taps, 1, 1, 1 + taps)
-            }
-            WeightSpec::Linear { cin, cout, dtype } => of(dtype, cin, cout, 1, 1, 1, 2),
-            WeightSpec::Upsample { cin, cout, time: true, dtype } => of(dtype, cin, cout, 112, 80, 20, 9),
-            WeightSpec::Upsample { cin, cout, time: false, dtype } => of(dtype, cin, cout, 48, 16, 4, 13),
-            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
-        }
+        Some(Layout { order, dtype, cin, cout, matrices, biases, lists, list })
     }
 
     fn matrix_len(&self) -> usize {
@@ -80,12 +72,8 @@ impl Layout {
 
 /// Bytes of a weight.
 pub(super) fn bytes(spec: &WeightSpec, order: Order) -> u64 {
-    match (spec, Layout::new(spec, order)) {
-        (_, Some(layout)) => layout.bytes() as u64,
-        (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
-        (WeightSpec::Vector { len }, _) => 4 * up4(*len) as u64,
-        _ => 0,
-    }
+    let plain = 4 * (up4(spec.main_len()) + up4(spec.bias_len()));
+    Layout::new(spec, order).map_or(plain, |layout| layout.bytes()) as u64
 }
 
 /// Packs a tap into one word. 63 frames back and a kernel of 63 by 63 exceed any network.

@@ -293,46 +293,49 @@ pub(in crate::cpu) fn fill(
     Ok(())
 }
 
+/// Reads the `len` values of each output channel, a few channels at a time, and passes them on, rounded.
+fn in_chunks(
+    weight: &Weight,
+    dtype: DType,
+    [cout, len]: [usize; 2],
+    room: &mut [f32],
+    put: impl Fn(usize, &[f32]),
+) -> Result<()> {
+    for first in (0..cout).step_by(CHUNK) {
+        let chunk = &mut room[..CHUNK.min(cout - first) * len];
+        weight.read(Part::Main, first * len, chunk)?;
+        dtype.round_all(chunk);
+        (first..).zip(chunk.chunks_exact(len.max(1))).for_each(|(o, values)| put(o, values));
+    }
+    Ok(())
+}
+
 fn conv(weight: &Weight, dtype: DType, kt: usize, writer: &Writer, room: &mut [f32]) -> Result<()> {
     let Packing { cin, cout, matrices: taps, variant, .. } = writer.packing;
-    for first in (0..cout).step_by(CHUNK) {
-        let n = CHUNK.min(cout - first);
-        let chunk = &mut room[..n * cin * taps];
-        weight.read(Part::Main, first * cin * taps, chunk)?;
-        dtype.round_all(chunk);
-        for (o, i) in (0..n).flat_map(|o| (0..cin).map(move |i| (o, i))) {
-            let values = &chunk[(o * cin + i) * taps..(o * cin + i + 1) * taps];
+    in_chunks(weight, dtype, [cout, cin * taps], room, |o, values| {
+        for (i, values) in values.chunks_exact(taps).enumerate() {
             // SAFETY: inside the packing; one thread.
             unsafe {
                 if variant == Variant::Winograd {
                     for t in 0..kt {
                         let kernel = transform_kernel(std::array::from_fn(|j| values[9 * t + j]));
                         for (point, value) in kernel.into_iter().enumerate() {
-                            writer.put(t, point, i, first + o, value);
+                            writer.put(t, point, i, o, value);
                         }
                     }
                 } else {
                     for (tap, value) in values.iter().enumerate() {
-                        writer.put(tap, 0, i, first + o, *value);
+                        writer.put(tap, 0, i, o, *value);
                     }
                 }
             }
         }
-    }
-    Ok(())
+    })
 }
 
 fn linear(weight: &Weight, dtype: DType, writer: &Writer, room: &mut [f32]) -> Result<()> {
     let Packing { cin, cout, .. } = writer.packing;
-    for first in (0..cout).step_by(CHUNK) {
-        let chunk = &mut room[..CHUNK.min(cout - first) * cin];
-        weight.read(Part::Main, first * cin, chunk)?;
-        dtype.round_all(chunk);
-        for (o, values) in chunk.chunks_exact(cin.max(1)).enumerate() {
-            writer.put_row(first + o, values);
-        }
-    }
-    Ok(())
+    in_chunks(weight, dtype, [cout, cin], room, |o, values| writer.put_row(o, values))
 }
 
 /// Folds `upscale`, shuffle and 3x3x3 into one matrix per phase and tap:

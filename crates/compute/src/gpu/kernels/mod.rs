@@ -149,13 +149,9 @@ impl Kernel {
         format!("struct Params {{\n{members}}}\n@group(0) @binding(0) var<uniform> op: Params;\n")
     }
 
-    /// Whether it stays within its operands by itself, so that no index is checked.
-    pub(super) fn is_unchecked(&self) -> bool {
-        self.on_matrix_units()
-    }
-
-    /// Whether it multiplies on matrix units.
-    fn on_matrix_units(&self) -> bool {
+    /// Whether it multiplies on matrix units. Such a kernel stays within its operands by itself, so that no index is
+    /// checked.
+    pub(super) fn on_matrix_units(&self) -> bool {
         matches!(
             self.role,
             Role::Conv { product: Product::Matrix(_), .. }

@@ -23,22 +23,16 @@ struct Multiply {
     macs: u64,
 }
 
-/// The tail that follows a product: its frames, and the first of them among prefix and slice.
-#[derive(Clone, Copy, Default)]
-struct Tail {
-    len: usize,
-    first: usize,
-}
-
 impl Multiply {
-    /// The op that follows, on the product's input and output.
-    fn after(&self, dtype: DType, tail: Tail) -> After {
+    /// The op that follows, on the product's input and output. The tail has some frames, the first of them at a place
+    /// among prefix and slice.
+    fn after(&self, dtype: DType, [tail_len, tail_first]: [usize; 2]) -> After {
         let ProductParams { source, norm, output, output_row0, output_end, output_w, cout, .. } = self.params;
         let params = AfterParams {
             source,
             norm,
-            tail_len: tail.len,
-            tail_first: tail.first,
+            tail_len,
+            tail_first,
             output,
             output_rows: output_end - output_row0,
             output_w,
@@ -137,7 +131,7 @@ impl Gpu {
             let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
             self.conv(&ConvDesc { accumulate: true, ..alone })?;
         }
-        let tail = Tail { len: work.tail, first: work.prefix + work.t_in - work.tail };
+        let tail = [work.tail, work.prefix + work.t_in - work.tail];
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
@@ -169,7 +163,7 @@ impl Gpu {
         let (frames, macs) = (work.t_out, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        let tail = Tail { len: work.tail, first: prefix + work.t_in - work.tail };
+        let tail = [work.tail, prefix + work.t_in - work.tail];
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
@@ -188,7 +182,7 @@ impl Gpu {
         let (frames, macs) = (work.t, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        self.after(OP, multiply.after(work.dtype, Tail::default()), None, d.sums.as_ref())
+        self.after(OP, multiply.after(work.dtype, [0; 2]), None, d.sums.as_ref())
     }
 
     /// Enqueues the product with a weight, and returns it with what the weight said.

@@ -170,10 +170,6 @@ impl Stream {
         }
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
-    }
-
     /// Matrix units that kernels can use.
     pub(super) fn units(&self) -> Option<MatrixUnits> {
         self.opened.units

@@ -35,7 +35,7 @@ impl Stream {
         grid: [u32; 3],
         macs: u64,
     ) -> Result<()> {
-        if self.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return Ok(());
         }
         let mut words = params.words;
@@ -140,7 +140,7 @@ impl Stream {
             source: wgpu::ShaderSource::Wgsl(text.into()),
         };
         let checks = wgpu::ShaderRuntimeChecks {
-            bounds_checks: self.opened.checked || !kernel.is_unchecked(),
+            bounds_checks: self.opened.checked || !kernel.on_matrix_units(),
             force_loop_bounding: false,
             int_div_checks: false,
             ..Default::default()

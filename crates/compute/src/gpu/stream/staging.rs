@@ -120,7 +120,7 @@ impl Stream {
         while !waiting.is_empty() {
             self.receive(&mut waiting, sink)?;
         }
-        if self.is_cancelled() { Err(ComputeError::Cancelled) } else { self.check() }
+        if self.cancel.is_cancelled() { Err(ComputeError::Cancelled) } else { self.check() }
     }
 
     /// Submits the copies into a staging buffer and asks to map it.

@@ -106,6 +106,6 @@ impl Stream {
         self.submit()?;
         self.drain()?;
         self.check()?;
-        if self.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
+        if self.cancel.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 }

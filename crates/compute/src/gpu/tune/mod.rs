@@ -78,25 +78,23 @@ fn timed(spec: &WeightSpec) -> WeightSpec {
 
 /// Format of a layer, and its input and output for `frames` frames of `side` by `side` pixels.
 fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape)> {
-    Ok(match *spec {
-        WeightSpec::Conv { cin, cout, kernel: [_, ky, kx], stride: [st, sy, sx], dtype } => {
+    let Some((cin, cout, dtype)) = spec.product() else {
+        return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
+    };
+    let (t, output) = match *spec {
+        WeightSpec::Conv { kernel: [_, ky, kx], stride: [st, sy, sx], .. } => {
             // Rounded down to whole steps in time.
             let t = (frames - 1) / st * st + 1;
             let steps = |size: usize, k: usize, s: usize| (size + k / 2 * 2 - k) / s + 1;
-            let output = Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout);
-            (dtype, Shape::new(t, side, side, cin), output)
+            (t, Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout))
         }
-        WeightSpec::Upsample { cin, cout, time, dtype } => {
+        WeightSpec::Upsample { time, .. } => {
             let t = if time { 2 * frames - 1 } else { frames };
-            (dtype, Shape::new(frames, side, side, cin), Shape::new(t, 2 * side, 2 * side, cout))
+            (frames, Shape::new(t, 2 * side, 2 * side, cout))
         }
-        WeightSpec::Linear { cin, cout, dtype } => {
-            (dtype, Shape::new(frames, side, side, cin), Shape::new(frames, side, side, cout))
-        }
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {
-            return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
-        }
-    })
+        _ => (frames, Shape::new(frames, side, side, cout)),
+    };
+    Ok((dtype, Shape::new(t, side, side, cin), output))
 }
 
 /// Runs one layer over a slice. Returns its output and the seconds of the fastest of `runs`.
