@@ -94,7 +94,7 @@ impl Arena {
 
     /// A piece of `bytes` bytes, or `OutOfMemory`. Contents are whatever was there before.
     pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
-        let mut book = self.book();
+        let mut book = self.0.book();
         match book.take(round_up(bytes), self.0.cap) {
             Some(offset) => {
                 let arena = Arc::downgrade(&self.0);
@@ -117,21 +117,17 @@ impl Arena {
 
     /// Bytes in use now.
     pub fn live(&self) -> u64 {
-        self.book().live
+        self.0.book().live
     }
 
     /// The highest end of any buffer so far: the size an arena must have to serve the same requests.
     pub fn peak(&self) -> u64 {
-        self.book().peak
+        self.0.book().peak
     }
 
     /// The most bytes in use at one time so far. `peak` minus this is what fragmentation costs.
     pub fn peak_live(&self) -> u64 {
-        self.book().peak_live
-    }
-
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.book()
+        self.0.book().peak_live
     }
 }
 

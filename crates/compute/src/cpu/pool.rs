@@ -14,10 +14,8 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(threads: usize, cancel: CancelToken) -> Result<Self> {
-        let failed = |reason: rayon::ThreadPoolBuildError| ComputeError::Threads {
-            threads,
-            reason: reason.to_string(),
-        };
+        let failed =
+            |e: rayon::ThreadPoolBuildError| ComputeError::Threads { threads, reason: e.to_string() };
         let pool = match threads {
             0 | 1 => None,
             n => Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(failed)?),

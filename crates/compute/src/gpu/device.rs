@@ -288,24 +288,11 @@ impl FromStr for GpuDevice {
 }
 
 /// The first failure of a device, as the driver reported it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Fault {
     Memory,
     Lost(String),
     Other(String),
-}
-
-#[derive(Clone, Default)]
-pub(super) struct Faults(Arc<Mutex<Option<Fault>>>);
-
-impl Faults {
-    fn set(&self, fault: Fault) {
-        lock(&self.0).get_or_insert(fault);
-    }
-
-    pub(super) fn get(&self) -> Option<Fault> {
-        lock(&self.0).clone()
-    }
 }
 
 /// Locks a mutex. No code panics while it holds one, so poisoning is ignored.
@@ -318,7 +305,7 @@ pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
-    pub(super) faults: Faults,
+    pub(super) fault: Arc<OnceLock<Fault>>,
     pub(super) units: Option<MatrixUnits>,
     /// Whether it converts to and from f16 as the kernels would, once a kernel needs to know.
     native: OnceLock<bool>,
@@ -351,7 +338,7 @@ impl Opened {
 impl Drop for Opened {
     /// Saves the compiled kernels, unless the device failed: what it compiled before may be bad.
     fn drop(&mut self) {
-        if let Some(kept) = self.kept.as_ref().filter(|_| self.faults.get().is_none()) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.fault.get().is_none()) {
             kept.save();
         }
     }
@@ -374,7 +361,7 @@ impl GpuDevice {
     pub(super) fn open(&self) -> Result<Arc<Opened>> {
         let key = GpuDevice { choices: Choices::default(), ..*self };
         let mut open = lock(&OPEN);
-        open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.faults.get().is_none()));
+        open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.fault.get().is_none()));
         if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {
             return Ok(found);
         }
@@ -422,21 +409,21 @@ impl GpuDevice {
         };
         let (device, queue) =
             block_on(adapter.request_device(&descriptor)).map_err(|e| refused(e.to_string()))?;
-        let faults = Faults::default();
-        let seen = faults.clone();
+        let fault = Arc::new(OnceLock::new());
+        let seen = Arc::clone(&fault);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            seen.set(match error {
+            let _ = seen.set(match error {
                 wgpu::Error::OutOfMemory { .. } => Fault::Memory,
                 other => Fault::Other(other.to_string()),
             });
         }));
-        let seen = faults.clone();
-        device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
+        let seen = Arc::clone(&fault);
+        device.set_device_lost_callback(move |_, message| drop(seen.set(Fault::Lost(message))));
         let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
         let pace = Mutex::new(Pace::new(info.kind != "software" || self.limits.timed));
         let native = OnceLock::new();
         let checked = self.limits.checked;
-        Ok(Opened { device, queue, limits, faults, units, native, pace, checked, layouts, pipelines, kept })
+        Ok(Opened { device, queue, limits, fault, units, native, pace, checked, layouts, pipelines, kept })
     }
 }

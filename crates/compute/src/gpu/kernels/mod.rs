@@ -162,11 +162,15 @@ impl Kernel {
 
     /// Whether it converts to or from f16.
     pub(super) fn converts(&self) -> bool {
-        let from = match self.role {
+        self.dtype == DType::F16 || self.input_dtype() == DType::F16
+    }
+
+    /// Format of the input, which may be another than that of all other operands.
+    fn input_dtype(&self) -> DType {
+        match self.role {
             Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from } => from,
             _ => self.dtype,
-        };
-        self.dtype == DType::F16 || from == DType::F16
+        }
     }
 
     fn prologue(&self) -> bool {
@@ -194,14 +198,7 @@ impl Kernel {
         text += &declare(&operands, reach, self.merged());
         text += include_str!("../wgsl/formats.wgsl");
         for operand in operands {
-            let dtype = match self.role {
-                Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from }
-                    if operand == Operand::Input =>
-                {
-                    from
-                }
-                _ => self.dtype,
-            };
+            let dtype = if operand == Operand::Input { self.input_dtype() } else { self.dtype };
             text += &values(dtype, native, operand);
         }
         let (shortcut, vec_out, edges) = match self.role {
@@ -409,13 +406,12 @@ mod tests {
 
     fn spirv(source: &str) -> Vec<u32> {
         use naga::back::spv;
+        use naga::front::wgsl;
         use naga::valid::{Capabilities, ValidationFlags, Validator};
-        let module = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
-            parse_doc_comments: false,
-            capabilities: Capabilities::all(),
-        })
-        .parse(source)
-        .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let options = wgsl::Options { parse_doc_comments: false, capabilities: Capabilities::all() };
+        let module = wgsl::Frontend::new_with_options(options)
+            .parse(source)
+            .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
         let info = Validator::new(ValidationFlags::all(), Capabilities::all())
             .validate(&module)
             .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));

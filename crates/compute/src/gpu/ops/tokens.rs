@@ -7,7 +7,7 @@ use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role, norm_team};
 use crate::gpu::pack::up4;
 use crate::gpu::params::{
-    ActivateParams, AddGatedParams, Jobs, TokenNormParams, WindowAttentionParams, WindowParams,
+    ActivateParams, AddGatedParams, TokenNormParams, WindowAttentionParams, WindowParams,
 };
 use crate::ops::{
     ActivateDesc, Activation, AddGatedDesc, Ops, TokenNormDesc, WindowAttentionDesc, WindowAttentionWork,
@@ -176,11 +176,8 @@ impl Gpu {
             params.tiles = n.div_ceil(queries);
             let groups = [params.tiles + common_tiles, work.heads * work.width.div_ceil(attend.values())];
             let macs = WindowAttentionWork { windows: vec![*n], ..work.clone() }.macs();
-            let part = params;
-            self.in_parts(kernel, &ranges, groups, macs, |jobs: Jobs| WindowAttentionParams {
-                jobs,
-                ..part
-            })?;
+            let part = |jobs| WindowAttentionParams { jobs, ..params };
+            self.in_parts(kernel, &ranges, groups, macs, part)?;
             params.first += n;
             params.accumulate = true;
         }

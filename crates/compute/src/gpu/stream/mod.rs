@@ -162,12 +162,12 @@ impl Stream {
     /// The first fault that the driver reported, as an error.
     fn check(&self) -> Result<()> {
         let device = self.name.clone();
-        match self.opened.faults.get() {
-            None => Ok(()),
-            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.note }),
-            Some(Fault::Lost(reason)) => Err(ComputeError::DeviceLost { device, reason }),
-            Some(Fault::Other(reason)) => Err(ComputeError::Device { device, reason }),
-        }
+        Err(match self.opened.fault.get() {
+            None => return Ok(()),
+            Some(Fault::Memory) => ComputeError::DeviceMemory { device, bytes: self.note },
+            Some(Fault::Lost(reason)) => ComputeError::DeviceLost { device, reason: reason.clone() },
+            Some(Fault::Other(reason)) => ComputeError::Device { device, reason: reason.clone() },
+        })
     }
 
     /// Matrix units that kernels can use.

@@ -27,15 +27,9 @@ impl Stream {
             return Ok(());
         }
         let mut encoder = self.opened.device.create_command_encoder(&Default::default());
-        let mut rest = commands.as_slice();
-        while let Some(first) = rest.first() {
-            let run = rest.iter().take_while(|c| matches!(c, Command::Dispatch { .. })).count();
-            if run > 0 {
-                self.encode(&mut encoder, &rest[..run]);
-                rest = &rest[run..];
-                continue;
-            }
-            match *first {
+        let dispatched = |c: &Command| matches!(c, Command::Dispatch { .. });
+        for run in commands.chunk_by(|a, b| dispatched(a) && dispatched(b)) {
+            match run[0] {
                 Command::Up { stage, from, buffer, to, bytes } => {
                     let (source, target) = (&self.up[stage].buffer, &self.buffers[buffer]);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
@@ -44,9 +38,8 @@ impl Stream {
                     let (source, target) = (&self.buffers[buffer], &self.down[stage].buffer);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
                 }
-                Command::Dispatch { .. } => {}
+                Command::Dispatch { .. } => self.encode(&mut encoder, run),
             }
-            rest = &rest[1..];
         }
         for stage in self.up.iter().filter(|s| s.used > 0) {
             stage.buffer.unmap();

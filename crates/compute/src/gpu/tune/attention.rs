@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::{Tuned, number, tried};
+use super::{Tuned, fastest, number, tried};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
 use crate::error::{ComputeError, Result};
@@ -47,7 +47,7 @@ pub fn tune_attention(
         let units = device.open()?.units.filter(|_| layer.dtype == DType::F16);
         let heads = units.and_then(|u| Heads::new(layer.width, u)).map(|h| ("matrix", h.to_string()));
         let all = [Some(("direct", "direct".to_owned())), heads];
-        let mut best: Option<Tuned> = None;
+        let mut results = Vec::new();
         for (of, kernel) in all.into_iter().flatten().filter(|(of, _)| family.is_none_or(|f| f == *of)) {
             let choices = Choices::new(BTreeMap::from([(name.clone(), kernel.clone())]));
             let run = |[tokens, heads]: [usize; 2], runs: usize| {
@@ -64,12 +64,10 @@ pub fn tune_attention(
             let (max_abs, right, seconds) = tried(layer.dtype, max_abs, seconds);
             let result = Tuned { layer: name.clone(), kernel, family: of, max_abs, right, seconds };
             tell(&result);
-            if best.as_ref().is_none_or(|b| result.seconds < b.seconds) {
-                best = Some(result);
-            }
+            results.push(result);
         }
-        if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
-            table.insert(name, best.kernel);
+        if let Some(best) = fastest(&results) {
+            table.insert(name, best.kernel.clone());
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })

@@ -205,19 +205,20 @@ pub fn tune(
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(new) => new.insert(times(device, &spec, family, side, runs)?),
         };
-        let mut best: Option<&Tuned> = None;
         for result in results.iter_mut() {
             result.layer.clone_from(&name);
             tell(result);
-            if best.is_none_or(|b| result.seconds < b.seconds) {
-                best = Some(result);
-            }
         }
-        if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
+        if let Some(best) = fastest(results) {
             table.insert(name, best.kernel.clone());
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })
+}
+
+/// The fastest kernel, the first of several; none if no kernel could run.
+fn fastest(results: &[Tuned]) -> Option<&Tuned> {
+    results.iter().filter(|t| t.seconds.is_finite()).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
 /// The results of every kernel in one layer.
