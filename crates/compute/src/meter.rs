@@ -5,9 +5,9 @@ use crate::arena::{Arena, Buffer};
 use crate::error::{Result, ensure};
 use crate::loader::Ahead;
 use crate::ops::{
-    ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops,
-    RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, WindowAttentionDesc, WindowsDesc, Work,
-    same_shape,
+    ActivateDesc, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc,
+    LinearWork, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc,
+    UpsampleWork, WindowAttentionDesc, WindowAttentionWork, WindowsDesc, Work, checked_ops, same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::View;
@@ -162,50 +162,55 @@ impl Ops for Meter {
         Ok(())
     }
 
-    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<()> {
-        let work = d.check()?;
-        self.convolution(d, work.macs(), Work::Conv(work))
+    checked_ops!(but copy);
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
+        same_shape("copy", "output", &to, &from)?;
+        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
+    }
+}
+
+impl Meter {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
+        self.convolution(d, work.macs(), Work::Conv(work.clone()))
     }
 
-    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<()> {
-        let work = d.check()?;
-        self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work))
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
+        self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work.clone()))
     }
 
-    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.input), Some(&d.output)], Some(Work::RowSums(d.input.shape())))
     }
 
-    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.sums), Some(&d.output)], None)
     }
 
-    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         d.affine.buffer(&self.arena)?;
         self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
     }
 
-    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<()> {
-        let work = d.check()?;
+    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         d.weight.buffer(&self.arena)?;
         self.counts.linear_macs += work.macs();
         self.op(
             &[Some(&d.input), d.accumulate.then_some(&d.output), Some(&d.output)],
-            Some(Work::Linear(work)),
+            Some(Work::Linear(work.clone())),
         )
     }
 
-    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<()> {
-        let work = d.check()?;
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         self.counts.attention_macs += work.macs();
-        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work)))
+        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work.clone())))
     }
 
-    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<()> {
-        let work = d.check()?;
+    fn window_attention_now(
+        &mut self,
+        d: &WindowAttentionDesc<'_>,
+        work: &WindowAttentionWork,
+    ) -> Result<()> {
         self.counts.attention_macs += work.macs();
         let common = d.common.as_ref();
         let operands = [
@@ -218,43 +223,33 @@ impl Ops for Meter {
             common.map(|c| &c.output),
             Some(&d.output),
         ];
-        self.op(&operands, Some(Work::WindowAttention(work)))
+        self.op(&operands, Some(Work::WindowAttention(work.clone())))
     }
 
-    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         d.affine.map(|w| w.buffer(&self.arena)).transpose()?;
         let places = d.rotation.as_ref().map(|r| &r.places);
         self.op(&[Some(&d.input), places, Some(&d.output)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(Work::Rows(d.x.shape())))
     }
 
-    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         d.gate.map(|w| w.buffer(&self.arena)).transpose()?;
         self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.tokens), Some(&d.tokens)], None)
     }
 
-    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
-        self.gather(d)
+    fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
+        self.gather_now(d)
     }
 
-    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
-        d.check()?;
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.input), Some(&d.output)], None)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
-        same_shape("copy", "output", &to, &from)?;
-        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
     }
 }

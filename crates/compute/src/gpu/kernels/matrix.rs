@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use super::conv::JOB;
-use super::{constants, each, only_if_needed, with_source};
+use super::{JOB, constants, each, only_if_needed, product_source};
 use crate::gpu::device::MatrixUnits;
 
 /// Sizes of a product on matrix units.
@@ -122,7 +121,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bo
              }}\n    }}"
         )
     });
-    let text = (with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/matrix.wgsl"))
+    let text = product_source(include_str!("../wgsl/matrix.wgsl"))
         .replace("@JOB@", JOB)
         .replace("@ZERO@", &zero)
         .replace("@PIXELS@", &fetch.pixels())

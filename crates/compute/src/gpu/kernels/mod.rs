@@ -1,7 +1,6 @@
 //! Writes the WGSL text of kernels from templates and the sizes of a variant, so that a variant is data.
 
 mod attention;
-mod conv;
 mod matrix;
 mod threads;
 mod tokens;
@@ -254,6 +253,8 @@ impl Kernel {
 /// it was told about checks: without it every loop counts, and workgroup memory is zeroed.
 const INTERMEDIATE: &str = "override intermediate: u32 = 0u;\n";
 
+/// Which part of a product a workgroup makes.
+const JOB: &str = include_str!("../wgsl/job.wgsl");
 const TOTAL: &str = include_str!("../wgsl/total.wgsl");
 const NORMALISED: &str = include_str!("../wgsl/normalised.wgsl");
 
@@ -262,9 +263,9 @@ fn with_source(body: &str) -> String {
     format!("@IF PROLOGUE@\n{NORMALISED}@END@\n{}{body}", include_str!("../wgsl/source.wgsl"))
 }
 
-/// The text of a direct convolution, with placeholders where it multiplies.
-fn product_source() -> String {
-    with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/conv.wgsl")
+/// The text of a product, with placeholders where it multiplies.
+fn product_source(body: &str) -> String {
+    with_source(include_str!("../wgsl/product.wgsl")) + body
 }
 
 /// Functions that read and write the values of an operand.

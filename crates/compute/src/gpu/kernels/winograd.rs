@@ -1,7 +1,7 @@
 //! Products of transformed tiles: 16 multiplications instead of 36 for four pixels.
 
 use super::threads::add_products;
-use super::{constants, each, with_source};
+use super::{constants, each, product_source};
 
 /// Sizes of a product of transformed tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
             j * 4
         )
     });
-    (with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/winograd.wgsl"))
+    product_source(include_str!("../wgsl/winograd.wgsl"))
         .replace("@ACC@", &each(16, |n| format!("    var acc{n} = vec4<f32>(0.0);")))
         .replace("@LOAD@", &load)
         .replace("@INNER@", &inner)
