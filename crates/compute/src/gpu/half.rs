@@ -23,10 +23,8 @@ fn wrong(device: &wgpu::Device, queue: &wgpu::Queue) -> Option<u32> {
     };
     let count = buffer(wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let read = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
-    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-        label: None,
-        source: wgpu::ShaderSource::Wgsl(TEXT.into()),
-    });
+    let source = wgpu::ShaderSource::Wgsl(TEXT.into());
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,
         layout: None,

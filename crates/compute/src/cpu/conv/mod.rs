@@ -132,9 +132,8 @@ impl Cpu {
             let start = top.max(grid.start) & !usize::from(plan.packing.variant == Variant::Winograd);
             let rows = start..(top + plan.blocks.item_rows).min(grid.end);
             let tiles = (plan.packing.variant == Variant::Amx).then(amx::Tiles::new);
-            let (isa, own) = (self.path.isa, scratch.own(thread));
-            let job = Job { isa, plan, operands, own, rows, tiles };
-            job.run(&|| self.pool.cancel().is_cancelled());
+            let (isa, own, cancel) = (self.path.isa, scratch.own(thread), self.pool.cancel());
+            Job { isa, plan, operands, own, rows, tiles, cancel }.run();
         });
         if let Some(carry) = carry {
             self.fill_tail(&plan.program, operands, carry);
