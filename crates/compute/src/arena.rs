@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// Every buffer starts at a multiple of this. 256 is the largest storage-offset alignment GPU APIs ask for.
 pub const ALIGN: u64 = 256;
@@ -93,8 +93,8 @@ impl Arena {
     }
 
     /// A piece of `bytes` bytes, or `OutOfMemory`. Contents are whatever was there before.
-    pub fn alloc(&self, bytes: u64) -> Result<Buffer, ComputeError> {
-        let mut book = self.book();
+    pub fn alloc(&self, bytes: u64) -> Result<Buffer> {
+        let mut book = self.0.book();
         match book.take(round_up(bytes), self.0.cap) {
             Some(offset) => {
                 let arena = Arc::downgrade(&self.0);
@@ -117,28 +117,17 @@ impl Arena {
 
     /// Bytes in use now.
     pub fn live(&self) -> u64 {
-        self.book().live
+        self.0.book().live
     }
 
     /// The highest end of any buffer so far: the size an arena must have to serve the same requests.
     pub fn peak(&self) -> u64 {
-        self.book().peak
+        self.0.book().peak
     }
 
     /// The most bytes in use at one time so far. `peak` minus this is what fragmentation costs.
     pub fn peak_live(&self) -> u64 {
-        self.book().peak_live
-    }
-
-    /// Starts counting the peaks anew from what is in use now.
-    pub fn reset_peak(&self) {
-        let mut book = self.book();
-        book.peak = book.top;
-        book.peak_live = book.live;
-    }
-
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.book()
+        self.0.book().peak_live
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::cancel::CancelToken;
 use crate::cpu::{Cpu, CpuOptions, CpuPath, CpuSizing};
-use crate::error::ComputeError;
+use crate::error::Result;
 #[cfg(feature = "gpu")]
 use crate::gpu::{Gpu, GpuDevice, GpuSizing, numerics, preferred};
 use crate::ops::{Ops, Sizing};
@@ -69,7 +69,7 @@ impl Backend {
     }
 
     /// Starts it with an arena of `cap` bytes.
-    pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops + Send>, ComputeError> {
+    pub fn open(&self, cap: u64, cancel: CancelToken) -> Result<Box<dyn Ops + Send>> {
         Ok(match *self {
             Backend::Cpu { threads, path } => Box::new(Cpu::new(CpuOptions { threads, path, cap, cancel })?),
             #[cfg(feature = "gpu")]

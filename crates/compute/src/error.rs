@@ -155,6 +155,9 @@ pub enum ComputeError {
 #[error("{0}")]
 pub struct SourceError(pub String);
 
+/// What the op set returns.
+pub type Result<T, E = ComputeError> = std::result::Result<T, E>;
+
 /// `Err(Shape)` unless `ok`.
 pub(crate) fn ensure(
     ok: bool,
@@ -162,7 +165,7 @@ pub(crate) fn ensure(
     what: &'static str,
     got: impl ToString,
     expected: impl ToString,
-) -> Result<(), ComputeError> {
+) -> Result<()> {
     if ok { Ok(()) } else { Err(mismatch(op, what, got, expected)) }
 }
 

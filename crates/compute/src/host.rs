@@ -10,7 +10,7 @@ use memmap2::{MmapMut, MmapOptions};
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::{self, DType};
-use crate::error::{ComputeError, ensure};
+use crate::error::{ComputeError, Result, ensure};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 
@@ -30,7 +30,7 @@ unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     /// Memory for an arena of `cap` bytes.
-    pub(crate) fn new(cap: u64) -> Result<Self, ComputeError> {
+    pub(crate) fn new(cap: u64) -> Result<Self> {
         let refused = || ComputeError::HostMemory { bytes: cap };
         let bytes = usize::try_from(cap).map_err(|_| refused())?.max(1);
         let mut memory = MmapOptions::new().len(bytes).map_anon().map_err(|_| refused())?;
@@ -52,12 +52,7 @@ impl HostMemory {
     }
 
     /// Address of a buffer of this arena.
-    pub(crate) fn address(
-        &self,
-        op: &'static str,
-        what: &'static str,
-        b: &Buffer,
-    ) -> Result<*mut u8, ComputeError> {
+    pub(crate) fn address(&self, op: &'static str, what: &'static str, b: &Buffer) -> Result<*mut u8> {
         if !b.is_from(&self.arena) {
             return Err(ComputeError::Foreign { op, what });
         }
@@ -65,12 +60,7 @@ impl HostMemory {
     }
 
     /// A view as addresses.
-    pub(crate) fn pixels(
-        &self,
-        op: &'static str,
-        what: &'static str,
-        v: &View<'_>,
-    ) -> Result<Pixels, ComputeError> {
+    pub(crate) fn pixels(&self, op: &'static str, what: &'static str, v: &View<'_>) -> Result<Pixels> {
         let base = self.address(op, what, v.tensor().buffer())?;
         let whole = v.tensor().shape();
         let shape = v.shape();
@@ -88,12 +78,7 @@ impl HostMemory {
     }
 
     /// All values of a view in `[t, h, w, c]` order.
-    pub(crate) fn read_all(
-        &self,
-        op: &'static str,
-        v: &View<'_>,
-        out: &mut [f32],
-    ) -> Result<(), ComputeError> {
+    pub(crate) fn read_all(&self, op: &'static str, v: &View<'_>, out: &mut [f32]) -> Result<()> {
         ensure(out.len() == v.shape().len(), op, "values", out.len(), v.shape().len())?;
         let pixels = self.pixels(op, "input", v)?;
         if pixels.row > 0 {
@@ -106,12 +91,7 @@ impl HostMemory {
     }
 
     /// The other way round.
-    pub(crate) fn write_all(
-        &mut self,
-        op: &'static str,
-        v: &View<'_>,
-        from: &[f32],
-    ) -> Result<(), ComputeError> {
+    pub(crate) fn write_all(&mut self, op: &'static str, v: &View<'_>, from: &[f32]) -> Result<()> {
         ensure(from.len() == v.shape().len(), op, "values", from.len(), v.shape().len())?;
         let pixels = self.pixels(op, "output", v)?;
         if pixels.row > 0 {
@@ -122,16 +102,9 @@ impl HostMemory {
         }
         Ok(())
     }
-}
 
-impl HostMemory {
     /// Rows from a store, as they are.
-    pub(crate) fn fetch(
-        &mut self,
-        from: &mut dyn Store,
-        at: Extent,
-        to: &View<'_>,
-    ) -> Result<(), ComputeError> {
+    pub(crate) fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: &View<'_>) -> Result<()> {
         for (t, bytes) in self.frames_of("fetch", at, to)?.enumerate() {
             from.read(at.start + t as u64 * at.frame, at.row, bytes)?;
         }
@@ -139,12 +112,7 @@ impl HostMemory {
     }
 
     /// The other way round.
-    pub(crate) fn stow(
-        &mut self,
-        from: &View<'_>,
-        to: &mut dyn Store,
-        at: Extent,
-    ) -> Result<(), ComputeError> {
+    pub(crate) fn stow(&mut self, from: &View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         for (t, bytes) in self.frames_of("stow", at, from)?.enumerate() {
             to.write(at.start + t as u64 * at.frame, at.row, bytes)?;
         }
@@ -157,7 +125,7 @@ impl HostMemory {
         op: &'static str,
         at: Extent,
         view: &View<'_>,
-    ) -> Result<impl Iterator<Item = &mut [u8]>, ComputeError> {
+    ) -> Result<impl Iterator<Item = &mut [u8]>> {
         let pixels = self.pixels(op, "tensor", view)?;
         let bytes = pixels.row * pixels.dtype.bytes();
         ensure(at.row == bytes, op, "bytes of a row", at.row, bytes)?;

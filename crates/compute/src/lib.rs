@@ -47,7 +47,7 @@ pub use backend::Backend;
 pub use cancel::CancelToken;
 pub use cpu::{CpuPath, Isa};
 pub use dtype::DType;
-pub use error::{ComputeError, SourceError};
+pub use error::{ComputeError, Result, SourceError};
 pub use host_tensor::{Difference, HostTensor};
 pub use ops::{
     ActivateDesc, Activation, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, CommonQueries,

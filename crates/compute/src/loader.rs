@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
-use crate::error::{ComputeError, SourceError};
+use crate::error::{ComputeError, Result, SourceError};
 use crate::weight::{Part, Weight, WeightSource, WeightSpec};
 
 /// Values read at a time, 256 KiB: a slow disk gives that in some milliseconds, so a stop is seen soon.
@@ -47,7 +47,7 @@ struct Threads {
 /// A weight on its way. Dropped before it came, it is stopped.
 pub(crate) struct Coming<T> {
     name: String,
-    done: Mutex<Receiver<Result<T, ComputeError>>>,
+    done: Mutex<Receiver<Result<T>>>,
     signal: Signal,
     /// Of the whole backend.
     cancel: CancelToken,
@@ -71,8 +71,8 @@ impl Loader {
     pub(crate) fn start<T: Send + 'static>(
         &mut self,
         weight: &Weight,
-        work: impl FnOnce(&Weight, &CancelToken) -> Result<T, ComputeError> + Send + 'static,
-    ) -> Result<Coming<T>, ComputeError> {
+        work: impl FnOnce(&Weight, &CancelToken) -> Result<T> + Send + 'static,
+    ) -> Result<Coming<T>> {
         let signal = Signal { stop: self.cancel.child(), pulse: Arc::default() };
         let (fed, reading) = feed(weight, &signal);
         let (result, done) = sync_channel(1);
@@ -99,26 +99,22 @@ impl Loader {
 }
 
 impl Threads {
-    fn start() -> Result<Self, ComputeError> {
+    fn start() -> Result<Self> {
         let (work, jobs) = channel::<Box<dyn FnOnce() + Send>>();
         let (reads, readings) = channel::<Reading>();
-        let (end, ended) = channel();
-        let other_end = end.clone();
-        let failed = |error: std::io::Error| ComputeError::Threads { threads: 2, reason: error.to_string() };
-        thread::Builder::new()
-            .name("weights-read".into())
-            .spawn(move || {
+        let (end, ended) = channel::<()>();
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let end = end.clone();
+            let started = thread::Builder::new().name(name.into()).spawn(move || {
                 let _end = end;
-                readings.into_iter().for_each(Reading::run);
-            })
-            .map_err(failed)?;
-        thread::Builder::new()
-            .name("weights-lay".into())
-            .spawn(move || {
-                let _end = other_end;
-                jobs.into_iter().for_each(|job| job());
-            })
-            .map_err(failed)?;
+                run();
+            });
+            let failed =
+                |error: std::io::Error| ComputeError::Threads { threads: 2, reason: error.to_string() };
+            started.map(drop).map_err(failed)
+        };
+        spawn("weights-read", Box::new(|| readings.into_iter().for_each(Reading::run)))?;
+        spawn("weights-lay", Box::new(|| jobs.into_iter().for_each(|job| job())))?;
         Ok(Threads { work, reads, ended: Mutex::new(ended) })
     }
 }
@@ -135,12 +131,12 @@ impl Drop for Loader {
 
 impl<T> Coming<T> {
     /// Waits until the weight is laid out.
-    pub(crate) fn wait(self) -> Result<T, ComputeError> {
+    pub(crate) fn wait(self) -> Result<T> {
         self.wait_up_to(STALL)
     }
 
     /// As `wait`, for a piece that comes within `stall` of the one before.
-    fn wait_up_to(self, stall: Duration) -> Result<T, ComputeError> {
+    fn wait_up_to(self, stall: Duration) -> Result<T> {
         let (mut seen, mut since) = (self.signal.pulse.load(Ordering::Relaxed), Instant::now());
         loop {
             let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
@@ -201,7 +197,7 @@ fn script(spec: &WeightSpec) -> Vec<Tensor> {
 struct Reading {
     weight: Weight,
     signal: Signal,
-    to: SyncSender<Result<Vec<f32>, ComputeError>>,
+    to: SyncSender<Result<Vec<f32>>>,
 }
 
 impl Reading {
@@ -223,13 +219,7 @@ impl Reading {
     }
 }
 
-fn read(
-    weight: &Weight,
-    whose: Whose,
-    part: Part,
-    start: usize,
-    out: &mut [f32],
-) -> Result<(), ComputeError> {
+fn read(weight: &Weight, whose: Whose, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
     match whose {
         Whose::Own => weight.read(part, start, out),
         Whose::Upscale => weight.read_upscale(part, start, out),
@@ -240,7 +230,7 @@ fn read(
 struct Feed {
     weight: Weight,
     signal: Signal,
-    from: Receiver<Result<Vec<f32>, ComputeError>>,
+    from: Receiver<Result<Vec<f32>>>,
     /// Tensors that are not read to their end.
     left: std::vec::IntoIter<Tensor>,
     now: Option<Tensor>,
@@ -275,7 +265,7 @@ fn feed(weight: &Weight, signal: &Signal) -> (Weight, Reading) {
 }
 
 impl Feed {
-    fn read(&mut self, whose: Whose, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+    fn read(&mut self, whose: Whose, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
         let expected = self.now.is_some_and(|(w, p, len)| {
             (w, p) == (whose, part) && start == self.taken && out.len() <= len - self.taken
         });
@@ -303,11 +293,11 @@ impl Feed {
         Ok(())
     }
 
-    fn look(&self) -> Result<(), ComputeError> {
+    fn look(&self) -> Result<()> {
         if self.signal.stop.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 
-    fn next(&mut self) -> Result<Vec<f32>, ComputeError> {
+    fn next(&mut self) -> Result<Vec<f32>> {
         loop {
             self.look()?;
             match self.from.recv_timeout(LOOK) {
@@ -383,7 +373,7 @@ mod tests {
         (Weight::new("w", spec, Arc::new(Gated(Mutex::new(gate)))), open)
     }
 
-    fn sum(weight: &Weight, _: &CancelToken) -> Result<f64, ComputeError> {
+    fn sum(weight: &Weight, _: &CancelToken) -> Result<f64> {
         let mut row = [0.0; 300];
         let mut sum = 0.0;
         for first in (0..weight.spec().main_len()).step_by(300) {

@@ -2,12 +2,12 @@
 //! and counts what the ops would cost: the cost model is the network itself.
 
 use crate::arena::{Arena, Buffer};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::loader::Ahead;
 use crate::ops::{
-    ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, LinearDesc, NormalizeDesc, Ops,
-    RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, WindowAttentionDesc, WindowsDesc, Work,
-    same_shape,
+    ActivateDesc, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc,
+    LinearWork, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc,
+    UpsampleWork, WindowAttentionDesc, WindowAttentionWork, WindowsDesc, Work, checked_ops, same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::View;
@@ -56,7 +56,7 @@ impl Meter {
     }
 
     /// Counts one op: its operands, and its scratch for as long as it runs.
-    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<(), ComputeError> {
+    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<()> {
         self.counts.calls += 1;
         self.counts.bytes_moved += operands.iter().flatten().map(|v| v.bytes()).sum::<u64>();
         if let Some(work) = work {
@@ -65,12 +65,27 @@ impl Meter {
         Ok(())
     }
 
-    fn scratch(&self, bytes: u64) -> Result<Option<Buffer>, ComputeError> {
+    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: Work) -> Result<()> {
+        d.weight.buffer(&self.arena)?;
+        self.counts.conv_macs += macs;
+        let operands = [
+            Some(&d.input),
+            d.carried.as_ref(),
+            d.carry.as_ref(),
+            d.accumulate.then_some(&d.output),
+            d.shortcut.as_ref().map(|s| &s.input),
+            d.sums.as_ref().map(|s| &s.output),
+            Some(&d.output),
+        ];
+        self.op(&operands, Some(work))
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<Option<Buffer>> {
         (bytes > 0).then(|| self.arena.alloc(bytes)).transpose()
     }
 
     /// Room for a weight, and for the scratch that laying it out takes.
-    fn room(&self, spec: &WeightSpec) -> Result<(Buffer, Option<Buffer>), ComputeError> {
+    fn room(&self, spec: &WeightSpec) -> Result<(Buffer, Option<Buffer>)> {
         let buffer = self.arena.alloc(self.weight_bytes(spec))?;
         Ok((buffer, self.scratch(self.sizing.load_scratch_bytes(spec))?))
     }
@@ -97,7 +112,7 @@ impl Ops for Meter {
         self.sizing.weight_bytes(spec)
     }
 
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(&self.arena) {
             let (buffer, _scratch) = match self.ahead.take(weight) {
                 Some(room) => room,
@@ -108,7 +123,7 @@ impl Ops for Meter {
         Ok(())
     }
 
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(&self.arena) && !self.ahead.contains(weight) {
             let room = self.room(&weight.spec())?;
             self.ahead.push(weight, room);
@@ -121,93 +136,81 @@ impl Ops for Meter {
         weight.forget(&self.arena);
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
         self.counts.bytes_transferred += to.bytes();
         Ok(())
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
         self.counts.bytes_transferred += from.bytes();
         Ok(())
     }
 
-    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<()> {
         self.counts.bytes_transferred += to.bytes();
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<()> {
         self.counts.bytes_transferred += from.bytes();
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
-        d.weight.buffer(&self.arena)?;
-        self.counts.conv_macs += work.macs();
-        let shortcut = d.shortcut.as_ref().map(|s| &s.input);
-        let sums = d.sums.as_ref().map(|s| &s.output);
-        let operands = [
-            Some(&d.input),
-            d.carried.as_ref(),
-            d.carry.as_ref(),
-            d.accumulate.then_some(&d.output),
-            shortcut,
-            sums,
-            Some(&d.output),
-        ];
-        self.op(&operands, Some(Work::Conv(work)))
+    checked_ops!(but copy);
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
+        same_shape("copy", "output", &to, &from)?;
+        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
+    }
+}
+
+impl Meter {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
+        self.convolution(d, work.macs(), Work::Conv(work.clone()))
     }
 
-    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
-        d.weight.buffer(&self.arena)?;
-        self.counts.conv_macs += work.macs();
-        let sums = d.sums.as_ref().map(|s| &s.output);
-        let operands = [Some(&d.input), d.carried.as_ref(), d.carry.as_ref(), sums, Some(&d.output)];
-        self.op(&operands, Some(Work::Upsample(work)))
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
+        self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work.clone()))
     }
 
-    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.input), Some(&d.output)], Some(Work::RowSums(d.input.shape())))
     }
 
-    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.sums), Some(&d.output)], None)
     }
 
-    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         d.affine.buffer(&self.arena)?;
         self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
     }
 
-    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
+    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         d.weight.buffer(&self.arena)?;
         self.counts.linear_macs += work.macs();
         self.op(
             &[Some(&d.input), d.accumulate.then_some(&d.output), Some(&d.output)],
-            Some(Work::Linear(work)),
+            Some(Work::Linear(work.clone())),
         )
     }
 
-    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         self.counts.attention_macs += work.macs();
-        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work)))
+        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work.clone())))
     }
 
-    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
+    fn window_attention_now(
+        &mut self,
+        d: &WindowAttentionDesc<'_>,
+        work: &WindowAttentionWork,
+    ) -> Result<()> {
         self.counts.attention_macs += work.macs();
         let common = d.common.as_ref();
         let operands = [
@@ -220,43 +223,33 @@ impl Ops for Meter {
             common.map(|c| &c.output),
             Some(&d.output),
         ];
-        self.op(&operands, Some(Work::WindowAttention(work)))
+        self.op(&operands, Some(Work::WindowAttention(work.clone())))
     }
 
-    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         d.affine.map(|w| w.buffer(&self.arena)).transpose()?;
         let places = d.rotation.as_ref().map(|r| &r.places);
         self.op(&[Some(&d.input), places, Some(&d.output)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(Work::Rows(d.x.shape())))
     }
 
-    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         d.gate.map(|w| w.buffer(&self.arena)).transpose()?;
         self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(Work::Rows(d.input.shape())))
     }
 
-    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.tokens), Some(&d.tokens)], None)
     }
 
-    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        self.gather(d)
+    fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
+        self.gather_now(d)
     }
 
-    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         self.op(&[Some(&d.input), Some(&d.output)], None)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
-        same_shape("copy", "output", &to, &from)?;
-        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
     }
 }

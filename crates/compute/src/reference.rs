@@ -5,13 +5,13 @@ mod tokens;
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::HostMemory;
 use crate::loader::Ahead;
 use crate::ops::{
-    ActivateDesc, AddGatedDesc, AttentionDesc, CombineDesc, ConvDesc, ConvWork, LinearDesc, NormalizeDesc,
-    Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, WindowAttentionDesc,
-    WindowsDesc, Work, same_shape,
+    AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
+    Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork, Work, checked_ops,
+    same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
@@ -41,18 +41,18 @@ impl Sizing for ReferenceSizing {
 
 impl Reference {
     /// With an arena of `cap` bytes.
-    pub fn new(cap: u64) -> Result<Self, ComputeError> {
+    pub fn new(cap: u64) -> Result<Self> {
         Ok(Reference { host: HostMemory::new(cap)?, ahead: Ahead::default(), spoiled: None })
     }
 
-    fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid, ComputeError> {
+    fn read(&self, op: &'static str, view: &View<'_>) -> Result<Grid> {
         let mut values = vec![0.0; view.shape().len()];
         self.host.read_all(op, view, &mut values)?;
         Ok(Grid { shape: view.shape(), first_row: view.row_range().start, values })
     }
 
     /// Main part and bias of a loaded weight.
-    fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>), ComputeError> {
+    fn weight(&self, weight: &Weight) -> Result<(Vec<f32>, Vec<f32>)> {
         weight.buffer(self.host.arena())?;
         let dtype = precision(weight.spec());
         let mut main = vec![0.0; weight.spec().main_len()];
@@ -71,7 +71,7 @@ impl Reference {
         affine: &Weight,
         silu: bool,
         dtype: DType,
-    ) -> Result<Grid, ComputeError> {
+    ) -> Result<Grid> {
         let (gamma, beta) = self.weight(affine)?;
         let Shape { h, w, c, .. } = x.shape;
         let groups = stats.shape.c / 2;
@@ -85,13 +85,22 @@ impl Reference {
         Ok(x)
     }
 
-    fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<(), ComputeError> {
-        match sums {
-            None => Ok(()),
-            Some(s) => {
-                self.row_sums(&RowSumsDesc { input: of.clone(), groups: s.groups, output: s.output.clone() })
-            }
-        }
+    /// Leaves a tail whose values `at` knows, by their places in it with absolute rows.
+    fn write_tail(
+        &mut self,
+        op: &'static str,
+        carry: &Option<View<'_>>,
+        at: impl Fn([usize; 4]) -> f64,
+    ) -> Result<()> {
+        let Some(carry) = carry else { return Ok(()) };
+        let (Shape { t, h, w, c }, first) = (carry.shape(), carry.row_range().start);
+        let places = (0..t).flat_map(|t| triples(h, w, c).map(move |(y, x, c)| [t, first + y, x, c]));
+        let tail: Vec<f32> = places.map(|place| at(place) as f32).collect();
+        self.host.write_all(op, carry, &tail)
+    }
+
+    fn write_sums(&mut self, sums: &Option<RowSums<'_>>, of: &View<'_>) -> Result<()> {
+        sums.as_ref().map_or(Ok(()), |sums| self.row_sums(&sums.of(of)))
     }
 }
 
@@ -111,15 +120,14 @@ impl Grid {
 
 fn precision(spec: WeightSpec) -> DType {
     match spec {
-        WeightSpec::Conv { dtype, .. } | WeightSpec::Linear { dtype, .. } => dtype,
         // Folded first, rounded then: the two factors stay as they are.
         WeightSpec::Upsample { .. } => DType::F32,
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => DType::F32,
+        other => other.product().map_or(DType::F32, |(.., dtype)| dtype),
     }
 }
 
-/// What one output value of a convolution is made of, tap by tap.
-fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>, at: [usize; 4]) -> f64 {
+/// What one output value of a convolution is made of, tap by tap. `seen` is a value of `prefix ++ input`.
+fn conv_at(work: &ConvWork, kernel: &[f32], seen: &dyn Fn([usize; 4]) -> f64, at: [usize; 4]) -> f64 {
     let [t, y, x, o] = at;
     let [kt, kh, kw] = work.kernel;
     let mut sum = 0.0;
@@ -127,16 +135,10 @@ fn conv_at(work: &ConvWork, kernel: &[f32], input: &Grid, carried: Option<&Grid>
         let row = (y * work.stride[1] + dy).wrapping_sub(work.padding.top);
         let column = (x * work.stride[2] + dx).wrapping_sub(work.padding.left);
         let inside = row < work.h_in && column < work.w_in;
-        // Frame of `prefix ++ input`.
         let frame = t * work.stride[0] + dt;
         for i in 0..work.cin {
-            let value = match (frame.checked_sub(work.prefix), carried) {
-                // Zeros around the frame are multiplied too: not a number times zero is not a number.
-                _ if !inside => 0.0,
-                (Some(frame), _) => input.at(frame, row, column, i),
-                (None, Some(tail)) => tail.at(frame, row, column, i),
-                (None, None) => input.at(0, row, column, i),
-            };
+            // Zeros around the frame are multiplied too: not a number times zero is not a number.
+            let value = if inside { seen([frame, row, column, i]) } else { 0.0 };
             sum += value * f64::from(kernel[(((o * work.cin + i) * kt + dt) * kh + dy) * kw + dx]);
         }
     }
@@ -188,7 +190,7 @@ impl Ops for Reference {
     }
 
     /// Takes the place in the arena; the values are read again at each use.
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(self.arena()) {
             let buffer = match self.ahead.take(weight) {
                 Some(buffer) => buffer,
@@ -200,7 +202,7 @@ impl Ops for Reference {
     }
 
     /// As `load`: there is nothing to read yet.
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if !weight.is_resident(self.arena()) && !self.ahead.contains(weight) {
             let buffer = self.arena().alloc(self.weight_bytes(&weight.spec()))?;
             self.ahead.push(weight, buffer);
@@ -213,34 +215,43 @@ impl Ops for Reference {
         weight.forget(self.arena());
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         self.host.write_all("upload", &to, from)
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         Ok(self.spoiled.take())
     }
 
-    fn conv(&mut self, d: &ConvDesc<'_>) -> Result<(), ComputeError> {
+    checked_ops!(but copy);
+
+    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
+        same_shape("copy", "output", &to, &from)?;
+        let values = self.read("copy", &from)?.values;
+        self.host.write_all("copy", &to, &values)
+    }
+}
+
+impl Reference {
+    fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         const OP: &str = "conv";
-        let work = d.check()?;
         let mut input = self.read(OP, &d.input)?;
         if let Some(p) = &d.prologue {
             let stats = self.read(OP, &p.stats)?;
@@ -253,13 +264,17 @@ impl Ops for Reference {
             None => None,
         };
         let (kernel, bias) = self.weight(d.weight)?;
+        let seen = |[frame, y, x, c]: [usize; 4]| match (frame.checked_sub(work.prefix), &carried) {
+            (Some(frame), _) => input.at(frame, y, x, c),
+            (None, Some(tail)) => tail.at(frame, y, x, c),
+            (None, None) => input.at(0, y, x, c),
+        };
 
         let mut out = Vec::with_capacity(d.output.shape().len());
         for t in 0..work.t_out {
             for (y, x, o) in triples(work.rows.len(), work.w_out, work.cout) {
                 let y = work.rows.start + y;
-                let mut sum =
-                    conv_at(&work, &kernel, &input, carried.as_ref(), [t, y, x, o]) + f64::from(bias[o]);
+                let mut sum = conv_at(work, &kernel, &seen, [t, y, x, o]) + f64::from(bias[o]);
                 if let Some((from, (matrix, bias))) = &shortcut {
                     let c = from.shape.c;
                     let products = (0..c).map(|i| from.at(t, y, x, i) * f64::from(matrix[o * c + i]));
@@ -272,27 +287,13 @@ impl Ops for Reference {
             }
         }
         self.host.write_all(OP, &d.output, &out)?;
-        if let Some(carry) = &d.carry {
-            let rows = carry.row_range();
-            let mut tail = Vec::with_capacity(carry.shape().len());
-            for frame in work.prefix + work.t_in - work.tail..work.prefix + work.t_in {
-                for (y, x, c) in triples(rows.len(), work.w_in, work.cin) {
-                    let y = rows.start + y;
-                    tail.push(match (frame.checked_sub(work.prefix), &carried) {
-                        (Some(frame), _) => input.at(frame, y, x, c) as f32,
-                        (None, Some(old)) => old.at(frame, y, x, c) as f32,
-                        (None, None) => input.at(0, y, x, c) as f32,
-                    });
-                }
-            }
-            self.host.write_all(OP, carry, &tail)?;
-        }
+        let first = work.prefix + work.t_in - work.tail;
+        self.write_tail(OP, &d.carry, |[t, y, x, c]| seen([first + t, y, x, c]))?;
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn upsample(&mut self, d: &UpsampleDesc<'_>) -> Result<(), ComputeError> {
+    fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         const OP: &str = "upsample";
-        let work = d.check()?;
         let input = self.read(OP, &d.input)?;
         let carried = d.carried.as_ref().map(|v| self.read(OP, v)).transpose()?;
         let (kernel, bias) = self.weight(d.weight)?;
@@ -343,22 +344,12 @@ impl Ops for Reference {
             }
         }
         self.host.write_all(OP, &d.output, &out)?;
-        if let Some(carry) = &d.carry {
-            let rows = carry.row_range();
-            let mut tail = Vec::with_capacity(carry.shape().len());
-            for frame in 0..work.tail {
-                let frame = (work.t_in + frame) as isize - work.tail as isize;
-                for (y, x, c) in triples(rows.len(), work.w, cin) {
-                    tail.push(coarse(frame, rows.start + y, x, c) as f32);
-                }
-            }
-            self.host.write_all(OP, carry, &tail)?;
-        }
+        let first = work.t_in as isize - work.tail as isize;
+        self.write_tail(OP, &d.carry, |[t, y, x, c]| coarse(first + t as isize, y, x, c))?;
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn row_sums(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         let x = self.read("row_sums", &d.input)?;
         let Shape { w, c, .. } = x.shape;
         let wide = c / d.groups;
@@ -375,8 +366,7 @@ impl Ops for Reference {
         self.host.write_all("row_sums", &d.output, &out)
     }
 
-    fn combine_sums(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         let sums = self.read("combine_sums", &d.sums)?;
         let Shape { t, h, c, .. } = sums.shape;
         let mut out = Vec::with_capacity(t * c);
@@ -395,15 +385,13 @@ impl Ops for Reference {
         self.host.write_all("combine_sums", &d.output, &out)
     }
 
-    fn normalize(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         let (x, stats) = (self.read("normalize", &d.input)?, self.read("normalize", &d.stats)?);
         let y = self.normalized(x, &stats, d.affine, d.silu, d.output.dtype())?;
         self.host.write_all("normalize", &d.output, &y.values)
     }
 
-    fn linear(&mut self, d: &LinearDesc<'_>) -> Result<(), ComputeError> {
-        let work = d.check()?;
+    fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let x = self.read("linear", &d.input)?;
         let residual = d.accumulate.then(|| self.read("linear", &d.output)).transpose()?;
         let (matrix, bias) = self.weight(d.weight)?;
@@ -420,9 +408,8 @@ impl Ops for Reference {
         self.write_sums(&d.sums, &d.output)
     }
 
-    fn attention(&mut self, d: &AttentionDesc<'_>) -> Result<(), ComputeError> {
+    fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         const OP: &str = "attention";
-        let work = d.check()?;
         let (q, k, v) = (self.read(OP, &d.q)?, self.read(OP, &d.k)?, self.read(OP, &d.v)?);
         let c = work.heads * work.width;
         let (queries, keys) = (work.rows.len() * work.w * c, work.h * work.w * c);
@@ -436,32 +423,7 @@ impl Ops for Reference {
         self.host.write_all(OP, &d.output, &out)
     }
 
-    fn window_attention(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
-        self.window_attention_now(d)
-    }
-
-    fn token_norm(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
-        self.token_norm_now(d)
-    }
-
-    fn activate(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
-        self.activate_now(d)
-    }
-
-    fn add_gated(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
-        self.add_gated_now(d)
-    }
-
-    fn gather(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        self.gather_now(d)
-    }
-
-    fn scatter(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        self.scatter_now(d)
-    }
-
-    fn shuffle(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         let input = self.read("shuffle", &d.input)?;
         let output = d.output.shape();
         let [fz, fy, fx] = d.factors;
@@ -474,11 +436,5 @@ impl Ops for Reference {
             }
         }
         self.host.write_all("shuffle", &d.output, &out)
-    }
-
-    fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<(), ComputeError> {
-        same_shape("copy", "output", &to, &from)?;
-        let values = self.read("copy", &from)?.values;
-        self.host.write_all("copy", &to, &values)
     }
 }

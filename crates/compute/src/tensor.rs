@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::arena::Buffer;
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 
 /// Frames, rows, columns, channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ pub struct Tensor {
 
 impl Tensor {
     /// Gives a buffer its meaning, if it holds as many bytes and the rows lie in the frame.
-    pub(crate) fn new(buffer: Buffer, dtype: DType, shape: Shape, band: Band) -> Result<Self, ComputeError> {
+    pub(crate) fn new(buffer: Buffer, dtype: DType, shape: Shape, band: Band) -> Result<Self> {
         let last = band.first.saturating_add(shape.h);
         ensure(last <= band.height, "alloc", "last row", last, band.height)?;
         let bytes = shape.bytes(dtype);
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::Arena;
 
-    fn tensor(bytes: u64, shape: Shape, band: Band) -> Result<Tensor, ComputeError> {
+    fn tensor(bytes: u64, shape: Shape, band: Band) -> Result<Tensor> {
         Tensor::new(Arena::new("test", 1 << 20).alloc(bytes).unwrap(), DType::F32, shape, band)
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
-use crate::error::{ComputeError, SourceError};
+use crate::error::{ComputeError, Result, SourceError};
 
 /// What a weight is for. `dtype` is the precision of the multiplied values; biases, norms and vectors stay f32. A
 /// convolution or linear layer without bias (see `WeightSource::has_bias`) is stored with zeros: 4 bytes per output
@@ -71,16 +71,24 @@ impl WeightSpec {
 
     /// Whether it is multiplied with a matrix, which is where its bytes and the time are.
     pub(crate) fn is_matrix(&self) -> bool {
-        !matches!(self, WeightSpec::Norm { .. } | WeightSpec::Vector { .. })
+        self.product().is_some()
+    }
+
+    /// Input and output channels and format of a layer that is multiplied.
+    pub(crate) fn product(&self) -> Option<(usize, usize, DType)> {
+        match *self {
+            WeightSpec::Conv { cin, cout, dtype, .. }
+            | WeightSpec::Upsample { cin, cout, dtype, .. }
+            | WeightSpec::Linear { cin, cout, dtype } => Some((cin, cout, dtype)),
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
+        }
     }
 
     /// Number of values of the bias or shift.
     pub fn bias_len(&self) -> usize {
         match *self {
-            WeightSpec::Conv { cout, .. } | WeightSpec::Linear { cout, .. } => cout,
-            WeightSpec::Upsample { cout, .. } => cout,
             WeightSpec::Norm { channels } => channels,
-            WeightSpec::Vector { .. } => 0,
+            _ => self.product().map_or(0, |(_, cout, _)| cout),
         }
     }
 }
@@ -139,14 +147,7 @@ impl std::fmt::Debug for Weight {
 impl Weight {
     /// Names a weight; nothing is read until a backend loads it.
     pub fn new(name: impl Into<String>, spec: WeightSpec, source: Arc<dyn WeightSource>) -> Self {
-        Weight(Arc::new(Inner {
-            name: name.into(),
-            spec,
-            source,
-            upscale: None,
-            section: None,
-            resident: Mutex::default(),
-        }))
+        Self::made_of(name.into(), spec, source, None)
     }
 
     /// An upsampler's weight: the 3x3x3 convolution and the 1x1x1 convolution in front of it.
@@ -156,15 +157,16 @@ impl Weight {
         source: Arc<dyn WeightSource>,
         upscale: Arc<dyn WeightSource>,
     ) -> Self {
-        let upscale = Some(upscale);
-        Weight(Arc::new(Inner {
-            name: name.into(),
-            spec,
-            source,
-            upscale,
-            section: None,
-            resident: Mutex::default(),
-        }))
+        Self::made_of(name.into(), spec, source, Some(upscale))
+    }
+
+    fn made_of(
+        name: String,
+        spec: WeightSpec,
+        source: Arc<dyn WeightSource>,
+        upscale: Option<Arc<dyn WeightSource>>,
+    ) -> Self {
+        Weight(Arc::new(Inner { name, spec, source, upscale, section: None, resident: Mutex::default() }))
     }
 
     /// Puts a new weight into a section.
@@ -197,13 +199,13 @@ impl Weight {
     }
 
     /// Reads values of one part; see `WeightSource`.
-    pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
         let failed = |source| ComputeError::Source { name: self.0.name.clone(), source };
         read(self.0.source.as_ref(), part, start, out).map_err(failed)
     }
 
     /// Reads values of the 1x1x1 convolution of an upsampler.
-    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
         let missing = || SourceError("it has no 1x1x1 convolution".into());
         let result =
             self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| read(s.as_ref(), part, start, out));
@@ -221,7 +223,7 @@ impl Weight {
     }
 
     /// The prepared form of the backend of `arena`.
-    pub fn buffer(&self, arena: &Arena) -> Result<Buffer, ComputeError> {
+    pub fn buffer(&self, arena: &Arena) -> Result<Buffer> {
         let found = self.resident().iter().find(|b| b.is_from(arena)).cloned();
         found.ok_or_else(|| ComputeError::NotResident { name: self.0.name.clone() })
     }

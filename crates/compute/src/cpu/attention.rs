@@ -11,10 +11,10 @@ mod windows;
 use super::Cpu;
 use super::kernels::product::{Product, Tap};
 use super::path::CpuPath;
-use super::scratch::{Layout, Piece, Scratch, total};
+use super::scratch::{Layout, Own, Piece};
 use super::simd::{Isa, Kernel, Simd, exp, round_as, run};
 use crate::dtype::{self, DType};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{AttentionDesc, AttentionWork};
 use crate::tensor::View;
@@ -50,21 +50,18 @@ impl Looks {
         }
     }
 
-    fn scratch(&self, cpu: &Cpu, op: &'static str) -> Result<Scratch, ComputeError> {
-        let threads = cpu.pool.threads();
+    /// Scratch of a thread.
+    fn private(&self) -> &Layout {
         match self {
-            Looks::Vectors(plan) => Scratch::new(&cpu.host, op, &Layout::default(), &plan.private, threads),
-            Looks::Tiles(plan) => Scratch::new(&cpu.host, op, &Layout::default(), &plan.layout(), threads),
+            Looks::Vectors(plan) => &plan.private,
+            Looks::Tiles(plan) => &plan.private,
         }
     }
 }
 
 /// Bytes of scratch for heads of `width` channels.
 pub(super) fn scratch_bytes(width: usize, dtype: DType, path: CpuPath, threads: usize) -> u64 {
-    match Looks::new(width, dtype, path) {
-        Looks::Vectors(plan) => plan.bytes(threads),
-        Looks::Tiles(plan) => plan.bytes(threads),
-    }
+    Looks::new(width, dtype, path).private().per_thread(threads)
 }
 
 struct AttentionPlan {
@@ -93,10 +90,6 @@ impl AttentionPlan {
             wide: private.take(KEYS * width),
             private,
         }
-    }
-
-    fn bytes(&self, threads: usize) -> u64 {
-        total(&Layout::default(), &self.private, threads)
     }
 }
 
@@ -213,11 +206,11 @@ impl Cpu {
     /// Runs one block of up to `QUERIES` queries. `query` loads one, if it is wanted; `seen` gets the results.
     ///
     /// # Safety
-    /// `thread` is the calling thread's number and `scratch` was laid out by `plan` for this width; the sequences have
-    /// `count` tokens, which nobody writes.
+    /// The scratch is the calling thread's own and was laid out by `plan` for this width; the sequences have `count`
+    /// tokens, which nobody writes.
     unsafe fn attend(
         &self,
-        (scratch, plan, thread): (&Scratch, &AttentionPlan, usize),
+        (own, plan): (Own<'_>, &AttentionPlan),
         block: &Block<'_>,
         query: impl Fn(usize, &mut [f32]) -> bool,
         mut seen: impl FnMut(usize, &[f32]),
@@ -227,12 +220,9 @@ impl Cpu {
         let step = width.next_multiple_of(MAX_PANEL);
         // SAFETY: pieces of this thread, laid out for these numbers; the caller's promise for the rest.
         unsafe {
-            let queries = scratch.private(thread, plan.query);
-            let scores = scratch.private(thread, plan.scores);
-            let sums = scratch.private(thread, plan.sums);
-            let top = scratch.private(thread, plan.top);
-            let total = scratch.private(thread, plan.total);
-            let wide = scratch.private(thread, plan.wide);
+            let (queries, scores) = (own.piece(plan.query), own.piece(plan.scores));
+            let (sums, wide) = (own.piece(plan.sums), own.piece(plan.wide));
+            let (top, total) = (own.piece(plan.top), own.piece(plan.total));
             let mut wanted = [false; QUERIES];
             // Queries as panels of columns, the scale already on them.
             for (i, wanted) in wanted.iter_mut().enumerate() {
@@ -305,7 +295,7 @@ impl Cpu {
     /// As for `attend`; the queries are there and not written.
     unsafe fn look(
         &self,
-        (scratch, looks, thread): (&Scratch, &Looks, usize),
+        (own, looks): (Own<'_>, &Looks),
         block: &Block<'_>,
         n: usize,
         query: impl Fn(usize) -> *const u8,
@@ -322,10 +312,10 @@ impl Cpu {
                         }
                         i < n
                     };
-                    self.attend((scratch, plan, thread), block, load, seen);
+                    self.attend((own, plan), block, load, seen);
                 }
                 Looks::Tiles(plan) => {
-                    let mut tiles = TilesBlock::new(self.path.isa, *plan, scratch, thread, n, query);
+                    let mut tiles = TilesBlock::new(self.path.isa, plan, own, n, query);
                     for first in (0..block.count).step_by(tiles::KEYS) {
                         if self.pool.cancel().is_cancelled() {
                             return;
@@ -340,18 +330,14 @@ impl Cpu {
         }
     }
 
-    fn tokens(&self, op: &'static str, view: &View<'_>) -> Result<Tokens, ComputeError> {
+    fn tokens(&self, op: &'static str, view: &View<'_>) -> Result<Tokens> {
         Ok(Tokens::new(self.host.pixels(op, "tokens", view)?, view.shape().c))
     }
 
-    pub(super) fn attention_now(
-        &self,
-        d: &AttentionDesc<'_>,
-        work: &AttentionWork,
-    ) -> Result<(), ComputeError> {
+    pub(super) fn attention_now(&self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         const OP: &str = "attention";
         let looks = Looks::new(work.width, work.dtype, self.path);
-        let scratch = looks.scratch(self, OP)?;
+        let scratch = self.scratch(OP, looks.private())?;
         let (q, k, v) = (self.tokens(OP, &d.q)?, self.tokens(OP, &d.k)?, self.tokens(OP, &d.v)?);
         let out = self.tokens(OP, &d.output)?;
         let wanted = work.rows.start * work.w..work.rows.end * work.w;
@@ -369,7 +355,7 @@ impl Cpu {
             // SAFETY: scratch of these looks and this thread; keys and values are whole, nothing that is read is
             // written, and the output tokens are this item's own.
             unsafe {
-                self.look((&scratch, &looks, thread), &block, n, query, |i, line| {
+                self.look((scratch.own(thread), &looks), &block, n, query, |i, line| {
                     out.store(t, start + i, from, line);
                 });
             }

@@ -9,7 +9,7 @@ use super::matmul::{Matrix, matmul};
 use super::pool::Pool;
 use super::scratch::Shared;
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::Result;
 
 /// Measures limits with a number of threads.
 pub struct Limits {
@@ -30,7 +30,7 @@ const COPY: usize = 16 << 20;
 
 impl Limits {
     /// Prepares operands for `threads` threads.
-    pub fn new(threads: usize) -> Result<Self, ComputeError> {
+    pub fn new(threads: usize) -> Result<Self> {
         let pool = Pool::new(threads, CancelToken::default())?;
         let n = pool.threads();
         let fill = |len: usize| (0..len).map(|i| (i % 97) as f32 * 0.01).collect();

@@ -25,14 +25,15 @@ pub use simd::Isa;
 
 use crate::arena::Arena;
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::host::HostMemory;
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
-use crate::tensor::View;
+use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 use pool::Pool;
+use scratch::{Layout, Scratch};
 use weights::{Room, weight_parts};
 
 /// How the backend is set up.
@@ -76,7 +77,7 @@ impl Sizing for CpuSizing {
     }
 
     fn load_scratch_bytes(&self, spec: &WeightSpec) -> u64 {
-        weights::load_scratch_bytes(spec, self.threads)
+        conv::pack::scratch_bytes(spec, self.threads)
     }
 
     fn scratch_bytes(&self, work: &Work) -> u64 {
@@ -85,26 +86,25 @@ impl Sizing for CpuSizing {
             Work::Conv(work) => conv::Plan::conv(work, self.path, threads).bytes(threads),
             Work::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
             Work::Linear(work) => {
-                let sums =
-                    norm::RowSumsPlan::new(crate::Shape::new(work.t, work.rows.len(), work.w, work.cout));
-                let sums = if work.sums { threads * sums.private.bytes() } else { 0 };
-                linear::scratch_bytes(work, self.path, threads).max(sums as u64)
+                let output = Shape::new(work.t, work.rows.len(), work.w, work.cout);
+                let sums = norm::row_sums_layout(output).0.per_thread(threads);
+                linear::scratch_bytes(work, self.path, threads).max(if work.sums { sums } else { 0 })
             }
             Work::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
             Work::WindowAttention(work) => {
                 attention::scratch_bytes(work.width, work.dtype, self.path, threads)
             }
-            Work::Rows(shape) => tokens::RowsPlan::new(*shape).bytes(threads),
-            Work::RowSums(shape) => (threads * norm::RowSumsPlan::new(*shape).private.bytes()) as u64,
-            Work::Normalize(shape) => norm::NormalizePlan::new(*shape).bytes(),
-            Work::Copy(shape) => (threads * moves::copy_layout(*shape).0.bytes()) as u64,
+            Work::Rows(shape) => tokens::rows_layout(*shape).0.per_thread(threads),
+            Work::RowSums(shape) => norm::row_sums_layout(*shape).0.per_thread(threads),
+            Work::Normalize(shape) => norm::normalize_layout(*shape).0.bytes() as u64,
+            Work::Copy(shape) => moves::copy_layout(*shape).0.per_thread(threads),
         }
     }
 }
 
 impl Cpu {
     /// Reserves the arena and starts the threads.
-    pub fn new(options: CpuOptions) -> Result<Self, ComputeError> {
+    pub fn new(options: CpuOptions) -> Result<Self> {
         Ok(Cpu {
             ahead: Ahead::default(),
             loader: Loader::new(options.cancel.clone()),
@@ -113,6 +113,11 @@ impl Cpu {
             path: options.path,
             spoiled: None,
         })
+    }
+
+    /// Scratch of an op whose threads share none.
+    fn scratch(&self, op: &'static str, private: &Layout) -> Result<Scratch> {
+        Scratch::new(&self.host, op, &Layout::default(), private, self.pool.threads())
     }
 }
 
@@ -129,7 +134,7 @@ impl Ops for Cpu {
         weights::bytes(spec, self.path)
     }
 
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(self.arena()) {
             return Ok(());
         }
@@ -145,7 +150,7 @@ impl Ops for Cpu {
         Ok(())
     }
 
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(self.arena()) || self.ahead.contains(weight) {
             return Ok(());
         }
@@ -164,29 +169,29 @@ impl Ops for Cpu {
         weight.forget(self.host.arena());
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         self.host.write_all("upload", &to, from)
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         self.wait()?;
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         if self.pool.cancel().is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         Ok(self.spoiled.take())
     }
 

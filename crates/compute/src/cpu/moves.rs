@@ -2,20 +2,18 @@
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
 use super::Cpu;
-use super::scratch::{Layout, Scratch};
-use crate::error::ComputeError;
+use super::scratch::{Layout, Piece};
+use crate::error::Result;
 use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
 
 /// Scratch of a copy: one row per thread.
-pub(super) fn copy_layout(shape: Shape) -> (Layout, super::scratch::Piece<f32>) {
-    let mut private = Layout::default();
-    let row = private.take(shape.w * shape.c);
-    (private, row)
+pub(super) fn copy_layout(shape: Shape) -> (Layout, [Piece<f32>; 1]) {
+    Layout::of([shape.w * shape.c])
 }
 
 impl Cpu {
-    pub(super) fn shuffle_now(&self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn shuffle_now(&self, d: &ShuffleDesc<'_>) -> Result<()> {
         let input = self.host.pixels("shuffle", "input", &d.input)?;
         let output = self.host.pixels("shuffle", "output", &d.output)?;
         let shape = d.output.shape();
@@ -40,17 +38,17 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
+    pub(super) fn copy_now(&self, from: &View<'_>, to: &View<'_>) -> Result<()> {
         let shape = from.shape();
-        let (private, row) = copy_layout(shape);
-        let scratch = Scratch::new(&self.host, "copy", &Layout::default(), &private, self.pool.threads())?;
+        let (private, [row]) = copy_layout(shape);
+        let scratch = self.scratch("copy", &private)?;
         let input = self.host.pixels("copy", "input", from)?;
         let output = self.host.pixels("copy", "output", to)?;
         self.pool.run(shape.t * shape.h, |thread, item| {
             let (t, y) = (item / shape.h, item % shape.h);
             // SAFETY: a piece of this thread; the input is not written, the output row is this item's own.
             unsafe {
-                let row = scratch.private(thread, row);
+                let row = scratch.own(thread).piece(row);
                 input.load(t, input.first_row + y, row);
                 output.store(t, output.first_row + y, row);
             }

@@ -6,7 +6,7 @@ use super::scratch::{Layout, Piece, Scratch};
 use super::simd::{Kernel, Simd, load_as, run};
 use super::{Cpu, weight_parts};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{CombineDesc, NormalizeDesc, RowSumsDesc};
 use crate::tensor::Shape;
 use crate::weight::Weight;
@@ -99,36 +99,14 @@ impl ChannelSums<'_> {
     }
 }
 
-pub(super) struct RowSumsPlan {
-    pub(super) private: Layout,
-    acc: Piece<f64>,
+/// Scratch of row sums: totals and squares of a row, channel by channel.
+pub(super) fn row_sums_layout(shape: Shape) -> (Layout, [Piece<f64>; 1]) {
+    Layout::of([2 * shape.c])
 }
 
-impl RowSumsPlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut private = Layout::default();
-        let acc = private.take(2 * shape.c);
-        RowSumsPlan { private, acc }
-    }
-}
-
-pub(super) struct NormalizePlan {
-    shared: Layout,
-    scale: Piece<f32>,
-    shift: Piece<f32>,
-}
-
-impl NormalizePlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut shared = Layout::default();
-        let scale = shared.take(shape.t * shape.c);
-        let shift = shared.take(shape.t * shape.c);
-        NormalizePlan { shared, scale, shift }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.shared.bytes() as u64
-    }
+/// Scratch of a normalisation: scale and shift of every frame.
+pub(super) fn normalize_layout(shape: Shape) -> (Layout, [Piece<f32>; 2]) {
+    Layout::of([shape.t * shape.c; 2])
 }
 
 impl Cpu {
@@ -139,7 +117,7 @@ impl Cpu {
         affine: &Weight,
         scale: &mut [f32],
         shift: &mut [f32],
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let pairs = self.host.pixels("normalize", "statistics", stats)?;
         let (gamma, beta) = weight_parts(&self.host, affine)?;
         let (row, c) = (stats.row_range().start, gamma.len());
@@ -151,11 +129,11 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn row_sums_now(&self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn row_sums_now(&self, d: &RowSumsDesc<'_>) -> Result<()> {
         const OP: &str = "row_sums";
         let shape = d.input.shape();
-        let plan = RowSumsPlan::new(shape);
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, self.pool.threads())?;
+        let (private, [acc]) = row_sums_layout(shape);
+        let scratch = self.scratch(OP, &private)?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         let wide = shape.c / d.groups;
@@ -164,7 +142,7 @@ impl Cpu {
             // SAFETY: a piece of this thread; the output row is this item's own.
             let (acc, out) = unsafe {
                 let out = std::slice::from_raw_parts_mut(output.row_ptr(t, y).cast::<f32>(), output.row);
-                (scratch.private(thread, plan.acc), out)
+                (scratch.own(thread).piece(acc), out)
             };
             let (totals, squares) = acc.split_at_mut(shape.c);
             let row = input.row_ptr(t, y).cast_const();
@@ -180,7 +158,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         const OP: &str = "combine_sums";
         let sums = self.host.pixels(OP, "row sums", &d.sums)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
@@ -210,33 +188,27 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn normalize_now(&self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn normalize_now(&self, d: &NormalizeDesc<'_>) -> Result<()> {
         const OP: &str = "normalize";
         let shape = d.input.shape();
-        let plan = NormalizePlan::new(shape);
-        let scratch = Scratch::new(&self.host, OP, &plan.shared, &Layout::default(), self.pool.threads())?;
+        let (shared, [scale, shift]) = normalize_layout(shape);
+        let scratch = Scratch::new(&self.host, OP, &shared, &Layout::default(), self.pool.threads())?;
         let input = self.host.pixels(OP, "input", &d.input)?;
         let output = self.host.pixels(OP, "output", &d.output)?;
         // SAFETY: written here by one thread, only read by the threads below.
-        let (scale, shift) = unsafe { (scratch.shared(plan.scale), scratch.shared(plan.shift)) };
+        let (scale, shift) = unsafe { (scratch.shared(scale), scratch.shared(shift)) };
         self.fill_coefficients(&d.stats, d.affine, scale, shift)?;
-        let (scale, shift) = (&*scale, &*shift);
+        let affine = Affine { scale, shift, silu: d.silu };
         self.pool.run(shape.t * shape.h, |_, item| {
             let (t, y) = (item / shape.h, item % shape.h);
             let channels = t * shape.c..(t + 1) * shape.c;
             let normalize = Normalize {
-                from: input.row_ptr(t, input.first_row + y),
-                from_dtype: input.dtype,
-                to: output.row_ptr(t, output.first_row + y),
-                to_dtype: output.dtype,
+                from: (input.row_ptr(t, input.first_row + y), input.dtype),
+                to: (output.row_ptr(t, output.first_row + y), output.dtype),
                 to_step: shape.c,
                 pixels: shape.w,
                 channels: shape.c,
-                affine: Some(Affine {
-                    scale: &scale[channels.clone()],
-                    shift: &shift[channels],
-                    silu: d.silu,
-                }),
+                affine: Some(affine.of(channels)),
             };
             run(self.path.isa, normalize);
         });

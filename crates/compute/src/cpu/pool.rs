@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 pub(super) struct Pool {
     threads: usize,
@@ -13,11 +13,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(threads: usize, cancel: CancelToken) -> Result<Self, ComputeError> {
-        let failed = |reason: rayon::ThreadPoolBuildError| ComputeError::Threads {
-            threads,
-            reason: reason.to_string(),
-        };
+    pub(super) fn new(threads: usize, cancel: CancelToken) -> Result<Self> {
+        let failed =
+            |e: rayon::ThreadPoolBuildError| ComputeError::Threads { threads, reason: e.to_string() };
         let pool = match threads {
             0 | 1 => None,
             n => Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(failed)?),

@@ -5,7 +5,7 @@
 )]
 
 use crate::arena::Buffer;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::HostMemory;
 
 /// Every piece starts on a cache line.
@@ -26,6 +26,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Pieces of one kind and nothing else.
+    pub(super) fn of<T, const N: usize>(lens: [usize; N]) -> (Self, [Piece<T>; N]) {
+        let mut layout = Layout::default();
+        let pieces = lens.map(|len| layout.take(len));
+        (layout, pieces)
+    }
+
     pub(super) fn take<T>(&mut self, len: usize) -> Piece<T> {
         let offset = self.bytes;
         self.bytes = (offset + len * size_of::<T>()).next_multiple_of(PIECE_ALIGN);
@@ -34,6 +41,11 @@ impl Layout {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of as many of it as there are threads.
+    pub(super) fn per_thread(&self, threads: usize) -> u64 {
+        (threads * self.bytes) as u64
     }
 }
 
@@ -61,7 +73,7 @@ impl Scratch {
         shared: &Layout,
         private: &Layout,
         threads: usize,
-    ) -> Result<Self, ComputeError> {
+    ) -> Result<Self> {
         let buffer = host.arena().alloc(total(shared, private, threads))?;
         let base = host.address(op, "scratch", &buffer)?;
         Ok(Scratch { base, shared: shared.bytes(), per_thread: private.bytes(), threads, _buffer: buffer })
@@ -80,17 +92,31 @@ impl Scratch {
         unsafe { std::slice::from_raw_parts_mut(self.base.add(piece.offset).cast(), piece.len) }
     }
 
-    /// A thread's own piece.
+    /// The part of the thread with this number in the pool.
+    pub(super) fn own(&self, thread: usize) -> Own<'_> {
+        Own { scratch: self, thread }
+    }
+}
+
+/// A thread's own part of scratch.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    scratch: &'a Scratch,
+    thread: usize,
+}
+
+impl<'a> Own<'a> {
+    /// A piece of it.
     ///
     /// # Safety
-    /// `thread` is the calling thread's number in the pool, and it holds no other borrow of the piece.
+    /// The calling thread is the one that the part belongs to, and it holds no other borrow of the piece.
     /// `T` may be read from any bytes.
-    #[expect(clippy::mut_from_ref, reason = "threads borrow disjoint pieces of one scratch")]
-    pub(super) unsafe fn private<T>(&self, thread: usize, piece: Piece<T>) -> &mut [T] {
-        assert!(thread < self.threads && piece.offset + piece.len * size_of::<T>() <= self.per_thread);
-        let start = self.shared + thread * self.per_thread + piece.offset;
+    pub(super) unsafe fn piece<T>(self, piece: Piece<T>) -> &'a mut [T] {
+        let Own { scratch, thread } = self;
+        assert!(thread < scratch.threads && piece.offset + piece.len * size_of::<T>() <= scratch.per_thread);
+        let start = scratch.shared + thread * scratch.per_thread + piece.offset;
         // SAFETY: as in `shared`.
-        unsafe { std::slice::from_raw_parts_mut(self.base.add(start).cast(), piece.len) }
+        unsafe { std::slice::from_raw_parts_mut(scratch.base.add(start).cast(), piece.len) }
     }
 }
 

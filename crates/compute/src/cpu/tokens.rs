@@ -2,10 +2,10 @@
 //! about a thirtieth of the time of a block of 2560 channels; the rest is matrix products.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
-use super::scratch::{Layout, Piece, Scratch};
+use super::scratch::{Layout, Piece};
 use super::simd::{Kernel, Simd, exp, run, silu};
 use super::{Cpu, weight_parts};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
 use crate::ops::{ActivateDesc, Activation, AddGatedDesc, TokenNormDesc, WindowsDesc};
 use crate::tensor::Shape;
@@ -13,23 +13,9 @@ use crate::tensor::Shape;
 /// Rows of one item of work: a row alone is a microsecond.
 const ROWS: usize = 16;
 
-/// Two rows of f32 per thread.
-pub(super) struct RowsPlan {
-    private: Layout,
-    line: Piece<f32>,
-    other: Piece<f32>,
-}
-
-impl RowsPlan {
-    pub(super) fn new(shape: Shape) -> Self {
-        let mut private = Layout::default();
-        let (line, other) = (private.take(shape.w * shape.c), private.take(shape.w * shape.c));
-        RowsPlan { private, line, other }
-    }
-
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
-        (threads * self.private.bytes()) as u64
-    }
+/// Scratch of a thread: two rows.
+pub(super) fn rows_layout(shape: Shape) -> (Layout, [Piece<f32>; 2]) {
+    Layout::of([shape.w * shape.c; 2])
 }
 
 impl Cpu {
@@ -39,14 +25,14 @@ impl Cpu {
         op: &'static str,
         shape: Shape,
         work: impl Fn(usize, usize, &mut [f32], &mut [f32]) + Sync,
-    ) -> Result<(), ComputeError> {
-        let plan = RowsPlan::new(shape);
-        let scratch = Scratch::new(&self.host, op, &Layout::default(), &plan.private, self.pool.threads())?;
+    ) -> Result<()> {
+        let (private, [line, other]) = rows_layout(shape);
+        let scratch = self.scratch(op, &private)?;
         let rows = shape.t * shape.h;
         self.pool.run(rows.div_ceil(ROWS), |thread, item| {
+            let own = scratch.own(thread);
             // SAFETY: pieces of this thread, borrowed once.
-            let (line, other) =
-                unsafe { (scratch.private(thread, plan.line), scratch.private(thread, plan.other)) };
+            let (line, other) = unsafe { (own.piece(line), own.piece(other)) };
             for row in item * ROWS..rows.min((item + 1) * ROWS) {
                 work(row / shape.h, row % shape.h, line, other);
             }
@@ -54,7 +40,7 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn token_norm_now(&self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn token_norm_now(&self, d: &TokenNormDesc<'_>) -> Result<()> {
         const OP: &str = "token_norm";
         let shape = d.input.shape();
         let (input, output) =
@@ -68,7 +54,7 @@ impl Cpu {
                 Some((table, self.host.pixels(OP, "places", &r.places)?, r.table.shape()))
             }
         };
-        let isa = self.path.isa;
+        let (isa, width) = (self.path.isa, (shape.c / d.heads).max(1));
         self.rows(OP, shape, |t, y, line, other| {
             // SAFETY: inputs are not written; the output row is this item's own.
             unsafe {
@@ -82,14 +68,14 @@ impl Cpu {
                         let row = (place as usize).min(shape.h - 1);
                         table.load(0, table.first_row + row, turn);
                     }
-                    line.chunks_exact_mut(shape_width(d)).for_each(|head| rotate(head, turn, shape.c / 2));
+                    line.chunks_exact_mut(width).for_each(|head| rotate(head, turn, shape.c / 2));
                 }
                 output.store(t, output.first_row + y, line);
             }
         })
     }
 
-    pub(super) fn activate_now(&self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn activate_now(&self, d: &ActivateDesc<'_>) -> Result<()> {
         const OP: &str = "activate";
         let x = self.host.pixels(OP, "values", &d.x)?;
         let times = d.times.as_ref().map(|v| self.host.pixels(OP, "factors", v)).transpose()?;
@@ -108,7 +94,7 @@ impl Cpu {
         })
     }
 
-    pub(super) fn add_gated_now(&self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn add_gated_now(&self, d: &AddGatedDesc<'_>) -> Result<()> {
         const OP: &str = "add_gated";
         let (input, sum) =
             (self.host.pixels(OP, "input", &d.input)?, self.host.pixels(OP, "residual", &d.residual)?);
@@ -133,14 +119,14 @@ impl Cpu {
         })
     }
 
-    pub(super) fn gather_now(&self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn gather_now(&self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_runs(d, |grid, tokens, bytes| {
             // SAFETY: two buffers (the descriptor refuses one), runs inside both, tokens of one item only.
             unsafe { std::ptr::copy_nonoverlapping(grid.cast_const(), tokens, bytes) }
         })
     }
 
-    pub(super) fn scatter_now(&self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn scatter_now(&self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_runs(d, |grid, tokens, bytes| {
             // SAFETY: as above; windows share no token.
             unsafe { std::ptr::copy_nonoverlapping(tokens.cast_const(), grid, bytes) }
@@ -148,11 +134,7 @@ impl Cpu {
     }
 
     /// Calls `copy(grid, tokens, bytes)` for each run of tokens that lie next to each other in both.
-    fn move_runs(
-        &self,
-        d: &WindowsDesc<'_>,
-        copy: impl Fn(*mut u8, *mut u8, usize) + Sync,
-    ) -> Result<(), ComputeError> {
+    fn move_runs(&self, d: &WindowsDesc<'_>, copy: impl Fn(*mut u8, *mut u8, usize) + Sync) -> Result<()> {
         let grid = self.host.pixels("windows", "grid", &d.grid)?;
         let tokens = self.host.pixels("windows", "tokens", &d.tokens)?;
         let starts: Vec<usize> =
@@ -173,10 +155,6 @@ impl Cpu {
         });
         Ok(())
     }
-}
-
-fn shape_width(d: &TokenNormDesc<'_>) -> usize {
-    (d.input.shape().c / d.heads).max(1)
 }
 
 /// Turns the pairs of the first channels of a head; `turn` has cosines and sines of three axes.

@@ -5,7 +5,7 @@ use super::conv::pack::{self, Packing};
 use super::path::CpuPath;
 use super::pool::Pool;
 use crate::arena::Buffer;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::{HostMemory, Pinned};
 use crate::weight::{Part, Weight, WeightSpec};
 
@@ -16,16 +16,8 @@ pub(super) fn bytes(spec: &WeightSpec, path: CpuPath) -> u64 {
     }
 }
 
-/// Scratch while a weight is prepared.
-pub(super) fn load_scratch_bytes(spec: &WeightSpec, threads: usize) -> u64 {
-    pack::scratch_bytes(spec, threads)
-}
-
 /// Scale and shift of a loaded norm, for as long as both the memory and the weight are borrowed.
-pub(super) fn weight_parts<'a>(
-    host: &'a HostMemory,
-    weight: &'a Weight,
-) -> Result<(&'a [f32], &'a [f32]), ComputeError> {
+pub(super) fn weight_parts<'a>(host: &'a HostMemory, weight: &'a Weight) -> Result<(&'a [f32], &'a [f32])> {
     let buffer = weight.buffer(host.arena())?;
     let base = host.address("weight", "weight", &buffer)?.cast::<f32>();
     let (main, bias) = (weight.spec().main_len(), weight.spec().bias_len());
@@ -40,45 +32,36 @@ pub(super) fn weight_parts<'a>(
 pub(super) struct Room {
     pub(super) buffer: Buffer,
     main: *mut u8,
-    scratch: Option<Scratch>,
+    /// Its place and its address.
+    scratch: Option<(Buffer, *mut f32)>,
     _memory: Pinned,
-}
-
-struct Scratch {
-    buffer: Buffer,
-    start: *mut f32,
 }
 
 // SAFETY: addresses of pieces that nobody else knows; the memory behind them is pinned.
 unsafe impl Send for Room {}
 
 impl Room {
-    pub(super) fn new(
-        host: &HostMemory,
-        spec: &WeightSpec,
-        path: CpuPath,
-        threads: usize,
-    ) -> Result<Self, ComputeError> {
+    pub(super) fn new(host: &HostMemory, spec: &WeightSpec, path: CpuPath, threads: usize) -> Result<Self> {
         let buffer = host.arena().alloc(bytes(spec, path))?;
         let main = host.address("load", "weight", &buffer)?;
-        let scratch = match load_scratch_bytes(spec, threads) {
+        let scratch = match pack::scratch_bytes(spec, threads) {
             0 => None,
             bytes => {
                 let buffer = host.arena().alloc(bytes)?;
-                let start = host.address("load", "scratch", &buffer)?.cast::<f32>();
-                Some(Scratch { buffer, start })
+                let start = host.address("load", "scratch", &buffer)?.cast();
+                Some((buffer, start))
             }
         };
         Ok(Room { buffer, main, scratch, _memory: host.pin() })
     }
 
     /// Reads a weight and lays it out. `pool` has no more threads than the room was made for.
-    pub(super) fn fill(&mut self, pool: &Pool, path: CpuPath, weight: &Weight) -> Result<(), ComputeError> {
+    pub(super) fn fill(&mut self, pool: &Pool, path: CpuPath, weight: &Weight) -> Result<()> {
         let spec = weight.spec();
         if let Some(packing) = Packing::new(&spec, path) {
             let scratch: &mut [f32] = match &mut self.scratch {
                 // SAFETY: a piece of exactly this size that nobody else knows; bytes of any value are numbers.
-                Some(s) => unsafe { std::slice::from_raw_parts_mut(s.start, s.buffer.bytes() as usize / 4) },
+                Some((b, start)) => unsafe { std::slice::from_raw_parts_mut(*start, b.bytes() as usize / 4) },
                 None => &mut [],
             };
             return pack::fill(self.main, scratch, pool, weight, packing);

@@ -70,14 +70,6 @@ impl Ranges {
     }
 }
 
-impl<const N: usize> From<[(Operand, Range<u64>); N]> for Ranges {
-    fn from(operands: [(Operand, Range<u64>); N]) -> Self {
-        let mut ranges = Ranges::default();
-        operands.into_iter().for_each(|(operand, range)| ranges.set(operand, range));
-        ranges
-    }
-}
-
 /// How many bindings each operand of a kernel has: all that the kernel's text depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reach {

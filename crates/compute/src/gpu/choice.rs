@@ -8,7 +8,7 @@ use super::device::{GpuDevice, MatrixUnits};
 use super::kernels::{Blocks, Product, Tile, UNIT, Winograd};
 use super::pack::Order;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::weight::WeightSpec;
 
 /// A kernel for convolutions, upsamplers and linear layers.
@@ -23,17 +23,29 @@ impl Variant {
 
     /// Threads of a workgroup.
     pub fn threads(&self) -> usize {
-        self.0.threads()
+        match self.0 {
+            Product::Threads(tile) => tile.threads(),
+            Product::Matrix(blocks) => blocks.threads(),
+            Product::Winograd(_) => Winograd::THREADS,
+        }
     }
 
     /// Workgroup memory in bytes.
     pub fn shared_bytes(&self) -> usize {
-        self.0.shared_bytes()
+        match self.0 {
+            Product::Threads(tile) => tile.shared_bytes(),
+            Product::Matrix(blocks) => blocks.shared_bytes(),
+            Product::Winograd(w) => w.shared_bytes(),
+        }
     }
 
     /// Sums held by a thread: the least number of registers it needs.
     pub fn sums(&self) -> usize {
-        self.0.sums()
+        match self.0 {
+            Product::Threads(tile) => tile.tm * tile.tn,
+            Product::Winograd(_) => Winograd::SUMS,
+            Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
+        }
     }
 
     /// Name of the family. Kernels of one family give the same bits.
@@ -59,20 +71,10 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Input and output channels and format of a layer that is multiplied.
-fn layer(spec: &WeightSpec) -> Option<(usize, usize, DType)> {
-    match *spec {
-        WeightSpec::Conv { cin, cout, dtype, .. }
-        | WeightSpec::Upsample { cin, cout, dtype, .. }
-        | WeightSpec::Linear { cin, cout, dtype } => Some((cin, cout, dtype)),
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
-    }
-}
-
 /// Every kernel that can run a layer on a device with these matrix units. The first runs everywhere and is the
 /// default.
 pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
-    let Some((cin, cout, dtype)) = layer(spec) else { return Vec::new() };
+    let Some((cin, cout, dtype)) = spec.product() else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
     let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
     // Single 16-bit values are stored with atomics, which kernels with matrices cannot use: the memory model of
@@ -90,7 +92,7 @@ pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
 }
 
 /// Every kernel that a device can run for some layer.
-pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>, ComputeError> {
+pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>> {
     let units = device.open()?.units;
     let layer = |(cout, dtype)| WeightSpec::Conv { cin: UNIT, cout, kernel: [3; 3], stride: [1; 3], dtype };
     let layers = [(64, DType::F32), (4, DType::F32), (64, DType::F16)].map(layer);

@@ -15,7 +15,7 @@ use super::driver::{self, GpuMemory};
 use super::half;
 use super::kernels::Kernel;
 use super::stream::Pace;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// The graphics API that drives a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,10 @@ fn matrix_units(adapter: &wgpu::Adapter) -> Option<MatrixUnits> {
     Some(MatrixUnits { size, subgroup: info.subgroup_max_size as usize, fixed })
 }
 
+fn matrix_name(m: &wgpu::CooperativeMatrixProperties) -> String {
+    format!("{}x{}x{} {:?} to {:?}", m.m_size, m.n_size, m.k_size, m.ab_type, m.cr_type).to_lowercase()
+}
+
 /// Description of a device.
 #[derive(Clone, Debug)]
 pub struct GpuInfo {
@@ -203,25 +207,13 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
     let fingerprint = hash(format!("{}|{driver}", info.name).as_bytes());
-    let mut lacks = Vec::new();
-    if limits.max_compute_workgroup_storage_size < SHARED_NEEDED {
-        lacks.push(format!(
-            "{} bytes of workgroup memory, needs {SHARED_NEEDED}",
-            limits.max_compute_workgroup_storage_size
-        ));
-    }
-    if limits.max_compute_invocations_per_workgroup < THREADS_NEEDED {
-        lacks.push(format!(
-            "{} threads per workgroup, needs {THREADS_NEEDED}",
-            limits.max_compute_invocations_per_workgroup
-        ));
-    }
-    if limits.max_storage_buffers_per_shader_stage < BUFFERS_NEEDED {
-        lacks.push(format!(
-            "{} buffers per kernel, needs {BUFFERS_NEEDED}",
-            limits.max_storage_buffers_per_shader_stage
-        ));
-    }
+    let needs = [
+        (limits.max_compute_workgroup_storage_size, "bytes of workgroup memory", SHARED_NEEDED),
+        (limits.max_compute_invocations_per_workgroup, "threads per workgroup", THREADS_NEEDED),
+        (limits.max_storage_buffers_per_shader_stage, "buffers per kernel", BUFFERS_NEEDED),
+    ];
+    let short = needs.into_iter().filter(|(has, _, needed)| has < needed);
+    let lacks = short.map(|(has, what, needed)| format!("{has} {what}, needs {needed}")).collect();
     let matrices = match features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         true => adapter.cooperative_matrix_properties(),
         false => Vec::new(),
@@ -251,13 +243,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         shared_memory: limits.max_compute_workgroup_storage_size,
         max_threads: limits.max_compute_invocations_per_workgroup,
         f16: features.contains(wgpu::Features::SHADER_F16),
-        matrices: matrices
-            .iter()
-            .map(|m| {
-                format!("{}x{}x{} {:?} to {:?}", m.m_size, m.n_size, m.k_size, m.ab_type, m.cr_type)
-                    .to_lowercase()
-            })
-            .collect(),
+        matrices: matrices.iter().map(matrix_name).collect(),
         units: matrix_units(adapter),
         memory: driver::memory(adapter),
         lacks,
@@ -302,24 +288,11 @@ impl FromStr for GpuDevice {
 }
 
 /// The first failure of a device, as the driver reported it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Fault {
     Memory,
     Lost(String),
     Other(String),
-}
-
-#[derive(Clone, Default)]
-pub(super) struct Faults(Arc<Mutex<Option<Fault>>>);
-
-impl Faults {
-    fn set(&self, fault: Fault) {
-        lock(&self.0).get_or_insert(fault);
-    }
-
-    pub(super) fn get(&self) -> Option<Fault> {
-        lock(&self.0).clone()
-    }
 }
 
 /// Locks a mutex. No code panics while it holds one, so poisoning is ignored.
@@ -332,7 +305,7 @@ pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
-    pub(super) faults: Faults,
+    pub(super) fault: Arc<OnceLock<Fault>>,
     pub(super) units: Option<MatrixUnits>,
     /// Whether it converts to and from f16 as the kernels would, once a kernel needs to know.
     native: OnceLock<bool>,
@@ -365,7 +338,7 @@ impl Opened {
 impl Drop for Opened {
     /// Saves the compiled kernels, unless the device failed: what it compiled before may be bad.
     fn drop(&mut self) {
-        if let Some(kept) = self.kept.as_ref().filter(|_| self.faults.get().is_none()) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.fault.get().is_none()) {
             kept.save();
         }
     }
@@ -385,10 +358,10 @@ impl GpuDevice {
     }
 
     /// Opens the device with all its limits, except those forced lower.
-    pub(super) fn open(&self) -> Result<Arc<Opened>, ComputeError> {
+    pub(super) fn open(&self) -> Result<Arc<Opened>> {
         let key = GpuDevice { choices: Choices::default(), ..*self };
         let mut open = lock(&OPEN);
-        open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.faults.get().is_none()));
+        open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.fault.get().is_none()));
         if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {
             return Ok(found);
         }
@@ -397,7 +370,7 @@ impl GpuDevice {
         Ok(opened)
     }
 
-    fn open_anew(&self) -> Result<Opened, ComputeError> {
+    fn open_anew(&self) -> Result<Opened> {
         let refused = |reason: String| ComputeError::Device { device: self.to_string(), reason };
         let adapter = adapters(self.api).into_iter().nth(self.index);
         let adapter = adapter.ok_or_else(|| refused("the device is gone; see `remaster devices`".into()))?;
@@ -436,21 +409,21 @@ impl GpuDevice {
         };
         let (device, queue) =
             block_on(adapter.request_device(&descriptor)).map_err(|e| refused(e.to_string()))?;
-        let faults = Faults::default();
-        let seen = faults.clone();
+        let fault = Arc::new(OnceLock::new());
+        let seen = Arc::clone(&fault);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            seen.set(match error {
+            let _ = seen.set(match error {
                 wgpu::Error::OutOfMemory { .. } => Fault::Memory,
                 other => Fault::Other(other.to_string()),
             });
         }));
-        let seen = faults.clone();
-        device.set_device_lost_callback(move |_, message| seen.set(Fault::Lost(message)));
+        let seen = Arc::clone(&fault);
+        device.set_device_lost_callback(move |_, message| drop(seen.set(Fault::Lost(message))));
         let kept = folder.and_then(|f| PipelineFile::open(f, &device, &adapter.get_info(), self.fingerprint));
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
         let pace = Mutex::new(Pace::new(info.kind != "software" || self.limits.timed));
         let native = OnceLock::new();
         let checked = self.limits.checked;
-        Ok(Opened { device, queue, limits, faults, units, native, pace, checked, layouts, pipelines, kept })
+        Ok(Opened { device, queue, limits, fault, units, native, pace, checked, layouts, pipelines, kept })
     }
 }

@@ -18,19 +18,13 @@ pub(super) fn is_native(device: &wgpu::Device, queue: &wgpu::Queue) -> bool {
 
 fn wrong(device: &wgpu::Device, queue: &wgpu::Queue) -> Option<u32> {
     let buffer = |usage| {
-        device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: 4,
-            usage,
-            mapped_at_creation: false,
-        })
+        let descriptor = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        device.create_buffer(&descriptor)
     };
     let count = buffer(wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let read = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
-    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-        label: None,
-        source: wgpu::ShaderSource::Wgsl(TEXT.into()),
-    });
+    let source = wgpu::ShaderSource::Wgsl(TEXT.into());
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,
         layout: None,

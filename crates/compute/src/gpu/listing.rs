@@ -39,7 +39,7 @@ fn text(name: String, kernel: Kernel) -> KernelText {
         name,
         wgsl: kernel.source(Reach { bindings, shift: 0 }, true),
         buffers: operands.len() + usize::from(kernel.merged().is_some()),
-        checked: !kernel.is_unchecked(),
+        checked: !kernel.on_matrix_units(),
         attends: match kernel.role {
             Role::Attention(Attend::Matrix(h)) | Role::WindowAttention(Attend::Matrix(h)) => {
                 Some([h.queries(), h.threads()])
@@ -51,11 +51,10 @@ fn text(name: String, kernel: Kernel) -> KernelText {
 
 /// The kernel of a layer; `None` for one that is not multiplied.
 pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Option<KernelText> {
-    let (cin, cout, dtype, padded) = match *spec {
-        WeightSpec::Conv { cin, cout, kernel, dtype, .. } => (cin, cout, dtype, kernel != [1; 3]),
-        WeightSpec::Upsample { cin, cout, dtype, .. } => (cin, cout, dtype, true),
-        WeightSpec::Linear { cin, cout, dtype } => (cin, cout, dtype, false),
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => return None,
+    let (cin, cout, dtype) = spec.product()?;
+    let padded = match spec {
+        WeightSpec::Conv { kernel, .. } => *kernel != [1; 3],
+        other => matches!(other, WeightSpec::Upsample { .. }),
     };
     let product = variant.0;
     let edges = product.edges(cin, padded, false);

@@ -27,17 +27,17 @@ pub use stream::GpuCounts;
 pub use tune::{AttentionLayer, Tuned, tune, tune_attention, with_variant};
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::arena::{Arena, Buffer};
 use crate::cancel::CancelToken;
 use crate::dtype::{DType, decode, encode};
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{ComputeError, Result, ensure, mismatch};
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{Ops, Sizing, Work, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
+use bindings::{Operand, Ranges};
 use choice::attention_name;
 use kernels::{Attend, Heads, Product, attention_values, window_values};
 use pack::Order;
@@ -88,17 +88,9 @@ impl Sizing for GpuSizing {
     }
 }
 
-/// Where the values of a view lie: its bytes in the arena, the values from their start, and its first row.
-#[derive(Clone, Debug)]
-struct Place {
-    range: Range<u64>,
-    at: At,
-    row0: usize,
-}
-
 impl Gpu {
     /// Opens a device with an arena of `cap` bytes.
-    pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+    pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self> {
         Ok(Gpu {
             ahead: Ahead::default(),
             loader: Loader::new(cancel.clone()),
@@ -131,7 +123,7 @@ impl Gpu {
     }
 
     /// The kernel chosen for a layer.
-    fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product, ComputeError> {
+    fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product> {
         if let Some(product) = self.products.get(spec) {
             return Ok(*product);
         }
@@ -159,15 +151,23 @@ impl Gpu {
         self.choices.order(spec, self.stream.units())
     }
 
-    fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64, ComputeError> {
+    fn address(&self, op: &'static str, what: &'static str, buffer: &Buffer) -> Result<u64> {
         if !buffer.is_from(&self.arena) {
             return Err(ComputeError::Foreign { op, what });
         }
         Ok(buffer.offset())
     }
 
-    /// Locates a view, from its first value to its last. Kernels index values with 32 bits.
-    fn place(&self, op: &'static str, what: &'static str, view: &View<'_>) -> Result<Place, ComputeError> {
+    /// Makes a view an operand, from its first value to its last, and returns where its values lie. Kernels index values
+    /// with 32 bits.
+    fn bind(
+        &self,
+        op: &'static str,
+        ranges: &mut Ranges,
+        operand: Operand,
+        what: &'static str,
+        view: &View<'_>,
+    ) -> Result<At> {
         let offset = self.address(op, what, view.tensor().buffer())?;
         let (whole, part, size) = (view.tensor().shape(), view.shape(), view.dtype().bytes() as u64);
         let row = whole.w * whole.c;
@@ -177,15 +177,12 @@ impl Gpu {
         let most = u32::MAX as usize - (1 << 16);
         ensure(values <= most, op, what, format!("{values} values"), format!("at most {most}"))?;
         let start = offset + first as u64 * size;
-        Ok(Place {
-            range: start / 16 * 16..start + values as u64 * size,
-            at: At { skip: (start % 16 / size) as usize, frame: whole.h * row },
-            row0: view.row_range().start,
-        })
+        ranges.set(operand, start / 16 * 16..start + values as u64 * size);
+        Ok(At { skip: (start % 16 / size) as usize, frame: whole.h * row })
     }
 
     /// The bytes of a view, one run `(offset, bytes)` per frame.
-    fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>, ComputeError> {
+    fn runs(&self, op: &'static str, view: &View<'_>) -> Result<Vec<(u64, u64)>> {
         let offset = self.address(op, "tensor", view.tensor().buffer())?;
         let whole = view.tensor().shape();
         let size = view.dtype().bytes();
@@ -198,7 +195,7 @@ impl Gpu {
     }
 
     /// Reads runs that may start or end inside a word.
-    fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<(), ComputeError> {
+    fn read_runs(&mut self, runs: &[(u64, u64)], out: &mut Vec<u8>) -> Result<()> {
         let widened = runs.iter().map(|(at, n)| (at / 4 * 4, (at + n).next_multiple_of(4) - at / 4 * 4));
         let total: u64 = runs.iter().map(|r| r.1).sum();
         out.clear();
@@ -217,7 +214,7 @@ impl Gpu {
     }
 
     /// Writes a run that may start or end inside a word, and keeps the rest of that word.
-    fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<(), ComputeError> {
+    fn write_run(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let end = at + bytes.len() as u64;
         let (first, last) = (at / 4 * 4, end.next_multiple_of(4));
         if first == at && last == end {
@@ -253,7 +250,7 @@ impl Ops for Gpu {
     }
 
     /// Lays the weight out in host memory, sends it, and frees that memory at once.
-    fn load(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn load(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(&self.arena) {
             return Ok(());
         }
@@ -270,7 +267,7 @@ impl Ops for Gpu {
     }
 
     /// Lays the weight out in host memory while the device works. `load` sends it, in stream order.
-    fn prefetch(&mut self, weight: &Weight) -> Result<(), ComputeError> {
+    fn prefetch(&mut self, weight: &Weight) -> Result<()> {
         if weight.is_resident(&self.arena) || self.ahead.contains(weight) {
             return Ok(());
         }
@@ -286,7 +283,7 @@ impl Ops for Gpu {
         weight.forget(&self.arena);
     }
 
-    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<(), ComputeError> {
+    fn upload(&mut self, from: &[f32], to: View<'_>) -> Result<()> {
         ensure(from.len() == to.shape().len(), "upload", "values", from.len(), to.shape().len())?;
         let dtype = to.dtype();
         let mut bytes = vec![0; PIECE.min(from.len() * dtype.bytes())];
@@ -304,7 +301,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<(), ComputeError> {
+    fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         ensure(to.len() == from.shape().len(), "download", "values", to.len(), from.shape().len())?;
         self.wait()?;
         let (runs, dtype) = (self.runs("download", &from)?, from.dtype());
@@ -324,7 +321,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
         // The device works on the recorded batch while the store is read.
         self.stream.submit()?;
         let rows = to.shape().h;
@@ -343,7 +340,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
         self.wait()?;
         let bytes = from.shape().w * from.shape().c * from.dtype().bytes();
         ensure(at.row == bytes, "stow", "bytes of a row", at.row, bytes)?;
@@ -355,11 +352,11 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), ComputeError> {
+    fn wait(&mut self) -> Result<()> {
         self.stream.wait()
     }
 
-    fn first_spoiled(&mut self) -> Result<Option<String>, ComputeError> {
+    fn first_spoiled(&mut self) -> Result<Option<String>> {
         let number = self.stream.take_note()? as usize;
         Ok(number.checked_sub(1).and_then(|i| self.norms.get(i).cloned()))
     }

@@ -4,7 +4,7 @@
 use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kernel};
 use crate::cpu::conv::program::{Kind, upsampled_phases};
 use crate::dtype::{DType, encode};
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::weight::{Part, Weight, WeightSpec};
 
 /// How matrices of a weight lie.
@@ -40,23 +40,15 @@ pub(super) fn up4(n: usize) -> usize {
 impl Layout {
     /// The layout of a product's weight; `None` for other weights.
     pub(super) fn new(spec: &WeightSpec, order: Order) -> Option<Self> {
-        let transformed = order == Order::Transformed;
-        let of = |dtype, cin, cout, matrices, biases, lists, list| {
-            Some(Layout { order, dtype, cin, cout, matrices, biases, lists, list })
+        let (cin, cout, dtype) = spec.product()?;
+        let (matrices, biases, lists, list) = match *spec {
+            WeightSpec::Conv { kernel: [kt, ..], .. } if order == Order::Transformed => (16 * kt, 1, 0, 0),
+            WeightSpec::Conv { kernel: [kt, kh, kw], .. } => (kt * kh * kw, 1, 1, 1 + kt * kh * kw),
+            WeightSpec::Upsample { time: true, .. } => (112, 80, 20, 9),
+            WeightSpec::Upsample { .. } => (48, 16, 4, 13),
+            _ => (1, 1, 1, 2),
         };
-        match *spec {
-            WeightSpec::Conv { cin, cout, kernel: [kt, ..], dtype, .. } if transformed => {
-                of(dtype, cin, cout, 16 * kt, 1, 0, 0)
-            }
-            WeightSpec::Conv { cin, cout, kernel, dtype, .. } => {
-                let taps = kernel.iter().product::<usize>();
-                of(dtype, cin, cout, taps, 1, 1, 1 + taps)
-            }
-            WeightSpec::Linear { cin, cout, dtype } => of(dtype, cin, cout, 1, 1, 1, 2),
-            WeightSpec::Upsample { cin, cout, time: true, dtype } => of(dtype, cin, cout, 112, 80, 20, 9),
-            WeightSpec::Upsample { cin, cout, time: false, dtype } => of(dtype, cin, cout, 48, 16, 4, 13),
-            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => None,
-        }
+        Some(Layout { order, dtype, cin, cout, matrices, biases, lists, list })
     }
 
     fn matrix_len(&self) -> usize {
@@ -80,12 +72,8 @@ impl Layout {
 
 /// Bytes of a weight.
 pub(super) fn bytes(spec: &WeightSpec, order: Order) -> u64 {
-    match (spec, Layout::new(spec, order)) {
-        (_, Some(layout)) => layout.bytes() as u64,
-        (WeightSpec::Norm { channels }, _) => 8 * up4(*channels) as u64,
-        (WeightSpec::Vector { len }, _) => 4 * up4(*len) as u64,
-        _ => 0,
-    }
+    let plain = 4 * (up4(spec.main_len()) + up4(spec.bias_len()));
+    Layout::new(spec, order).map_or(plain, |layout| layout.bytes()) as u64
 }
 
 /// Packs a tap into one word. 63 frames back and a kernel of 63 by 63 exceed any network.
@@ -94,7 +82,7 @@ fn word(back: usize, dy: usize, dx: usize, matrix: usize) -> u32 {
 }
 
 /// Reads a weight and lays it out.
-pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>, ComputeError> {
+pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>> {
     let spec = weight.spec();
     let transformed = order == Order::Transformed;
     let Some(layout) = Layout::new(&spec, order) else { return plain(weight) };
@@ -109,7 +97,7 @@ pub(super) fn pack(weight: &Weight, order: Order) -> Result<Vec<u8>, ComputeErro
 }
 
 /// Scale, then shift; or one vector.
-fn plain(weight: &Weight) -> Result<Vec<u8>, ComputeError> {
+fn plain(weight: &Weight) -> Result<Vec<u8>> {
     let (len, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     let mut values = vec![0.0; up4(len) + up4(bias)];
     let (scale, shift) = values.split_at_mut(up4(len));
@@ -144,6 +132,13 @@ impl Packed {
         encode(DType::F32, values, &mut self.bytes[start..start + values.len() * 4]);
     }
 
+    fn read_bias(&mut self, weight: &Weight) -> Result<()> {
+        let mut bias = vec![0.0; self.layout.cout];
+        weight.read(Part::Bias, 0, &mut bias)?;
+        self.bias(0, &bias);
+        Ok(())
+    }
+
     fn list(&mut self, list: usize, taps: &[u32]) {
         let start = self.layout.table() + list * self.layout.list * 4;
         let words = std::iter::once(taps.len() as u32).chain(taps.iter().copied());
@@ -156,7 +151,7 @@ impl Packed {
 /// Output channels read at a time. A row of a matrix gathers its columns from that many places.
 const CHUNK: usize = 64;
 
-fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<(), ComputeError> {
+fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let taps = kt * kh * kw;
     let small = kt < 64 && kh < 64 && kw < 64 && taps < 1 << 14;
@@ -174,16 +169,14 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
             packed.put(tap, i, first, &line[..n]);
         }
     }
-    let mut bias = vec![0.0; cout];
-    weight.read(Part::Bias, 0, &mut bias)?;
-    packed.bias(0, &bias);
+    packed.read_bias(weight)?;
     let list: Vec<u32> = (0..taps).map(|m| word(kt - 1 - m / (kh * kw), m / kw % kh, m % kw, m)).collect();
     packed.list(0, &list);
     Ok(())
 }
 
 /// Transforms the 3x3 kernel of every tap in time, as on the CPU.
-fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), ComputeError> {
+fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let taps = 9 * kt;
     let mut line = vec![0.0; cin * taps];
@@ -196,14 +189,11 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<(), Compu
             }
         }
     }
-    let mut bias = vec![0.0; cout];
-    weight.read(Part::Bias, 0, &mut bias)?;
-    packed.bias(0, &bias);
-    Ok(())
+    packed.read_bias(weight)
 }
 
 /// Folds the three steps of an upsampler into one matrix per phase and tap.
-fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<(), ComputeError> {
+fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<()> {
     let Layout { cin, cout, .. } = packed.layout;
     let z = if time { 2 } else { 1 };
     let mut kernel = vec![0.0; 27 * cout * cout];

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{divisible, no_alias};
+use super::{divisible, no_alias, same_dtype, same_shape};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 
 const OP: &str = "attention";
@@ -56,24 +56,19 @@ impl AttentionWork {
 
 impl AttentionDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<AttentionWork, ComputeError> {
+    pub fn check(&self) -> Result<AttentionWork> {
         let q = self.q.shape();
         divisible(OP, q.c, self.heads)?;
-        ensure(
-            self.k.is_whole() && self.v.is_whole(),
-            OP,
-            "key rows",
-            format!("{:?}", self.k.row_range()),
-            "all rows",
-        )?;
+        let all = self.k.is_whole() && self.v.is_whole();
+        ensure(all, OP, "key rows", format!("{:?}", self.k.row_range()), "all rows")?;
         ensure(self.k.height() == self.q.height(), OP, "key height", self.k.height(), self.q.height())?;
         let whole = Shape { h: self.q.height(), ..q };
         for (what, view) in [("keys", &self.k), ("values", &self.v)] {
             ensure(view.shape() == whole, OP, what, view.shape(), whole)?;
-            ensure(view.dtype() == self.q.dtype(), OP, what, view.dtype(), self.q.dtype())?;
+            same_dtype(OP, what, view, &self.q)?;
         }
-        super::same_shape(OP, "output", &self.output, &self.q)?;
-        ensure(self.output.dtype() == self.q.dtype(), OP, "output", self.output.dtype(), self.q.dtype())?;
+        same_shape(OP, "output", &self.output, &self.q)?;
+        same_dtype(OP, "output", &self.output, &self.q)?;
         no_alias(OP, &self.output, &[Some(&self.q), Some(&self.k), Some(&self.v)])?;
         Ok(AttentionWork {
             dtype: self.q.dtype(),

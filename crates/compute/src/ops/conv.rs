@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{divisible, no_alias, pairs, tail_alias};
+use super::{RowSumsDesc, divisible, no_alias, one_format, pairs, same_dtype, same_rows, tail_alias};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -160,34 +160,22 @@ impl<'a> ConvDesc<'a> {
 
 impl ConvDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<ConvWork, ComputeError> {
+    pub fn check(&self) -> Result<ConvWork> {
         let WeightSpec::Conv { cin, cout, kernel, stride, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a convolution's"));
         };
         let (input, output) = (self.input.shape(), self.output.shape());
         let pad = self.padding;
-        ensure(
-            kernel.iter().all(|k| *k > 0),
-            OP,
-            "kernel",
-            format!("{kernel:?}"),
-            "at least 1 on each axis",
-        )?;
-        ensure(
-            stride.iter().zip(&kernel).all(|(s, k)| *s > 0 && s <= k),
-            OP,
-            "stride",
-            format!("{stride:?}"),
-            format!("1 to the kernel {kernel:?}"),
-        )?;
+        let some = kernel.iter().all(|k| *k > 0);
+        ensure(some, OP, "kernel", format!("{kernel:?}"), "at least 1 on each axis")?;
+        let within = stride.iter().zip(&kernel).all(|(s, k)| *s > 0 && s <= k);
+        ensure(within, OP, "stride", format!("{stride:?}"), format!("1 to the kernel {kernel:?}"))?;
         let smaller =
             pad.top < kernel[1] && pad.bottom < kernel[1] && pad.left < kernel[2] && pad.right < kernel[2];
         ensure(smaller, OP, "padding", format!("{pad:?}"), format!("less than the kernel {kernel:?}"))?;
         ensure(input.c == cin, OP, "input channels", input.c, cin)?;
         ensure(output.c == cout, OP, "output channels", output.c, cout)?;
-        for (what, d) in [("output format", self.output.dtype()), ("weight format", dtype)] {
-            ensure(d == self.input.dtype(), OP, what, d, self.input.dtype())?;
-        }
+        one_format(OP, &self.input, &self.output, dtype)?;
         ensure(input.t > 0, OP, "input frames", input.t, "at least 1")?;
 
         let tail = kernel[0] - stride[0];
@@ -229,84 +217,98 @@ impl ConvDesc<'_> {
             shortcut: self.shortcut.as_ref().map(|s| s.input.shape().c),
             groups: self.sums.as_ref().map_or(0, |s| s.groups),
         };
-        self.check_rows(&work)?;
-        self.check_extras(&work)?;
-        let prologue = self.prologue.as_ref().map(|p| &p.stats);
-        let shortcut = self.shortcut.as_ref().map(|s| &s.input);
-        let reads = [Some(&self.input), prologue, self.carried.as_ref(), shortcut];
-        no_alias(OP, &self.output, &reads)?;
-        if let Some(carry) = &self.carry {
-            let others = [Some(&self.input), prologue, shortcut];
-            no_alias(OP, carry, &others)?;
-            tail_alias(OP, carry, self.carried.as_ref())?;
-        }
+        self.check_around(OP, work.input_rows(), tail)?;
         Ok(work)
     }
 
-    /// Input and tail must hold the rows that the output rows reach.
-    fn check_rows(&self, work: &ConvWork) -> Result<(), ComputeError> {
-        let need = work.input_rows();
-        let held = self.input.row_range();
-        let holds = |r: &Range<usize>| need.is_empty() || (r.start <= need.start && r.end >= need.end);
-        ensure(holds(&held), OP, "input rows", format!("{held:?}"), format!("at least {need:?}"))?;
-        if let Some(carried) = &self.carried {
-            let rows = carried.row_range();
-            ensure(holds(&rows), OP, "carried rows", format!("{rows:?}"), format!("at least {need:?}"))?;
-            self.check_tail("carried tail", carried, work)?;
-        }
+    /// Checks what a convolution or an upsampler with a tail of `tail` frames has around it, where the output rows
+    /// reach the input rows `need`.
+    pub(super) fn check_around(&self, op: &'static str, need: Range<usize>, tail: usize) -> Result<()> {
+        self.check_rows(op, need, tail)?;
+        self.check_extras(op)?;
+        let prologue = self.prologue.as_ref().map(|p| &p.stats);
+        let shortcut = self.shortcut.as_ref().map(|s| &s.input);
+        let reads = [Some(&self.input), prologue, self.carried.as_ref(), shortcut];
+        no_alias(op, &self.output, &reads)?;
         if let Some(carry) = &self.carry {
-            let rows = carry.row_range();
-            let inside = rows.start >= held.start && rows.end <= held.end;
-            ensure(inside, OP, "rows of the new tail", format!("{rows:?}"), format!("inside {held:?}"))?;
-            self.check_tail("new tail", carry, work)?;
+            no_alias(op, carry, &[Some(&self.input), prologue, shortcut])?;
+            tail_alias(op, carry, self.carried.as_ref())?;
         }
         Ok(())
     }
 
-    fn check_tail(&self, what: &'static str, tail: &View<'_>, work: &ConvWork) -> Result<(), ComputeError> {
-        let expected = Shape::new(work.tail, tail.shape().h, work.w_in, work.cin);
-        ensure(tail.shape() == expected, OP, what, tail.shape(), expected)?;
-        ensure(tail.height() == work.h_in, OP, what, tail.height(), work.h_in)?;
-        ensure(tail.dtype() == work.dtype, OP, what, tail.dtype(), work.dtype)
+    /// Input and tail must hold the rows that the output rows reach.
+    fn check_rows(&self, op: &'static str, need: Range<usize>, tail: usize) -> Result<()> {
+        let held = self.input.row_range();
+        let holds = |r: &Range<usize>| need.is_empty() || (r.start <= need.start && r.end >= need.end);
+        ensure(holds(&held), op, "input rows", format!("{held:?}"), format!("at least {need:?}"))?;
+        let check_tail = |what: &'static str, view: &View<'_>| {
+            let expected = Shape { t: tail, h: view.shape().h, ..self.input.shape() };
+            ensure(view.shape() == expected, op, what, view.shape(), expected)?;
+            ensure(view.height() == self.input.height(), op, what, view.height(), self.input.height())?;
+            same_dtype(op, what, view, &self.input)
+        };
+        if let Some(carried) = &self.carried {
+            let rows = carried.row_range();
+            ensure(holds(&rows), op, "carried rows", format!("{rows:?}"), format!("at least {need:?}"))?;
+            check_tail("carried tail", carried)?;
+        }
+        if let Some(carry) = &self.carry {
+            let rows = carry.row_range();
+            let inside = rows.start >= held.start && rows.end <= held.end;
+            ensure(inside, op, "rows of the new tail", format!("{rows:?}"), format!("inside {held:?}"))?;
+            check_tail("new tail", carry)?;
+        }
+        Ok(())
     }
 
-    fn check_extras(&self, work: &ConvWork) -> Result<(), ComputeError> {
-        let output = self.output.shape();
+    fn check_extras(&self, op: &'static str) -> Result<()> {
+        let (output, rows, dtype) = (self.output.shape(), self.output.row_range(), self.input.dtype());
         if let Some(prologue) = &self.prologue {
-            let channels = WeightSpec::Norm { channels: work.cin };
-            let spec = prologue.affine.spec();
-            ensure(spec == channels, OP, "scale and shift", format!("{spec:?}"), format!("{channels:?}"))?;
-            let stats = prologue.stats.shape();
-            divisible(OP, work.cin, stats.c / 2)?;
-            pairs(OP, "statistics", &prologue.stats, Shape::new(work.t_in, 1, 1, stats.c / 2 * 2))?;
+            prologue.check(op, &self.input)?;
         }
         if let Some(shortcut) = &self.shortcut {
             let s = shortcut.input.shape();
             let spec = shortcut.weight.spec();
-            let expected = WeightSpec::Conv {
-                cin: s.c,
-                cout: work.cout,
-                kernel: [1; 3],
-                stride: [1; 3],
-                dtype: work.dtype,
-            };
-            ensure(spec == expected, OP, "shortcut weight", format!("{spec:?}"), format!("{expected:?}"))?;
-            ensure(Shape { c: output.c, ..s } == output, OP, "shortcut input", s, output)?;
-            ensure(shortcut.input.dtype() == work.dtype, OP, "shortcut", shortcut.input.dtype(), work.dtype)?;
-            check_same_rows("shortcut rows", &shortcut.input, work)?;
+            let (cin, cout, kernel, stride) = (s.c, output.c, [1; 3], [1; 3]);
+            let expected = WeightSpec::Conv { cin, cout, kernel, stride, dtype };
+            ensure(spec == expected, op, "shortcut weight", format!("{spec:?}"), format!("{expected:?}"))?;
+            ensure(Shape { c: output.c, ..s } == output, op, "shortcut input", s, output)?;
+            same_dtype(op, "shortcut", &shortcut.input, &self.input)?;
+            same_rows(op, "shortcut rows", &shortcut.input, &rows)?;
         }
         if let Some(sums) = &self.sums {
-            divisible(OP, work.cout, sums.groups)?;
-            pairs(OP, "row sums", &sums.output, Shape::new(output.t, output.h, 1, 2 * sums.groups))?;
-            check_same_rows("rows of the sums", &sums.output, work)?;
+            sums.check(op, "row sums", &self.output)?;
+            same_rows(op, "rows of the sums", &sums.output, &rows)?;
         }
         Ok(())
     }
 }
 
-fn check_same_rows(what: &'static str, view: &View<'_>, work: &ConvWork) -> Result<(), ComputeError> {
-    let rows = view.row_range();
-    ensure(rows == work.rows, OP, what, format!("{rows:?}"), format!("{:?}", work.rows))
+impl Prologue<'_> {
+    /// Checks that it fits what it normalises.
+    pub(super) fn check(&self, op: &'static str, input: &View<'_>) -> Result<()> {
+        let Shape { t, c, .. } = input.shape();
+        let (spec, expected) = (self.affine.spec(), WeightSpec::Norm { channels: c });
+        ensure(spec == expected, op, "scale and shift", format!("{spec:?}"), format!("{expected:?}"))?;
+        let pair_count = self.stats.shape().c / 2;
+        divisible(op, c, pair_count)?;
+        pairs(op, "statistics", &self.stats, Shape::new(t, 1, 1, 2 * pair_count))
+    }
+}
+
+impl<'a> RowSums<'a> {
+    /// The op that makes them from an output as stored.
+    pub(crate) fn of(&self, input: &View<'a>) -> RowSumsDesc<'a> {
+        RowSumsDesc { input: input.clone(), groups: self.groups, output: self.output.clone() }
+    }
+
+    /// Checks that they have room for the sums of the rows of a view.
+    pub(super) fn check(&self, op: &'static str, what: &'static str, of: &View<'_>) -> Result<()> {
+        let Shape { t, h, c, .. } = of.shape();
+        divisible(op, c, self.groups)?;
+        pairs(op, what, &self.output, Shape::new(t, h, 1, 2 * self.groups))
+    }
 }
 
 impl ConvWork {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{RowSums, divisible, no_alias, pairs};
+use super::{RowSums, no_alias, one_format, same_rows};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -55,7 +55,7 @@ impl LinearWork {
 
 impl LinearDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<LinearWork, ComputeError> {
+    pub fn check(&self) -> Result<LinearWork> {
         let WeightSpec::Linear { cin, cout, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a linear layer's"));
         };
@@ -63,19 +63,10 @@ impl LinearDesc<'_> {
         ensure(input.c == cin, OP, "input channels", input.c, cin)?;
         ensure(self.output.shape() == Shape { c: cout, ..input }, OP, "output", self.output.shape(), input)?;
         let rows = self.output.row_range();
-        ensure(
-            self.input.row_range() == rows,
-            OP,
-            "rows",
-            format!("{:?}", self.input.row_range()),
-            format!("{rows:?}"),
-        )?;
-        for (what, d) in [("output format", self.output.dtype()), ("weight format", dtype)] {
-            ensure(d == self.input.dtype(), OP, what, d, self.input.dtype())?;
-        }
+        same_rows(OP, "rows", &self.input, &rows)?;
+        one_format(OP, &self.input, &self.output, dtype)?;
         if let Some(sums) = &self.sums {
-            divisible(OP, cout, sums.groups)?;
-            pairs(OP, "row sums", &sums.output, Shape::new(input.t, input.h, 1, 2 * sums.groups))?;
+            sums.check(OP, "row sums", &self.output)?;
         }
         no_alias(OP, &self.output, &[Some(&self.input)])?;
         Ok(LinearWork {

@@ -1,10 +1,10 @@
 //! Per-frame GroupNorm in three ops, so that a frame may be cut into stripes without changing a bit:
 //! sums per absolute row, sums combined in row order, result applied.
 
-use super::{divisible, no_alias, pairs, same_shape};
-use crate::error::{ComputeError, ensure};
+use super::{Prologue, RowSums, no_alias, pairs, same_dtype, same_rows, same_shape};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
-use crate::weight::{Weight, WeightSpec};
+use crate::weight::Weight;
 
 /// For every frame, row and group: mean of the row's values and sum of squared distances from it.
 #[derive(Clone, Debug)]
@@ -49,21 +49,18 @@ pub struct NormalizeDesc<'a> {
 
 impl RowSumsDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "row_sums";
-        let input = self.input.shape();
-        divisible(OP, input.c, self.groups)?;
-        pairs(OP, "output", &self.output, Shape::new(input.t, input.h, 1, 2 * self.groups))?;
-        let rows = self.input.row_range();
-        let out = self.output.row_range();
-        ensure(out == rows, OP, "output rows", format!("{out:?}"), format!("{rows:?}"))?;
+        let sums = RowSums { groups: self.groups, output: self.output.clone() };
+        sums.check(OP, "output", &self.input)?;
+        same_rows(OP, "output rows", &self.output, &self.input.row_range())?;
         no_alias(OP, &self.output, &[Some(&self.input)])
     }
 }
 
 impl CombineDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "combine_sums";
         let sums = self.sums.shape();
         ensure(self.sums.is_whole(), OP, "rows", format!("{:?}", self.sums.row_range()), "all rows")?;
@@ -74,25 +71,18 @@ impl CombineDesc<'_> {
     }
 }
 
-impl NormalizeDesc<'_> {
+impl<'a> NormalizeDesc<'a> {
+    /// What is done to the input.
+    pub(crate) fn prologue(&self) -> Prologue<'a> {
+        Prologue { stats: self.stats.clone(), affine: self.affine, silu: self.silu }
+    }
+
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "normalize";
-        let input = self.input.shape();
-        let expected = WeightSpec::Norm { channels: input.c };
-        let spec = self.affine.spec();
-        ensure(spec == expected, OP, "scale and shift", format!("{spec:?}"), format!("{expected:?}"))?;
-        let stats = self.stats.shape();
-        divisible(OP, input.c, stats.c / 2)?;
-        pairs(OP, "statistics", &self.stats, Shape::new(input.t, 1, 1, stats.c / 2 * 2))?;
+        self.prologue().check(OP, &self.input)?;
         same_shape(OP, "output", &self.output, &self.input)?;
-        ensure(
-            self.output.dtype() == self.input.dtype(),
-            OP,
-            "output",
-            self.output.dtype(),
-            self.input.dtype(),
-        )?;
+        same_dtype(OP, "output", &self.output, &self.input)?;
         no_alias(OP, &self.output, &[Some(&self.input), Some(&self.stats)])
     }
 }

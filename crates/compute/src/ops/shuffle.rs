@@ -1,7 +1,7 @@
 //! Channels to time, rows and columns.
 
-use super::no_alias;
-use crate::error::{ComputeError, ensure};
+use super::{no_alias, same_dtype};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 
 /// Source channel `((y * X + x) * Z + z) * C + c` of pixel `[f, i, j]` goes to
@@ -21,7 +21,7 @@ pub struct ShuffleDesc<'a> {
 
 impl ShuffleDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "shuffle";
         let input = self.input.shape();
         let [z, y, x] = self.factors;
@@ -36,13 +36,7 @@ impl ShuffleDesc<'_> {
         let out = self.output.row_range();
         let same = out == (rows.start * y..rows.end * y) && self.output.height() == self.input.height() * y;
         ensure(same, OP, "output rows", format!("{out:?}"), format!("{rows:?} times {y}"))?;
-        ensure(
-            self.output.dtype() == self.input.dtype(),
-            OP,
-            "output",
-            self.output.dtype(),
-            self.input.dtype(),
-        )?;
+        same_dtype(OP, "output", &self.output, &self.input)?;
         no_alias(OP, &self.output, &[Some(&self.input)])
     }
 }

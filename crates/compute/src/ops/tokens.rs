@@ -1,8 +1,8 @@
 //! Ops of a transformer whose tokens are rows: a tensor `[t, tokens, 1, c]` holds a token per row.
 
-use super::{divisible, no_alias, same_shape};
+use super::{divisible, no_alias, same_dtype, same_shape};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -36,7 +36,7 @@ pub struct Rotation<'a> {
 
 impl TokenNormDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "token_norm";
         let input = self.input.shape();
         ensure(input.w == 1, OP, "columns", input.w, 1)?;
@@ -52,19 +52,10 @@ impl TokenNormDesc<'_> {
         if let Some(Rotation { table, places }) = &self.rotation {
             let (shape, expected) = (places.shape(), Shape::new(input.t, input.h, 1, 3));
             ensure(shape == expected, OP, "places", shape, expected)?;
-            let table_shape = table.shape();
-            let fits = table_shape.t == 1
-                && table_shape.w == 1
-                && table_shape.h > 0
-                && table_shape.c % 2 == 0
-                && 3 * table_shape.c <= width;
-            ensure(
-                fits,
-                OP,
-                "rotations",
-                table_shape,
-                format!("1x?x1x2f, where 6 f is at most {width} channels"),
-            )?;
+            let Shape { t, h, w, c } = table.shape();
+            let fits = t == 1 && w == 1 && h > 0 && c % 2 == 0 && 3 * c <= width;
+            let expected = format!("1x?x1x2f, where 6 f is at most {width} channels");
+            ensure(fits, OP, "rotations", table.shape(), expected)?;
             for view in [table, places] {
                 ensure(view.dtype() == DType::F32, OP, "rotations", view.dtype(), DType::F32)?;
             }
@@ -97,11 +88,11 @@ pub struct ActivateDesc<'a> {
 
 impl ActivateDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "activate";
         let Some(times) = &self.times else { return Ok(()) };
         same_shape(OP, "factors", times, &self.x)?;
-        ensure(times.dtype() == self.x.dtype(), OP, "factors", times.dtype(), self.x.dtype())?;
+        same_dtype(OP, "factors", times, &self.x)?;
         no_alias(OP, &self.x, &[Some(times)])
     }
 }
@@ -119,7 +110,7 @@ pub struct AddGatedDesc<'a> {
 
 impl AddGatedDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "add_gated";
         same_shape(OP, "residual", &self.residual, &self.input)?;
         if let Some(gate) = self.gate {
@@ -170,7 +161,7 @@ pub struct WindowsDesc<'a> {
 
 impl WindowsDesc<'_> {
     /// Checks that everything fits together.
-    pub fn check(&self) -> Result<(), ComputeError> {
+    pub fn check(&self) -> Result<()> {
         const OP: &str = "windows";
         let (grid, tokens) = (self.grid.shape(), self.tokens.shape());
         ensure(self.grid.is_whole(), OP, "grid rows", format!("{:?}", self.grid.row_range()), "all rows")?;
@@ -185,13 +176,7 @@ impl WindowsDesc<'_> {
         let expected = Shape::new(1, n, 1, grid.c);
         ensure(grid.w == 1, OP, "columns of the tensor", grid.w, 1)?;
         ensure(tokens == expected, OP, "tokens", tokens, expected)?;
-        ensure(
-            self.tokens.dtype() == self.grid.dtype(),
-            OP,
-            "format",
-            self.tokens.dtype(),
-            self.grid.dtype(),
-        )?;
+        same_dtype(OP, "format", &self.tokens, &self.grid)?;
         no_alias(OP, &self.tokens, &[Some(&self.grid)])
     }
 }
@@ -263,7 +248,7 @@ impl WindowAttentionWork {
 
 impl WindowAttentionDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<WindowAttentionWork, ComputeError> {
+    pub fn check(&self) -> Result<WindowAttentionWork> {
         const OP: &str = "window_attention";
         let (q, common) = (self.q.shape(), self.common_k.shape());
         divisible(OP, q.c, self.heads)?;
@@ -282,14 +267,12 @@ impl WindowAttentionDesc<'_> {
         }
         let own = [Some(&self.k), Some(&self.v), Some(&self.output)].into_iter();
         for view in own.chain(commons.into_iter().take(3)).flatten() {
-            ensure(view.dtype() == self.q.dtype(), OP, "format", view.dtype(), self.q.dtype())?;
+            same_dtype(OP, "format", view, &self.q)?;
         }
         let inputs = [Some(&self.q), Some(&self.k), Some(&self.v), commons[0], commons[1], commons[2]];
         no_alias(OP, &self.output, &inputs)?;
         if let Some(CommonQueries { output, .. }) = asked {
-            if output.dtype() != DType::F32 {
-                return Err(mismatch(OP, "sum of the common tokens", output.dtype(), DType::F32));
-            }
+            ensure(output.dtype() == DType::F32, OP, "sum of the common tokens", output.dtype(), DType::F32)?;
             no_alias(OP, output, &inputs)?;
             no_alias(OP, output, &[Some(&self.output)])?;
         }

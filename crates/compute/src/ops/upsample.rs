@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use super::{RowSums, divisible, no_alias, pairs, tail_alias};
+use super::{ConvDesc, Padding, RowSums, one_format};
 use crate::dtype::DType;
-use crate::error::{ComputeError, ensure, mismatch};
+use crate::error::{Result, ensure, mismatch};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -86,18 +86,22 @@ impl UpsampleWork {
     }
 }
 
-impl UpsampleDesc<'_> {
+impl<'a> UpsampleDesc<'a> {
+    /// Its operands, as those of a convolution with nothing around it.
+    pub(crate) fn as_conv(&self) -> ConvDesc<'a> {
+        let UpsampleDesc { input, carried, carry, weight, sums, output, .. } = self.clone();
+        ConvDesc { carried, carry, sums, ..ConvDesc::new(input, weight, Padding::default(), output) }
+    }
+
     /// Checks that everything fits together and returns the numbers.
-    pub fn check(&self) -> Result<UpsampleWork, ComputeError> {
+    pub fn check(&self) -> Result<UpsampleWork> {
         let WeightSpec::Upsample { cin, cout, time, dtype } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "an upsampler's"));
         };
         let (input, output) = (self.input.shape(), self.output.shape());
         ensure(input.c == cin, OP, "input channels", input.c, cin)?;
         ensure(input.t > 0, OP, "input frames", input.t, "at least 1")?;
-        for (what, d) in [("output format", self.output.dtype()), ("weight format", dtype)] {
-            ensure(d == self.input.dtype(), OP, what, d, self.input.dtype())?;
-        }
+        one_format(OP, &self.input, &self.output, dtype)?;
         let continued = self.carried.is_some();
         let t_out = match (time, continued) {
             (true, true) => 2 * input.t,
@@ -124,46 +128,7 @@ impl UpsampleDesc<'_> {
             rows,
             groups: self.sums.as_ref().map_or(0, |s| s.groups),
         };
-        self.check_rows(&work)?;
-        if let Some(sums) = &self.sums {
-            divisible(OP, cout, sums.groups)?;
-            pairs(OP, "row sums", &sums.output, Shape::new(output.t, output.h, 1, 2 * sums.groups))?;
-            let rows = sums.output.row_range();
-            ensure(
-                rows == work.rows,
-                OP,
-                "rows of the sums",
-                format!("{rows:?}"),
-                format!("{:?}", work.rows),
-            )?;
-        }
-        no_alias(OP, &self.output, &[Some(&self.input), self.carried.as_ref()])?;
+        self.as_conv().check_around(OP, work.input_rows(), work.tail)?;
         Ok(work)
-    }
-
-    fn check_rows(&self, work: &UpsampleWork) -> Result<(), ComputeError> {
-        let need = work.input_rows();
-        let held = self.input.row_range();
-        let holds = |r: &Range<usize>| need.is_empty() || (r.start <= need.start && r.end >= need.end);
-        ensure(holds(&held), OP, "input rows", format!("{held:?}"), format!("at least {need:?}"))?;
-        for (what, tail) in [("carried tail", &self.carried), ("new tail", &self.carry)] {
-            let Some(tail) = tail else { continue };
-            let expected = Shape::new(work.tail, tail.shape().h, work.w, work.cin);
-            ensure(tail.shape() == expected, OP, what, tail.shape(), expected)?;
-            ensure(tail.height() == work.h, OP, what, tail.height(), work.h)?;
-            ensure(tail.dtype() == work.dtype, OP, what, tail.dtype(), work.dtype)?;
-        }
-        if let Some(carried) = &self.carried {
-            let rows = carried.row_range();
-            ensure(holds(&rows), OP, "carried rows", format!("{rows:?}"), format!("at least {need:?}"))?;
-        }
-        if let Some(carry) = &self.carry {
-            let rows = carry.row_range();
-            let inside = rows.start >= held.start && rows.end <= held.end;
-            ensure(inside, OP, "rows of the new tail", format!("{rows:?}"), format!("inside {held:?}"))?;
-            no_alias(OP, carry, &[Some(&self.input)])?;
-            tail_alias(OP, carry, self.carried.as_ref())?;
-        }
-        Ok(())
     }
 }

@@ -1,16 +1,20 @@
 //! The ops on tokens, as naive loops.
 
 use super::{Reference, seen_by};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{
-    ActivateDesc, Activation, AddGatedDesc, TokenNormDesc, Window, WindowAttentionDesc, WindowsDesc,
+    ActivateDesc, Activation, AddGatedDesc, TokenNormDesc, Window, WindowAttentionDesc, WindowAttentionWork,
+    WindowsDesc,
 };
 use crate::tensor::Shape;
 
 impl Reference {
-    pub(super) fn window_attention_now(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn window_attention_now(
+        &mut self,
+        d: &WindowAttentionDesc<'_>,
+        work: &WindowAttentionWork,
+    ) -> Result<()> {
         const OP: &str = "window_attention";
-        let work = d.check()?;
         let [q, k, v] = [&d.q, &d.k, &d.v].map(|view| self.read(OP, view).map(|grid| grid.values));
         let (q, k, v) = (q?, k?, v?);
         let (common_k, common_v) = (self.read(OP, &d.common_k)?.values, self.read(OP, &d.common_v)?.values);
@@ -44,9 +48,8 @@ impl Reference {
         Ok(())
     }
 
-    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         const OP: &str = "token_norm";
-        d.check()?;
         let x = self.read(OP, &d.input)?;
         let c = x.shape.c;
         let width = c / d.heads;
@@ -84,8 +87,7 @@ impl Reference {
         self.host.write_all(OP, &d.output, &out)
     }
 
-    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         let mut x = self.read("activate", &d.x)?.values;
         let times = d.times.as_ref().map(|v| self.read("activate", v)).transpose()?;
         for (i, value) in x.iter_mut().enumerate() {
@@ -102,8 +104,7 @@ impl Reference {
         self.host.write_all("activate", &d.x, &x)
     }
 
-    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         let (input, mut sum) =
             (self.read("add_gated", &d.input)?, self.read("add_gated", &d.residual)?.values);
         let gate = match d.gate {
@@ -116,15 +117,13 @@ impl Reference {
         self.host.write_all("add_gated", &d.residual, &sum)
     }
 
-    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         let grid = self.read("gather", &d.grid)?;
         let tokens: Vec<f32> = places(d).flat_map(|at| grid.values[at..at + grid.shape.c].to_vec()).collect();
         self.host.write_all("gather", &d.tokens, &tokens)
     }
 
-    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         let (tokens, mut grid) = (self.read("scatter", &d.tokens)?, self.read("scatter", &d.grid)?.values);
         let c = tokens.shape.c;
         for (at, token) in places(d).zip(tokens.values.chunks_exact(c.max(1))) {

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::ops::Ops;
 use crate::store::{Extent, Store};
 use crate::tensor::{Band, Shape, Tensor, View};
@@ -103,7 +103,7 @@ impl Staged {
     }
 
     /// The device, and the store that a buffer is from.
-    fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn Store), ComputeError> {
+    fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn Store)> {
         let store: &mut dyn Store = if buffer.is_from(self.host.arena()) {
             self.host.as_mut()
         } else if buffer.is_from(self.file.arena()) {
@@ -115,16 +115,21 @@ impl Staged {
     }
 
     /// Room on the device for the rows of `view`.
-    fn room<'a>(&mut self, view: &View<'a>) -> Result<Local<'a>, ComputeError> {
+    fn room<'a>(&mut self, view: &View<'a>) -> Result<Local<'a>> {
         if self.is_here(view.tensor().buffer()) {
             return Ok(Local::There(view.clone()));
         }
+        self.beside(view)
+    }
+
+    /// Room on the device for the rows of `view` beside those that are there.
+    fn beside<'a>(&mut self, view: &View<'a>) -> Result<Local<'a>> {
         let band = Band { first: view.row_range().start, height: view.height() };
         Ok(Local::Copy(self.device.alloc_band(view.shape(), view.dtype(), band)?))
     }
 
     /// Rows of an operand for the device to read.
-    fn bring<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>, ComputeError> {
+    fn bring<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>> {
         let view = view.clone().rows(rows);
         let local = self.room(&view)?;
         if let Local::Copy(copy) = &local {
@@ -135,27 +140,20 @@ impl Staged {
     }
 
     /// Rows for the device to write; with `filled` what they hold comes along.
-    fn target<'a>(
-        &mut self,
-        view: &View<'a>,
-        rows: Range<usize>,
-        filled: bool,
-    ) -> Result<Target<'a>, ComputeError> {
+    fn target<'a>(&mut self, view: &View<'a>, rows: Range<usize>, filled: bool) -> Result<Target<'a>> {
         let home = view.clone().rows(rows.clone());
         let local = if filled { self.bring(view, rows)? } else { self.room(&home)? };
         Ok(Target { local, home })
     }
 
     /// Rows for the device to write beside those that are there.
-    fn apart<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Target<'a>, ComputeError> {
+    fn apart<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Target<'a>> {
         let home = view.clone().rows(rows);
-        let band = Band { first: home.row_range().start, height: home.height() };
-        let copy = self.device.alloc_band(home.shape(), home.dtype(), band)?;
-        Ok(Target { local: Local::Copy(copy), home })
+        Ok(Target { local: self.beside(&home)?, home })
     }
 
     /// As `bring`, but always a copy: the rows may be written while it is read.
-    fn snapshot<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>, ComputeError> {
+    fn snapshot<'a>(&mut self, view: &View<'a>, rows: Range<usize>) -> Result<Local<'a>> {
         if !self.is_here(view.tensor().buffer()) {
             return self.bring(view, rows);
         }
@@ -171,7 +169,7 @@ impl Staged {
         carry: Option<&View<'a>>,
         rows: &Range<usize>,
         left: &mut Option<Target<'a>>,
-    ) -> Result<Option<Target<'a>>, ComputeError> {
+    ) -> Result<Option<Target<'a>>> {
         if let Some(left) = left.take() {
             self.settle(left)?;
         }
@@ -179,7 +177,7 @@ impl Staged {
     }
 
     /// Gives written rows back to where they live.
-    fn settle(&mut self, target: Target<'_>) -> Result<(), ComputeError> {
+    fn settle(&mut self, target: Target<'_>) -> Result<()> {
         let Local::Copy(copy) = target.local else { return Ok(()) };
         if self.is_here(target.home.tensor().buffer()) {
             return self.device.copy(copy.view(), target.home);
@@ -203,8 +201,8 @@ impl Staged {
     fn with_weights(
         &mut self,
         weights: &[Option<&Weight>],
-        op: impl FnOnce(&mut Self) -> Result<(), ComputeError>,
-    ) -> Result<(), ComputeError> {
+        op: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
         if !self.placement.stream_weights {
             return op(self);
         }
@@ -214,7 +212,7 @@ impl Staged {
         result
     }
 
-    fn place(&mut self, shape: Shape, dtype: DType, band: Band, rule: Rule) -> Result<Tensor, ComputeError> {
+    fn place(&mut self, shape: Shape, dtype: DType, band: Band, rule: Rule) -> Result<Tensor> {
         let bytes = shape.bytes(dtype);
         self.largest = self.largest.max(bytes);
         let arena = match rule.place(bytes) {

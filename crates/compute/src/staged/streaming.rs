@@ -7,7 +7,7 @@
 //! Weights of a section stay until one of another section is used: they are used again and again. What is read ahead is
 //! then the next section.
 
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::Ops;
 use crate::weight::Weight;
 
@@ -34,7 +34,7 @@ impl Streaming {
     }
 
     /// Adds a weight behind those that are known; one that is used twice in a pass comes twice.
-    pub(super) fn push(&mut self, device: &mut dyn Ops, weight: &Weight) -> Result<(), ComputeError> {
+    pub(super) fn push(&mut self, device: &mut dyn Ops, weight: &Weight) -> Result<()> {
         if !self.read_ahead {
             return Ok(());
         }
@@ -48,11 +48,7 @@ impl Streaming {
     }
 
     /// Loads what an op uses, and starts reading what is used behind it.
-    pub(super) fn begin(
-        &mut self,
-        device: &mut dyn Ops,
-        used: &[Option<&Weight>],
-    ) -> Result<(), ComputeError> {
+    pub(super) fn begin(&mut self, device: &mut dyn Ops, used: &[Option<&Weight>]) -> Result<()> {
         let used = used.iter().flatten();
         self.leave_section(device, used.clone().copied());
         used.clone().try_for_each(|w| device.load(w))?;

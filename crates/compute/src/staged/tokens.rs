@@ -1,18 +1,22 @@
 //! The ops on tokens: window by window or stripe by stripe where an operand does not lie on the device.
 
-use super::ops::frame_of;
+use super::ops::{frame_of, shifted};
 use super::stripes::stripes;
 use super::{Local, Staged};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{
-    ActivateDesc, AddGatedDesc, CommonQueries, Ops, Rotation, TokenNormDesc, WindowAttentionDesc, WindowsDesc,
+    ActivateDesc, AddGatedDesc, CommonQueries, Ops, Rotation, TokenNormDesc, WindowAttentionDesc,
+    WindowAttentionWork, WindowsDesc,
 };
 use crate::tensor::View;
 
 impl Staged {
     /// Window by window, in their order: what the common tokens see is added up in that order.
-    pub(super) fn window_attention_now(&mut self, d: &WindowAttentionDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn window_attention_now(
+        &mut self,
+        d: &WindowAttentionDesc<'_>,
+        _work: &WindowAttentionWork,
+    ) -> Result<()> {
         let common = d.common.as_ref();
         let (common_q, sum) = (common.map(|c| &c.q), common.map(|c| &c.output));
         let own = [Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)];
@@ -60,8 +64,7 @@ impl Staged {
         sum.map_or(Ok(()), |sum| self.settle(sum))
     }
 
-    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         self.with_weights(&[d.affine], |s| {
             let turns = d.rotation.as_ref();
             let table = turns.map(|r| s.bring(&r.table, r.table.row_range())).transpose()?;
@@ -87,8 +90,7 @@ impl Staged {
         })
     }
 
-    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         let count = self.stripes(&[Some(&d.x), d.times.as_ref()]);
         for rows in stripes(0..d.x.shape().h, count) {
             let times = d.times.as_ref().map(|v| self.bring(v, shifted(v, &rows))).transpose()?;
@@ -101,50 +103,28 @@ impl Staged {
         Ok(())
     }
 
-    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         self.with_weights(&[d.gate], |s| {
-            let count = s.stripes(&[Some(&d.input), Some(&d.residual)]);
-            for rows in stripes(0..d.input.shape().h, count) {
-                let input = s.bring(&d.input, shifted(&d.input, &rows))?;
-                let sum = s.target(&d.residual, shifted(&d.residual, &rows), true)?;
-                let (x, residual) = (input.view(), sum.view());
-                s.device.add_gated(&AddGatedDesc { input: x, gate: d.gate, residual })?;
-                drop(input);
-                s.settle(sum)?;
-            }
-            Ok(())
+            s.in_stripes([&d.input, &d.residual], 1, true, |device, input, residual| {
+                device.add_gated(&AddGatedDesc { input, gate: d.gate, residual })
+            })
         })
     }
 
     /// Run by run where something lies in a store: its rows are tokens, so none is read in vain.
-    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         if self.all_here(&[Some(&d.grid), Some(&d.tokens)]) {
             return self.device.gather(d);
         }
-        for (grid, tokens) in runs(d) {
-            self.copy(grid, tokens)?;
-        }
-        Ok(())
+        runs(d).into_iter().try_for_each(|(grid, tokens)| self.copy(grid, tokens))
     }
 
-    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
-        d.check()?;
+    pub(super) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         if self.all_here(&[Some(&d.grid), Some(&d.tokens)]) {
             return self.device.scatter(d);
         }
-        for (grid, tokens) in runs(d) {
-            self.copy(tokens, grid)?;
-        }
-        Ok(())
+        runs(d).into_iter().try_for_each(|(grid, tokens)| self.copy(tokens, grid))
     }
-}
-
-/// Rows of a view by their numbers in it, as absolute ones.
-fn shifted(view: &View<'_>, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-    let first = view.row_range().start;
-    first + rows.start..first + rows.end
 }
 
 /// Runs of tokens that follow each other in the grid and in the windows.

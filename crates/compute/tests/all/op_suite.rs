@@ -14,15 +14,11 @@ fn open(backend: Backend) -> Box<dyn Ops> {
     backend.open(ARENA, CancelToken::default()).unwrap()
 }
 
-fn paths() -> Vec<CpuPath> {
-    CpuPath::all()
-}
-
 #[test]
 fn every_cpu_path_agrees_with_the_naive_loops_in_1400_random_cases() {
     let mut reference = open(Backend::Reference);
     let mut paths: Vec<_> =
-        paths().into_iter().map(|p| (p, open(Backend::Cpu { threads: 2, path: p }))).collect();
+        CpuPath::all().into_iter().map(|p| (p, open(Backend::Cpu { threads: 2, path: p }))).collect();
     let mut convs = 0;
     let mut furthest = BTreeMap::new();
     for seed in 0..1400 {
@@ -44,7 +40,8 @@ fn every_cpu_path_agrees_with_the_naive_loops_in_1400_random_cases() {
 
 #[test]
 fn rows_made_one_by_one_are_the_same_bits_on_every_path() {
-    let mut paths: Vec<_> = paths().into_iter().map(|p| open(Backend::Cpu { threads: 2, path: p })).collect();
+    let mut paths: Vec<_> =
+        CpuPath::all().into_iter().map(|p| open(Backend::Cpu { threads: 2, path: p })).collect();
     let count = paths.len();
     for (cpu, seed) in (10_000..10_400).flat_map(|seed| (0..count).map(move |i| (i, seed))) {
         let cpu = &mut paths[cpu];
@@ -67,7 +64,7 @@ fn the_number_of_threads_changes_no_bit() {
 #[test]
 fn the_widths_of_the_real_network_agree_and_are_the_same_bits_in_rows() {
     let mut reference = open(Backend::Reference);
-    let mut paths: Vec<_> = paths()
+    let mut paths: Vec<_> = CpuPath::all()
         .into_iter()
         .map(|path| {
             let [one, two] = [1, 2].map(|threads| open(Backend::Cpu { threads, path }));
@@ -93,7 +90,7 @@ fn the_widths_of_the_real_network_agree_and_are_the_same_bits_in_rows() {
 fn layers_without_bias_are_layers_whose_bias_is_zero() {
     let (mut twin, mut other) = (open(Backend::Reference), open(Backend::Reference));
     check_unbiased(twin.as_mut(), other.as_mut(), 0..4);
-    for path in paths() {
+    for path in CpuPath::all() {
         check_unbiased(open(Backend::Cpu { threads: 2, path }).as_mut(), twin.as_mut(), 0..12);
     }
 }

@@ -97,31 +97,26 @@ impl Chain {
 
     fn layer(&self, ops: &mut dyn Ops, i: usize, x: &Tensor) -> Result<Tensor, ComputeError> {
         let y = ops.alloc(x.shape(), x.dtype())?;
-        ops.conv(&ConvDesc {
-            input: x.view(),
-            prologue: None,
-            carried: None,
-            carry: None,
-            weight: &self.weights[i],
-            padding: Padding::all(1),
-            accumulate: false,
-            shortcut: None,
-            sums: None,
-            output: y.view(),
-        })?;
+        ops.conv(&ConvDesc::new(x.view(), &self.weights[i], Padding::all(1), y.view()))?;
         Ok(y)
     }
 
-    fn run(&self, ops: &mut dyn Ops, shape: Shape, passes: usize) -> Result<Vec<f32>, ComputeError> {
-        let values = Rng::new(3).values(shape.len());
-        let mut x = ops.alloc(shape, DType::F32)?;
-        ops.upload(&values, x.view())?;
-        for i in (0..passes).flat_map(|_| 0..self.weights.len()) {
+    fn run(&self, ops: &mut dyn Ops, passes: usize) -> Result<Vec<f32>, ComputeError> {
+        self.through(ops, (0..passes).flat_map(|_| 0..self.weights.len()))
+    }
+
+    /// Noise through some of the layers.
+    fn through(
+        &self,
+        ops: &mut dyn Ops,
+        layers: impl IntoIterator<Item = usize>,
+    ) -> Result<Vec<f32>, ComputeError> {
+        let mut x = ops.alloc(SMALL, DType::F32)?;
+        ops.upload(&Rng::new(3).values(SMALL.len()), x.view())?;
+        for i in layers {
             x = self.layer(ops, i, &x)?;
         }
-        let mut out = vec![0.0; shape.len()];
-        ops.download(x.view(), &mut out)?;
-        Ok(out)
+        ops.values(x.view())
     }
 }
 
@@ -145,38 +140,29 @@ fn streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said() {
     let chain = Chain::new(6, [1, 3, 3], None);
     let mut plain = open(2, 1 << 26);
     chain.load(plain.as_mut()).unwrap();
-    let expected = chain.run(plain.as_mut(), SMALL, 3).unwrap();
+    let expected = chain.run(plain.as_mut(), 3).unwrap();
     let mut peaks = Vec::new();
     for read_ahead in [false, true] {
         let sizing = || Backend::cpu_with(2).sizing();
         let mut meter = streamed(Box::new(Meter::endless(sizing())), read_ahead);
         chain.load(&mut meter).unwrap();
-        chain.run(&mut meter, SMALL, 3).unwrap();
+        chain.run(&mut meter, 3).unwrap();
         let peak = meter.arena().peak();
         // What one pass takes is what every pass takes.
         let mut once = streamed(Box::new(Meter::endless(sizing())), read_ahead);
         chain.load(&mut once).unwrap();
-        chain.run(&mut once, SMALL, 1).unwrap();
+        chain.run(&mut once, 1).unwrap();
         assert_eq!(once.arena().peak(), peak);
 
         let mut ops = streamed(open(2, peak), read_ahead);
         chain.load(&mut ops).unwrap();
-        assert!(chain.run(&mut ops, SMALL, 3).unwrap() == expected, "read ahead: {read_ahead}");
+        assert!(chain.run(&mut ops, 3).unwrap() == expected, "read ahead: {read_ahead}");
         assert_eq!((ops.arena().peak(), ops.arena().peak_live()), (peak, meter.arena().peak_live()));
         peaks.push(peak);
 
         // Back and forth: what is on its way is not what is needed, and nothing goes wrong but time.
         let order = [0, 3, 1, 5, 0, 4, 4, 2];
-        let leap = |ops: &mut dyn Ops| {
-            let mut x = ops.alloc(SMALL, DType::F32).unwrap();
-            ops.upload(&Rng::new(3).values(SMALL.len()), x.view()).unwrap();
-            for i in order {
-                x = chain.layer(ops, i, &x).unwrap();
-            }
-            let mut out = vec![0.0; SMALL.len()];
-            ops.download(x.view(), &mut out).unwrap();
-            out
-        };
+        let leap = |ops: &mut dyn Ops| chain.through(ops, order).unwrap();
         let wild = leap(&mut ops);
         leap(&mut meter);
         assert!(wild == leap(plain.as_mut()));
@@ -251,7 +237,7 @@ fn the_next_layer_is_read_while_one_computes_if_reading_ahead_is_on() {
         let device = faults.open(&Backend::cpu_with(1), 1 << 26, CancelToken::default()).unwrap();
         let mut ops = streamed(device, read_ahead);
         chain.load(&mut ops).unwrap();
-        chain.run(&mut ops, SMALL, 1).unwrap();
+        chain.run(&mut ops, 1).unwrap();
     }
 }
 

@@ -1,23 +1,13 @@
 //! What is not finite stays visible on the GPU too, and the first normalisation that saw it is known.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-use remaster_compute::gpu::{Gpu, GpuDevice, all_variants, with_variant};
-use remaster_compute::{Backend, CancelToken, CombineDesc, DType, Ops, Shape};
-use remaster_testkit::no_gpu;
+use remaster_compute::gpu::{Gpu, with_variant};
+use remaster_compute::{CancelToken, CombineDesc, DType, Ops, Shape};
 use remaster_testkit::op_cases::{poisoned, same_holes, whole};
 
-const ARENA: u64 = 64 << 20;
-
-fn device(test: &str) -> Option<GpuDevice> {
-    let found = ["vulkan:0", "metal:0", "dx12:0"].iter().find_map(|n| n.parse().ok());
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
+use crate::{device, open, reference, variant};
 
 fn holes(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) -> usize {
-    let mut twin = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut twin = reference();
     let mut spoiled = 0;
     for case in seeds.flat_map(poisoned).filter(|c| dtypes.contains(&c.dtype)) {
         let theirs = whole(twin.as_mut(), &case);
@@ -31,13 +21,12 @@ fn one_bad_value_in_any_operand_spoils_what_it_spoils_in_the_naive_loops() {
     let Some(device) = device("one_bad_value_in_any_operand_spoils_what_it_spoils_in_the_naive_loops") else {
         return;
     };
-    let mut gpu = Gpu::new(device, ARENA, CancelToken::default()).unwrap();
+    let mut gpu = open(device);
     let spoiled = holes(&mut gpu, 40_000..40_050, &[DType::F32, DType::Bf16, DType::F16]);
     assert!(spoiled > 100, "only {spoiled} cases had a bad value in their result");
     for (family, dtype) in [("winograd", DType::F32), ("matrix", DType::F16)] {
-        let variant = all_variants(&device).unwrap().into_iter().find(|v| v.family() == family);
-        if let Some(variant) = variant {
-            let mut gpu = Gpu::new(with_variant(device, &variant), ARENA, CancelToken::default()).unwrap();
+        if let Some(variant) = variant(&device, family) {
+            let mut gpu = open(with_variant(device, &variant));
             assert!(holes(&mut gpu, 40_100..40_130, &[dtype]) > 0, "{family}");
         }
     }

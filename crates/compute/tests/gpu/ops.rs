@@ -1,6 +1,6 @@
 //! The GPU backend against the naive loops. Runs on the first device of this machine, a software one
 //! included; where there is none, each test says that it was not run.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(clippy::print_stdout, reason = "tests")]
 
 use std::sync::Arc;
 
@@ -14,33 +14,14 @@ use remaster_compute::{
     Padding, RowSums, RowSumsDesc, Shape, Weight, WeightSpec,
 };
 use remaster_testkit::op_cases::{Case, Op, bits, distance, rows_one_by_one, whole};
-use remaster_testkit::{Noise, Rng, check_unbiased, nightly, no_gpu, no_units, not_run};
+use remaster_testkit::{Noise, Rng, check_unbiased, nightly, no_units, not_run};
 
-const ARENA: u64 = 64 << 20;
-
-fn device(test: &str) -> Option<GpuDevice> {
-    let found = "vulkan:0".parse().or_else(|_| "metal:0".parse()).or_else(|_| "dx12:0".parse()).ok();
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
-
-fn open(device: GpuDevice) -> Gpu {
-    Gpu::new(device, ARENA, CancelToken::default()).unwrap()
-}
-
-fn agrees(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) -> [usize; 2] {
-    agree(gpu, seeds.map(Case::random), dtypes)
-}
+use crate::{device, open, reference, variant};
 
 fn agree(gpu: &mut Gpu, all: impl Iterator<Item = Case>, dtypes: &[DType]) -> [usize; 2] {
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut reference = reference();
     let mut counts = [0; 2];
-    for case in all {
-        if !dtypes.contains(&case.dtype) {
-            continue;
-        }
+    for case in all.filter(|c| dtypes.contains(&c.dtype)) {
         counts[0] += 1;
         counts[1] += usize::from(matches!(case.op, Op::Conv(_)));
         let theirs = whole(reference.as_mut(), &case);
@@ -56,7 +37,7 @@ fn agree(gpu: &mut Gpu, all: impl Iterator<Item = Case>, dtypes: &[DType]) -> [u
 fn f32_agrees_with_the_naive_loops_in_random_cases() {
     let Some(device) = device("f32_agrees_with_the_naive_loops_in_random_cases") else { return };
     let (seeds, least) = nightly((0..160, 60), (0..700, 300));
-    let [cases, convs] = agrees(&mut open(device), seeds, &[DType::F32]);
+    let [cases, convs] = agree(&mut open(device), seeds.map(Case::random), &[DType::F32]);
     println!("{cases} cases, {convs} of them convolutions");
     assert!(cases >= least && convs >= least / 3, "only {cases} cases, {convs} convolutions");
 }
@@ -67,7 +48,7 @@ fn sixteen_bits_agree_with_the_naive_loops_in_random_cases() {
     let Some(device) = device(name) else { return };
     for dtype in [DType::F16, DType::Bf16] {
         let (seeds, least) = nightly((0..260, 50), (0..1300, 300));
-        let [cases, convs] = agrees(&mut open(device), seeds, &[dtype]);
+        let [cases, convs] = agree(&mut open(device), seeds.map(Case::random), &[dtype]);
         println!("{dtype}: {cases} cases, {convs} of them convolutions");
         assert!(cases >= least && convs >= least / 3, "only {cases} cases, {convs} convolutions");
     }
@@ -125,9 +106,7 @@ fn matrix_units_agree_with_the_naive_loops_in_random_cases() {
 fn attention_on_matrix_units_agrees_with_the_naive_loops() {
     let name = "attention_on_matrix_units_agrees_with_the_naive_loops";
     let Some(device) = device(name) else { return };
-    let Some(variant) = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "matrix") else {
-        return no_units(name);
-    };
+    let Some(variant) = variant(&device, "matrix") else { return no_units(name) };
     let mut gpu = open(with_variant(device, &variant));
     let shapes = [(1, 16, 17, 512, 1), (2, 5, 9, 136, 1), (1, 7, 11, 320, 4), (1, 1, 1, 24, 3)];
     let cases = shapes.into_iter().enumerate().map(|(i, (t, h, w, c, heads))| Case {
@@ -149,13 +128,8 @@ fn winograd_agrees_with_the_naive_loops_in_random_cases() {
 #[test]
 fn rows_made_one_by_one_are_the_same_bits() {
     let Some(device) = device("rows_made_one_by_one_are_the_same_bits") else { return };
-    cut_to_rows(&mut open(device), 10_000..10_080, &[DType::F32, DType::F16, DType::Bf16]);
-}
-
-fn cut_to_rows(gpu: &mut Gpu, seeds: std::ops::Range<u64>, dtypes: &[DType]) {
-    for case in seeds.map(Case::random).filter(|c| dtypes.contains(&c.dtype)) {
-        rows_one_by_one(gpu, &case);
-    }
+    let mut gpu = open(device);
+    (10_000..10_080).for_each(|seed| rows_one_by_one(&mut gpu, &Case::random(seed)));
 }
 
 /// Buffers of 256 KiB and 31 groups along an axis: operands lie across buffers, dispatches are folded.
@@ -218,9 +192,7 @@ fn far_rows(gpu: &mut Gpu, small: &mut Gpu, tall: Shape, dtype: DType) {
         ops.copy(input, wide.view()).unwrap();
         let mut out = Vec::new();
         for tensor in [&y, &sums, &own_sums, &normal, &wide] {
-            let mut part = vec![0.0; tensor.shape().len()];
-            ops.download(tensor.view(), &mut part).unwrap();
-            out.extend(part.iter().map(|v| v.to_bits()));
+            out.extend(ops.values(tensor.view()).unwrap().iter().map(|v| v.to_bits()));
         }
         ops.evict(&weight);
         ops.evict(&norm);
@@ -247,9 +219,7 @@ fn a_tensor_larger_than_a_binding_of_128_mib_is_reached_to_its_end() {
     let values: Vec<f32> = (0..shape.w * shape.c).map(|i| i as f32).collect();
     gpu.upload(&values, x.view().rows(1..2)).unwrap();
     gpu.copy(x.view(), y.view()).unwrap();
-    let mut back = vec![0.0; values.len()];
-    gpu.download(y.view().rows(1..2), &mut back).unwrap();
-    assert!(back == values);
+    assert!(gpu.values(y.view().rows(1..2)).unwrap() == values);
 }
 
 /// Attention over the last frame of a long tensor: the same bits as on a tensor of that frame alone.
@@ -262,9 +232,7 @@ fn far_frame(gpu: &mut Gpu, small: &mut Gpu, long: Shape, dtype: DType) {
         ops.upload(&values, last.clone()).unwrap();
         let (q, k, v) = (last.clone(), last.clone(), last);
         ops.attention(&AttentionDesc { q, k, v, heads: 2, scale: 0.2, output: y.view() }).unwrap();
-        let mut out = vec![0.0; values.len()];
-        ops.download(y.view(), &mut out).unwrap();
-        out
+        ops.values(y.view()).unwrap()
     };
     let (far, near) = (run(gpu, long.t), run(small, 1));
     assert!(far == near, "{long} {dtype}");
@@ -333,7 +301,7 @@ fn every_variant_gives_the_numbers_of_the_twin_and_those_of_a_family_the_same_on
     let numerics = |device| Backend::Gpu(device).numerics();
     let direct = tune(device, &layers(DType::F32)[..1], Some("direct"), 9, 1, &mut |_| ()).unwrap();
     assert_eq!(numerics(direct), numerics(device));
-    let winograd = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "winograd").unwrap();
+    let winograd = variant(&device, "winograd").unwrap();
     assert_ne!(numerics(with_variant(device, &winograd)), numerics(device));
 }
 
@@ -367,26 +335,11 @@ fn streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said() {
                 WeightSpec::Linear { .. } => {
                     ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output }).unwrap();
                 }
-                _ => ops
-                    .conv(&ConvDesc {
-                        input,
-                        prologue: None,
-                        carried: None,
-                        carry: None,
-                        weight,
-                        padding: Padding::all(1),
-                        accumulate: false,
-                        shortcut: None,
-                        sums: None,
-                        output,
-                    })
-                    .unwrap(),
+                _ => ops.conv(&ConvDesc::new(input, weight, Padding::all(1), output)).unwrap(),
             }
             x = y;
         }
-        let mut out = vec![0.0; shape.len()];
-        ops.download(x.view(), &mut out).unwrap();
-        out
+        ops.values(x.view()).unwrap()
     };
     let staged = |inner: Box<dyn Ops + Send>| {
         let [host, file] = ["host", "file"].map(|name| Box::new(NullStore::new(name, 0)));

@@ -1,34 +1,26 @@
 //! The ops on tokens on the GPU: against the naive loops, on odd sizes and at the widths of the real networks, cut in
 //! every way.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, all_variants, with_variant};
+use remaster_compute::gpu::{Gpu, GpuDevice, GpuLimits, with_variant};
 use remaster_compute::staged::{Placement, Rule, Staged};
 use remaster_compute::{
-    Backend, CancelToken, CommonQueries, DType, HostStore, NullStore, Ops, Shape, TokenNormDesc,
-    WindowAttentionDesc,
+    CommonQueries, DType, HostStore, NullStore, Ops, Shape, TokenNormDesc, WindowAttentionDesc,
 };
 use remaster_testkit::token_cases::{TokenCase, run_tokens, same_token_holes, token_distance};
-use remaster_testkit::{Rng, no_gpu, no_units};
+use remaster_testkit::{Rng, no_units};
 
-const ARENA: u64 = 64 << 20;
+use crate::{ARENA, device, open, reference, variant};
 
-fn device(test: &str) -> Option<GpuDevice> {
-    let found = ["vulkan:0", "metal:0", "dx12:0"].iter().find_map(|n| n.parse().ok());
-    if found.is_none() {
-        no_gpu(test);
-    }
-    found
-}
-
-fn open(device: GpuDevice) -> Gpu {
-    Gpu::new(device, ARENA, CancelToken::default()).unwrap()
+/// With bindings of 64 KiB and 31 groups along an axis: operands have several bindings, dispatches are folded.
+fn open_low(device: GpuDevice) -> Gpu {
+    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true, timed: true };
+    open(GpuDevice { limits, ..device })
 }
 
 /// The device with attention on its matrix units.
 fn with_units(test: &str) -> Option<GpuDevice> {
     let device = device(test)?;
-    let variant = all_variants(&device).unwrap().into_iter().find(|v| v.family() == "matrix");
+    let variant = variant(&device, "matrix");
     if variant.is_none() {
         no_units(test);
     }
@@ -43,6 +35,16 @@ fn staged(device: GpuDevice, stripes: usize) -> Staged {
     Staged::new(Box::new(open(device)), host, Box::new(NullStore::new("file", 0)), placement)
 }
 
+/// How many cases have a bad value in their result, each where the naive loops have one.
+fn spoiled(gpu: &mut Gpu, cases: impl Iterator<Item = TokenCase>) -> usize {
+    let mut reference = reference();
+    let is_spoiled = |case: &TokenCase| {
+        let theirs = run_tokens(reference.as_mut(), case, false).unwrap();
+        same_token_holes(case, &run_tokens(gpu, case, false).unwrap(), &theirs) > 0
+    };
+    cases.filter(is_spoiled).count()
+}
+
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
@@ -50,7 +52,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 #[test]
 fn the_gpu_agrees_with_the_naive_loops() {
     let Some(device) = device("the_gpu_agrees_with_the_naive_loops") else { return };
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut reference = reference();
     let mut gpu = open(device);
     let mut worst = 0.0f32;
     for case in (0..240).map(TokenCase::random).chain(TokenCase::wide()) {
@@ -77,12 +79,10 @@ fn cutting_changes_no_bit() {
     }
 }
 
-/// Bindings of 64 KiB and 31 groups along an axis: operands have several bindings, dispatches are folded.
 #[test]
 fn limits_forced_very_low_change_no_bit() {
     let Some(device) = device("limits_forced_very_low_change_no_bit") else { return };
-    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true, timed: true };
-    let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
+    let mut low = open_low(device);
     let mut high = open(device);
     for case in (400..416).map(TokenCase::random) {
         let theirs = run_tokens(&mut high, &case, false).unwrap();
@@ -96,14 +96,7 @@ fn one_bad_value_in_any_operand_spoils_what_it_spoils_in_the_naive_loops() {
     let Some(device) = device("one_bad_value_in_any_operand_spoils_what_it_spoils_in_the_naive_loops") else {
         return;
     };
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
-    let mut gpu = open(device);
-    let mut spoiled = 0;
-    for case in (600..672).flat_map(TokenCase::poisoned) {
-        let theirs = run_tokens(reference.as_mut(), &case, false).unwrap();
-        let ours = run_tokens(&mut gpu, &case, false).unwrap();
-        spoiled += usize::from(same_token_holes(&case, &ours, &theirs) > 0);
-    }
+    let spoiled = spoiled(&mut open(device), (600..672).flat_map(TokenCase::poisoned));
     assert!(spoiled > 100, "only {spoiled} cases had a bad value in their result");
 }
 
@@ -124,11 +117,9 @@ fn a_norm_of_huge_values_is_as_exact_as_of_others() {
         let (input, output) = (x.view(), y.view());
         let desc = TokenNormDesc { input, heads, eps: 1e-5, affine: None, rotation: None, output };
         ops.token_norm(&desc).unwrap();
-        let mut out = vec![0.0; shape.len()];
-        ops.download(y.view(), &mut out).unwrap();
-        out
+        ops.values(y.view()).unwrap()
     };
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut reference = reference();
     for heads in [1, 20] {
         let theirs = run(reference.as_mut(), heads);
         for (i, (a, b)) in run(&mut open(device), heads).iter().zip(&theirs).enumerate() {
@@ -168,13 +159,9 @@ fn windows_of_real_sizes_agree_with_the_naive_loops() {
             output: y.view(),
         })
         .unwrap();
-        let mut out = vec![0.0; own.len() + common.len()];
-        let (first, second) = out.split_at_mut(own.len());
-        ops.download(y.view(), first).unwrap();
-        ops.download(sum.view(), second).unwrap();
-        out
+        [ops.values(y.view()).unwrap(), ops.values(sum.view()).unwrap()].concat()
     };
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut reference = reference();
     let mut gpu = open(device);
     let mut on_units = with_units("windows_of_real_sizes_agree_with_the_naive_loops").map(open);
     // The results are weighted means of values below 1.
@@ -196,10 +183,9 @@ fn windows_of_real_sizes_agree_with_the_naive_loops() {
 fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
     let name = "attention_in_windows_on_matrix_units_agrees_with_the_naive_loops";
     let Some(device) = with_units(name) else { return };
-    let mut reference = Backend::Reference.open(ARENA, CancelToken::default()).unwrap();
+    let mut reference = reference();
     let mut gpu = open(device);
-    let limits = GpuLimits { binding: Some(64 << 10), groups: Some(31), checked: true, timed: true };
-    let mut low = Gpu::new(GpuDevice { limits, ..device }, ARENA, CancelToken::default()).unwrap();
+    let mut low = open_low(device);
     let mut worst = 0.0f32;
     let mut cases = 0;
     for seed in 0..400 {
@@ -218,11 +204,6 @@ fn attention_in_windows_on_matrix_units_agrees_with_the_naive_loops() {
     println!("{cases} cases, at most {worst} tolerances away");
     assert!(cases >= 20, "only {cases} cases");
     let poisoned = (0..200).flat_map(TokenCase::poisoned).filter_map(TokenCase::for_units);
-    let mut spoiled = 0;
-    for case in poisoned {
-        let theirs = run_tokens(reference.as_mut(), &case, false).unwrap();
-        let ours = run_tokens(&mut gpu, &case, false).unwrap();
-        spoiled += usize::from(same_token_holes(&case, &ours, &theirs) > 0);
-    }
+    let spoiled = spoiled(&mut gpu, poisoned);
     assert!(spoiled > 20, "only {spoiled} cases had a bad value in their result");
 }

@@ -1,15 +1,15 @@
 //! Choosing kernels for the wide linear layers of the transformers.
 
-use remaster_compute::gpu::{GpuDevice, tune};
+use remaster_compute::gpu::tune;
 use remaster_compute::{DType, WeightSpec};
-use remaster_testkit::no_gpu;
+
+use crate::device;
 
 /// One part of them is timed, once for both.
 #[test]
 fn wide_linear_layers_share_a_timing_and_each_gets_a_kernel() {
     let test = "wide_linear_layers_share_a_timing_and_each_gets_a_kernel";
-    let found = ["vulkan:0", "metal:0", "dx12:0"].iter().find_map(|n| n.parse::<GpuDevice>().ok());
-    let Some(device) = found else { return no_gpu(test) };
+    let Some(device) = device(test) else { return };
     let linear = |cin, cout| WeightSpec::Linear { cin, cout, dtype: DType::F16 };
     let mut tuned = Vec::new();
     let layers = [linear(2560, 7680), linear(3072, 12288)];

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "tiles are read and written in scratch memory")]
 
 use super::super::kernels::amx;
-use super::super::scratch::{Layout, Piece, Scratch, total};
+use super::super::scratch::{Layout, Own, Piece};
 use super::super::simd::{Isa, Kernel, Simd, exp, run, store_as};
 use crate::dtype::DType;
 
@@ -22,12 +22,11 @@ const STEP_VALUES: usize = PAIR * amx::STEP;
 const SCORES_STEP: usize = KEYS + 16;
 
 /// Scratch of one thread for heads of one width.
-#[derive(Clone, Copy)]
 pub(super) struct TilesPlan {
     width: usize,
     /// Whole steps of the unit.
     padded: usize,
-    bytes: usize,
+    pub(super) private: Layout,
     /// `[pair][step of channels][32 queries][32 channels]`
     query: Piece<u16>,
     /// `[32 keys][step of channels][2 tiles][16 pairs of channels][16 keys][2]`
@@ -50,7 +49,7 @@ impl TilesPlan {
     pub(super) fn new(width: usize) -> Self {
         let padded = width.next_multiple_of(amx::STEP);
         let mut private = Layout::default();
-        let mut plan = TilesPlan {
+        TilesPlan {
             width,
             padded,
             query: private.take(QUERIES * padded),
@@ -62,27 +61,15 @@ impl TilesPlan {
             top: private.take(QUERIES),
             total: private.take(QUERIES),
             rows: private.take(amx::ROWS * padded),
-            bytes: 0,
-        };
-        plan.bytes = private.bytes();
-        plan
-    }
-
-    pub(super) fn layout(&self) -> Layout {
-        let mut private = Layout::default();
-        let _: Piece<u8> = private.take(self.bytes);
-        private
-    }
-
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
-        total(&Layout::default(), &self.layout(), threads)
+            private,
+        }
     }
 }
 
 /// A block of queries of one head on one thread.
 pub(super) struct TilesBlock<'a> {
     isa: Isa,
-    plan: TilesPlan,
+    plan: &'a TilesPlan,
     tiles: amx::Tiles,
     query: &'a mut [u16],
     keys: &'a mut [u16],
@@ -100,13 +87,12 @@ impl<'a> TilesBlock<'a> {
     /// Starts with `n` queries, at most `QUERIES`; `query` is the address of the first channel of one.
     ///
     /// # Safety
-    /// The scratch was made with the plan's layout, `thread` is the calling thread's number, and it has no other
+    /// The scratch was made with the plan's layout and is the calling thread's own, which has no other
     /// block. The unit is available. Addresses are those of `width` bf16 values that nobody writes.
     pub(super) unsafe fn new(
         isa: Isa,
-        plan: TilesPlan,
-        scratch: &'a Scratch,
-        thread: usize,
+        plan: &'a TilesPlan,
+        own: Own<'a>,
         n: usize,
         query: impl Fn(usize) -> *const u8,
     ) -> Self {
@@ -117,15 +103,15 @@ impl<'a> TilesBlock<'a> {
                 isa,
                 plan,
                 tiles: amx::Tiles::new(),
-                query: scratch.private(thread, plan.query),
-                keys: scratch.private(thread, plan.keys),
-                values: scratch.private(thread, plan.values),
-                scores: scratch.private(thread, plan.scores),
-                weights: scratch.private(thread, plan.weights),
-                sums: scratch.private(thread, plan.sums),
-                top: scratch.private(thread, plan.top),
-                total: scratch.private(thread, plan.total),
-                rows: scratch.private(thread, plan.rows),
+                query: own.piece(plan.query),
+                keys: own.piece(plan.keys),
+                values: own.piece(plan.values),
+                scores: own.piece(plan.scores),
+                weights: own.piece(plan.weights),
+                sums: own.piece(plan.sums),
+                top: own.piece(plan.top),
+                total: own.piece(plan.total),
+                rows: own.piece(plan.rows),
                 pairs: n.div_ceil(PAIR),
             }
         };

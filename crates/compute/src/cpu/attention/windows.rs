@@ -3,7 +3,7 @@
 
 use super::{Block, Looks, Sequence, Tokens};
 use crate::cpu::Cpu;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{WindowAttentionDesc, WindowAttentionWork};
 
 /// Channels that are added to the sum of the common tokens at a time.
@@ -32,10 +32,10 @@ impl Cpu {
         &self,
         d: &WindowAttentionDesc<'_>,
         work: &WindowAttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "window_attention";
         let looks = Looks::new(work.width, work.dtype, self.path);
-        let scratch = looks.scratch(self, OP)?;
+        let scratch = self.scratch(OP, looks.private())?;
         let (q, k, v) = (self.tokens(OP, &d.q)?, self.tokens(OP, &d.k)?, self.tokens(OP, &d.v)?);
         let (common_k, common_v) = (self.tokens(OP, &d.common_k)?, self.tokens(OP, &d.common_v)?);
         let out = self.tokens(OP, &d.output)?;
@@ -65,7 +65,7 @@ impl Cpu {
                 let block = Block { keys, values, count, from, width, scale: d.scale, dtype: work.dtype };
                 // SAFETY: scratch of these looks and this thread; the descriptor checked that windows and common tokens
                 // are inside their tensors; what is read is not written.
-                unsafe { self.look((&scratch, &looks, thread), &block, n, query, seen) };
+                unsafe { self.look((scratch.own(thread), &looks), &block, n, query, seen) };
             };
             let Some(item) = (item / heads).checked_sub(common_blocks) else {
                 let Some((asked, q, sum)) = &asked else { return };

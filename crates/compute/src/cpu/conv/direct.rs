@@ -15,18 +15,12 @@ const PANEL_CACHE: usize = 320 << 10;
 
 impl Job<'_> {
     pub(super) fn multiply(&self, block: &Block, frame: Frame, phase: &Phase, panels: Range<usize>) {
-        let Plan { program, packing, .. } = self.plan;
+        let Plan { program, packing, blocks, ring, room, .. } = self.plan;
         // SAFETY: pieces of this thread.
-        let (patch, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.patch),
-                self.scratch.private(self.thread, self.plan.room.sums),
-            )
-        };
-        let line = self.plan.ring.columns * program.cin;
+        let (patch, sums) = unsafe { (self.own.piece(room.patch), self.own.piece(room.sums)) };
+        let line = ring.columns * program.cin;
         let tap = |t: &GridTap| Tap {
-            a: (self.slot(frame.newest, t.back) * self.plan.ring.patch + t.dy * line + t.dx * program.cin)
-                as isize,
+            a: (self.slot(frame.newest, t.back) * ring.patch + t.dy * line + t.dx * program.cin) as isize,
             b: t.matrix * packing.matrix_bytes / 4,
         };
         let taps: Vec<Tap> = phase.taps.iter().map(tap).collect();
@@ -35,8 +29,7 @@ impl Job<'_> {
         for panel in panels.clone() {
             for (n, taps) in taps.chunks(chunk).enumerate() {
                 for r in 0..self.rows.len() {
-                    let place = r * self.plan.blocks.padded * self.plan.blocks.group
-                        + (panel - panels.start) * packing.panel;
+                    let place = r * blocks.padded * blocks.group + (panel - panels.start) * packing.panel;
                     let product = Product {
                         a: patch.as_ptr().cast::<f32>().wrapping_add(r * program.stride[0] * line),
                         a_step: program.stride[1] * program.cin,
@@ -48,7 +41,7 @@ impl Job<'_> {
                         b_step: packing.panel,
                         vectors: packing.panel / self.isa.lanes(),
                         out: sums.as_mut_ptr().wrapping_add(place),
-                        out_step: self.plan.blocks.group,
+                        out_step: blocks.group,
                         keep: n > 0,
                     };
                     run(self.isa, product);
@@ -59,15 +52,11 @@ impl Job<'_> {
 
     /// Adds the shortcut's products to finished sums.
     pub(super) fn add_shortcut(&self, block: &Block, weight: &Packed<'_>, panels: Range<usize>) {
+        let Plan { blocks, room, .. } = self.plan;
         // SAFETY: pieces of this thread.
-        let (extra, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.extra),
-                self.scratch.private(self.thread, self.plan.room.sums),
-            )
-        };
+        let (extra, sums) = unsafe { (self.own.piece(room.extra), self.own.piece(room.sums)) };
         let Packing { cin, panel: width, .. } = weight.packing;
-        let (padded, group) = (self.plan.blocks.padded, self.plan.blocks.group);
+        let (padded, group) = (blocks.padded, blocks.group);
         for panel in panels.clone() {
             for r in 0..self.rows.len() {
                 let product = Product {

@@ -20,14 +20,9 @@ impl Job<'_> {
         panels: Range<usize>,
         totals: &mut [f64],
     ) {
-        let Plan { program, packing, groups, .. } = self.plan;
+        let Plan { program, packing, groups, blocks, room, .. } = self.plan;
         // SAFETY: pieces of this thread.
-        let (sums, channel_sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.sums),
-                self.scratch.private(self.thread, self.plan.room.channel_sums),
-            )
-        };
+        let (sums, channel_sums) = unsafe { (self.own.piece(room.sums), self.own.piece(room.channel_sums)) };
         let (factor, cout) = (program.factor, program.cout);
         let first = panels.start * packing.panel;
         let channels = (panels.len() * packing.panel).min(cout - first);
@@ -48,11 +43,11 @@ impl Job<'_> {
             let place = ((block.left * factor + phase.x) * cout + first) * bytes;
             let (total, square) = match groups {
                 0 => (&mut [][..], &mut [][..]),
-                _ => channel_sums.split_at_mut(self.plan.blocks.group),
+                _ => channel_sums.split_at_mut(blocks.group),
             };
             let finish = Finish {
-                sums: sums.as_ptr().wrapping_add(r * self.plan.blocks.padded * self.plan.blocks.group),
-                sums_step: self.plan.blocks.group,
+                sums: sums.as_ptr().wrapping_add(r * blocks.padded * blocks.group),
+                sums_step: blocks.group,
                 pixels: block.width,
                 channels,
                 bias: bias(row),
@@ -72,7 +67,7 @@ impl Job<'_> {
                 for c in 0..channels {
                     let pair = out + (first + c) / wide * 2;
                     totals[pair] += channel_sums[c];
-                    totals[pair + 1] += channel_sums[self.plan.blocks.group + c];
+                    totals[pair + 1] += channel_sums[blocks.group + c];
                 }
             }
         }

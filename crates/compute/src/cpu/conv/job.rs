@@ -7,8 +7,9 @@ use super::Operands;
 use super::pack::Variant;
 use super::plan::Plan;
 use super::program::Frame;
+use crate::cancel::CancelToken;
 use crate::cpu::kernels::amx;
-use crate::cpu::scratch::Scratch;
+use crate::cpu::scratch::Own;
 use crate::cpu::simd::Isa;
 
 /// One item: a block of grid rows on one thread.
@@ -16,10 +17,10 @@ pub(super) struct Job<'a> {
     pub(super) isa: Isa,
     pub(super) plan: &'a Plan,
     pub(super) operands: &'a Operands<'a>,
-    pub(super) scratch: &'a Scratch,
-    pub(super) thread: usize,
+    pub(super) own: Own<'a>,
     pub(super) rows: Range<usize>,
     pub(super) tiles: Option<amx::Tiles>,
+    pub(super) cancel: &'a CancelToken,
 }
 
 /// A block of columns on its way through an item.
@@ -30,10 +31,10 @@ pub(super) struct Block {
 }
 
 impl Job<'_> {
-    pub(super) fn run(&self, cancelled: &dyn Fn() -> bool) {
+    pub(super) fn run(&self) {
         let Plan { program, .. } = self.plan;
         // SAFETY: a piece of this thread.
-        let totals = unsafe { self.scratch.private(self.thread, self.plan.room.row_totals) };
+        let totals = unsafe { self.own.piece(self.plan.room.row_totals) };
         totals.fill(0.0);
         for left in (0..program.w_grid).step_by(self.plan.blocks.columns) {
             let block = Block { left, width: self.plan.blocks.columns.min(program.w_grid - left) };
@@ -42,13 +43,13 @@ impl Job<'_> {
             for (n, frames) in program.frames.chunks(self.plan.blocks.together).enumerate() {
                 let newest = frames.last().map_or(0, |f| f.newest);
                 while taken <= newest {
-                    if cancelled() {
+                    if self.cancel.is_cancelled() {
                         return;
                     }
                     self.take_in(&block, taken);
                     taken += 1;
                 }
-                self.make(&block, n * self.plan.blocks.together, frames, totals, cancelled);
+                self.make(&block, n * self.plan.blocks.together, frames, totals);
             }
         }
         self.write_pairs(totals);
@@ -63,14 +64,7 @@ impl Job<'_> {
     }
 
     /// Some output frames: products, then finishing, a phase and a group of output channels at a time.
-    fn make(
-        &self,
-        block: &Block,
-        first: usize,
-        frames: &[Frame],
-        totals: &mut [f64],
-        cancelled: &dyn Fn() -> bool,
-    ) {
+    fn make(&self, block: &Block, first: usize, frames: &[Frame], totals: &mut [f64]) {
         let plan = self.plan;
         let per_group = plan.blocks.group / plan.packing.panel;
         for (phase, panel) in (0..plan.program.factor.pow(2))
@@ -84,7 +78,7 @@ impl Job<'_> {
             let kinds = 0..plan.program.kinds.len();
             let in_order = kinds.flat_map(|k| frames.iter().enumerate().filter(move |(_, f)| f.kind == k));
             for (i, frame) in in_order {
-                if cancelled() {
+                if self.cancel.is_cancelled() {
                     return;
                 }
                 let phase = &plan.program.kinds[frame.kind][phase];

@@ -28,9 +28,10 @@ use super::kernels::amx;
 use super::kernels::rows::{Affine, Normalize};
 use super::scratch::Scratch;
 use super::simd::run;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
-use crate::ops::{ConvDesc, ConvWork, RowSums, UpsampleDesc, UpsampleWork};
+use crate::ops::{ConvDesc, ConvWork, UpsampleDesc, UpsampleWork};
+use crate::tensor::View;
 
 /// Operands of one convolution as addresses.
 struct Operands<'a> {
@@ -55,68 +56,46 @@ impl Operands<'_> {
             (None, Some(tail)) => return (*tail, v, None),
         };
         let channels = t * program.cin..(t + 1) * program.cin;
-        let affine = self.affine.map(|a| Affine {
-            scale: &a.scale[channels.clone()],
-            shift: &a.shift[channels],
-            silu: a.silu,
-        });
-        (self.input, t, affine)
+        (self.input, t, self.affine.map(|a| a.of(channels)))
     }
 }
 
 impl Cpu {
-    pub(super) fn conv_now(&self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
-        const OP: &str = "conv";
-        let plan = Plan::conv(work, self.path, self.pool.threads());
-        let scratch =
-            Scratch::new(&self.host, OP, &plan.room.shared, &plan.room.private, self.pool.threads())?;
+    pub(super) fn conv_now(&self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
+        self.convolve("conv", d, &Plan::conv(work, self.path, self.pool.threads()))
+    }
+
+    pub(super) fn upsample_now(&self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
+        self.convolve("upsample", &d.as_conv(), &Plan::upsample(work, self.path, self.pool.threads()))
+    }
+
+    fn convolve(&self, op: &'static str, d: &ConvDesc<'_>, plan: &Plan) -> Result<()> {
+        let room = &plan.room;
+        let scratch = Scratch::new(&self.host, op, &room.shared, &room.private, self.pool.threads())?;
         // SAFETY: written here by one thread, only read by the threads below.
-        let (scale, shift) = unsafe { (scratch.shared(plan.room.scale), scratch.shared(plan.room.shift)) };
+        let (scale, shift) = unsafe { (scratch.shared(room.scale), scratch.shared(room.shift)) };
         if let Some(p) = &d.prologue {
             self.fill_coefficients(&p.stats, p.affine, scale, shift)?;
         }
-        let pixels =
-            |what, view: &Option<_>| view.as_ref().map(|v| self.host.pixels(OP, what, v)).transpose();
+        let pixels = |what, view: Option<&View<'_>>| view.map(|v| self.host.pixels(op, what, v)).transpose();
         let operands = Operands {
-            input: self.host.pixels(OP, "input", &d.input)?,
-            carried: pixels("carried tail", &d.carried)?,
-            output: self.host.pixels(OP, "output", &d.output)?,
+            input: self.host.pixels(op, "input", &d.input)?,
+            carried: pixels("carried tail", d.carried.as_ref())?,
+            output: self.host.pixels(op, "output", &d.output)?,
             accumulate: d.accumulate,
             shortcut: match &d.shortcut {
                 Some(s) => {
-                    let input = self.host.pixels(OP, "shortcut", &s.input)?;
-                    Some((input, Packed::of(&self.host, OP, s.weight, self.path)?))
+                    let input = self.host.pixels(op, "shortcut", &s.input)?;
+                    Some((input, Packed::of(&self.host, op, s.weight, self.path)?))
                 }
                 None => None,
             },
-            pairs: pixels("row sums", &d.sums.as_ref().map(|s: &RowSums<'_>| s.output.clone()))?,
-            weight: Packed::of(&self.host, OP, d.weight, self.path)?,
+            pairs: pixels("row sums", d.sums.as_ref().map(|s| &s.output))?,
+            weight: Packed::of(&self.host, op, d.weight, self.path)?,
             affine: d.prologue.as_ref().map(|p| Affine { scale, shift, silu: p.silu }),
         };
-        let carry = pixels("new tail", &d.carry)?;
-        self.convolve(&plan, &operands, carry, &scratch);
-        Ok(())
-    }
-
-    pub(super) fn upsample_now(&self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<(), ComputeError> {
-        const OP: &str = "upsample";
-        let plan = Plan::upsample(work, self.path, self.pool.threads());
-        let scratch =
-            Scratch::new(&self.host, OP, &plan.room.shared, &plan.room.private, self.pool.threads())?;
-        let pixels =
-            |what, view: &Option<_>| view.as_ref().map(|v| self.host.pixels(OP, what, v)).transpose();
-        let operands = Operands {
-            input: self.host.pixels(OP, "input", &d.input)?,
-            carried: pixels("carried tail", &d.carried)?,
-            output: self.host.pixels(OP, "output", &d.output)?,
-            accumulate: false,
-            shortcut: None,
-            pairs: pixels("row sums", &d.sums.as_ref().map(|s: &RowSums<'_>| s.output.clone()))?,
-            weight: Packed::of(&self.host, OP, d.weight, self.path)?,
-            affine: None,
-        };
-        let carry = pixels("new tail", &d.carry)?;
-        self.convolve(&plan, &operands, carry, &scratch);
+        let carry = pixels("new tail", d.carry.as_ref())?;
+        self.make(plan, &operands, carry, &scratch);
         Ok(())
     }
 
@@ -130,10 +109,8 @@ impl Cpu {
             for frame in 0..program.tail {
                 let (from, t, affine) = operands.frame(program, (first + frame as isize).max(0) as usize);
                 let normalize = Normalize {
-                    from: from.row_ptr(t, y),
-                    from_dtype: program.dtype,
-                    to: carry.row_ptr(frame, y),
-                    to_dtype: program.dtype,
+                    from: (from.row_ptr(t, y), program.dtype),
+                    to: (carry.row_ptr(frame, y), program.dtype),
                     to_step: program.cin,
                     pixels: program.w_in,
                     channels: program.cin,
@@ -145,7 +122,7 @@ impl Cpu {
     }
 
     /// Makes the output, then leaves the tail for the next slice: it may lie where the old one was.
-    fn convolve(&self, plan: &Plan, operands: &Operands<'_>, carry: Option<Pixels>, scratch: &Scratch) {
+    fn make(&self, plan: &Plan, operands: &Operands<'_>, carry: Option<Pixels>, scratch: &Scratch) {
         let grid = plan.grid_rows();
         let first = grid.start / plan.blocks.item_rows;
         let items = grid.end.div_ceil(plan.blocks.item_rows).saturating_sub(first);
@@ -155,8 +132,8 @@ impl Cpu {
             let start = top.max(grid.start) & !usize::from(plan.packing.variant == Variant::Winograd);
             let rows = start..(top + plan.blocks.item_rows).min(grid.end);
             let tiles = (plan.packing.variant == Variant::Amx).then(amx::Tiles::new);
-            let job = Job { isa: self.path.isa, plan, operands, scratch, thread, rows, tiles };
-            job.run(&|| self.pool.cancel().is_cancelled());
+            let (isa, own, cancel) = (self.path.isa, scratch.own(thread), self.pool.cancel());
+            Job { isa, plan, operands, own, rows, tiles, cancel }.run();
         });
         if let Some(carry) = carry {
             self.fill_tail(&plan.program, operands, carry);

@@ -11,7 +11,7 @@ use super::super::pool::Pool;
 use super::super::scratch::Shared;
 use super::program::{Kind, fine_pairs, upsampled_phases};
 use crate::dtype::{DType, f32_to_bf16};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::HostMemory;
 use crate::weight::{Part, Weight, WeightSpec};
 
@@ -178,12 +178,7 @@ pub(crate) struct Packed<'a> {
 unsafe impl Sync for Packed<'_> {}
 
 impl<'a> Packed<'a> {
-    pub(crate) fn of(
-        host: &HostMemory,
-        op: &'static str,
-        weight: &'a Weight,
-        path: CpuPath,
-    ) -> Result<Self, ComputeError> {
+    pub(crate) fn of(host: &HostMemory, op: &'static str, weight: &'a Weight, path: CpuPath) -> Result<Self> {
         let buffer = weight.buffer(host.arena())?;
         let main = host.address(op, "weight", &buffer)?;
         let Some(packing) = Packing::new(&weight.spec(), path) else {
@@ -274,7 +269,7 @@ pub(in crate::cpu) fn fill(
     pool: &Pool,
     weight: &Weight,
     packing: Packing,
-) -> Result<(), ComputeError> {
+) -> Result<()> {
     // SAFETY: the caller's fresh piece of exactly this size that nobody else knows; bytes of any value are numbers.
     let bias = unsafe {
         std::ptr::write_bytes(main, 0, packing.main_bytes());
@@ -298,52 +293,49 @@ pub(in crate::cpu) fn fill(
     Ok(())
 }
 
-fn conv(
+/// Reads the `len` values of each output channel, a few channels at a time, and passes them on, rounded.
+fn in_chunks(
     weight: &Weight,
     dtype: DType,
-    kt: usize,
-    writer: &Writer,
+    [cout, len]: [usize; 2],
     room: &mut [f32],
-) -> Result<(), ComputeError> {
-    let Packing { cin, cout, matrices: taps, variant, .. } = writer.packing;
+    put: impl Fn(usize, &[f32]),
+) -> Result<()> {
     for first in (0..cout).step_by(CHUNK) {
-        let n = CHUNK.min(cout - first);
-        let chunk = &mut room[..n * cin * taps];
-        weight.read(Part::Main, first * cin * taps, chunk)?;
+        let chunk = &mut room[..CHUNK.min(cout - first) * len];
+        weight.read(Part::Main, first * len, chunk)?;
         dtype.round_all(chunk);
-        for (o, i) in (0..n).flat_map(|o| (0..cin).map(move |i| (o, i))) {
-            let values = &chunk[(o * cin + i) * taps..(o * cin + i + 1) * taps];
+        (first..).zip(chunk.chunks_exact(len.max(1))).for_each(|(o, values)| put(o, values));
+    }
+    Ok(())
+}
+
+fn conv(weight: &Weight, dtype: DType, kt: usize, writer: &Writer, room: &mut [f32]) -> Result<()> {
+    let Packing { cin, cout, matrices: taps, variant, .. } = writer.packing;
+    in_chunks(weight, dtype, [cout, cin * taps], room, |o, values| {
+        for (i, values) in values.chunks_exact(taps).enumerate() {
             // SAFETY: inside the packing; one thread.
             unsafe {
                 if variant == Variant::Winograd {
                     for t in 0..kt {
                         let kernel = transform_kernel(std::array::from_fn(|j| values[9 * t + j]));
                         for (point, value) in kernel.into_iter().enumerate() {
-                            writer.put(t, point, i, first + o, value);
+                            writer.put(t, point, i, o, value);
                         }
                     }
                 } else {
                     for (tap, value) in values.iter().enumerate() {
-                        writer.put(tap, 0, i, first + o, *value);
+                        writer.put(tap, 0, i, o, *value);
                     }
                 }
             }
         }
-    }
-    Ok(())
+    })
 }
 
-fn linear(weight: &Weight, dtype: DType, writer: &Writer, room: &mut [f32]) -> Result<(), ComputeError> {
+fn linear(weight: &Weight, dtype: DType, writer: &Writer, room: &mut [f32]) -> Result<()> {
     let Packing { cin, cout, .. } = writer.packing;
-    for first in (0..cout).step_by(CHUNK) {
-        let chunk = &mut room[..CHUNK.min(cout - first) * cin];
-        weight.read(Part::Main, first * cin, chunk)?;
-        dtype.round_all(chunk);
-        for (o, values) in chunk.chunks_exact(cin.max(1)).enumerate() {
-            writer.put_row(first + o, values);
-        }
-    }
-    Ok(())
+    in_chunks(weight, dtype, [cout, cin], room, |o, values| writer.put_row(o, values))
 }
 
 /// Folds `upscale`, shuffle and 3x3x3 into one matrix per phase and tap:
@@ -356,7 +348,7 @@ fn upsample(
     writer: &Writer,
     bias: &mut [f32],
     room: &mut [f32],
-) -> Result<(), ComputeError> {
+) -> Result<()> {
     let Packing { cin, cout, .. } = writer.packing;
     let z = if time { 2 } else { 1 };
     let (kernel, room) = room.split_at_mut(27 * cout * cout);
@@ -384,7 +376,7 @@ fn upsample(
 }
 
 /// The 3x3x3 convolution of an upsampler, `[cout, mid, tap]`, as `[tap, cout, mid]`: products want matrices.
-pub(crate) fn read_kernel(weight: &Weight, cout: usize, kernel: &mut [f32]) -> Result<(), ComputeError> {
+pub(crate) fn read_kernel(weight: &Weight, cout: usize, kernel: &mut [f32]) -> Result<()> {
     let mut line = vec![0.0; 27 * cout];
     for o in 0..cout {
         weight.read(Part::Main, o * 27 * cout, &mut line)?;
@@ -445,7 +437,7 @@ pub(crate) fn fold_bias(
     kernel: &[f32],
     matrix_bias: &[f32],
     bias: &mut [f32],
-) -> Result<(), ComputeError> {
+) -> Result<()> {
     let mut own = vec![0.0; cout];
     weight.read(Part::Bias, 0, &mut own)?;
     for o in 0..cout {

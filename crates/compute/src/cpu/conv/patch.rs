@@ -12,23 +12,23 @@ use crate::dtype::DType;
 impl Job<'_> {
     /// Normalises frame `v` of the block into the ring.
     pub(super) fn take_in(&self, block: &Block, v: usize) {
-        let Plan { program, packing, .. } = self.plan;
+        let Plan { program, packing, ring, room, .. } = self.plan;
         let wino = packing.variant == Variant::Winograd;
-        let slot = v % self.plan.ring.frames;
+        let slot = v % ring.frames;
         let (from, t, affine) = self.operands.frame(program, v);
         // SAFETY: a piece of this thread.
-        let patch = unsafe { self.scratch.private(self.thread, self.plan.room.patch) };
+        let patch = unsafe { self.own.piece(room.patch) };
         let dtype = if packing.variant == Variant::Amx { DType::Bf16 } else { DType::F32 };
-        let start = if wino { 0 } else { slot * self.plan.ring.patch * dtype.bytes() };
+        let start = if wino { 0 } else { slot * ring.patch * dtype.bytes() };
         let base = patch.as_mut_ptr().cast::<u8>();
         let origin = [self.rows.start * program.stride[0], block.left * program.stride[1]];
-        let line = self.plan.ring.columns * self.plan.ring.pixel * dtype.bytes();
+        let line = ring.columns * ring.pixel * dtype.bytes();
         let x0 = origin[1] as isize - program.before[1] as isize;
         let first = x0.max(0) as usize;
-        let last = ((x0 + self.plan.ring.columns as isize).max(0) as usize).min(program.w_in);
+        let last = ((x0 + ring.columns as isize).max(0) as usize).min(program.w_in);
         let needed = (self.rows.len() - 1) * program.stride[0] + program.window[0];
         let needed = if wino { needed.next_multiple_of(2) } else { needed };
-        for r in 0..needed.min(self.plan.ring.rows) {
+        for r in 0..needed.min(ring.rows) {
             let y = (origin[0] + r).wrapping_sub(program.before[0]);
             // SAFETY: inside the patch: `r` and `line` are below what it was made for.
             let to = unsafe { base.add(start + r * line) };
@@ -37,23 +37,22 @@ impl Job<'_> {
                 unsafe { std::ptr::write_bytes(to, 0, line) };
                 continue;
             }
-            let step = self.plan.ring.pixel * dtype.bytes();
+            let step = ring.pixel * dtype.bytes();
             let left = (first as isize - x0) as usize * step;
             let right = left + (last - first) * step;
             // SAFETY: parts of one line of the patch.
             unsafe {
                 std::ptr::write_bytes(to, 0, left);
                 std::ptr::write_bytes(to.add(right), 0, line - right);
-                if self.plan.ring.pixel != program.cin {
+                if ring.pixel != program.cin {
                     std::ptr::write_bytes(to.add(left), 0, right - left);
                 }
             }
+            let start = first * program.cin * program.dtype.bytes();
             let normalize = Normalize {
-                from: from.row_ptr(t, y).wrapping_add(first * program.cin * program.dtype.bytes()),
-                from_dtype: program.dtype,
-                to: to.wrapping_add(left),
-                to_dtype: dtype,
-                to_step: self.plan.ring.pixel,
+                from: (from.row_ptr(t, y).wrapping_add(start), program.dtype),
+                to: (to.wrapping_add(left), dtype),
+                to_step: ring.pixel,
                 pixels: last - first,
                 channels: program.cin,
                 affine,
@@ -73,7 +72,7 @@ impl Job<'_> {
         let (dtype, pixel) =
             if amx { (DType::Bf16, cin.next_multiple_of(amx::STEP)) } else { (DType::F32, cin) };
         // SAFETY: a piece of this thread.
-        let extra = unsafe { self.scratch.private(self.thread, self.plan.room.extra) };
+        let extra = unsafe { self.own.piece(self.plan.room.extra) };
         if pixel != cin {
             extra.fill(0);
         }
@@ -82,15 +81,10 @@ impl Job<'_> {
             if !self.plan.program.rows.contains(&y) {
                 continue;
             }
-            let to = extra
-                .as_mut_ptr()
-                .cast::<u8>()
-                .wrapping_add(r * self.plan.blocks.padded * pixel * dtype.bytes());
+            let place = r * self.plan.blocks.padded * pixel * dtype.bytes();
             let normalize = Normalize {
-                from: input.row_ptr(t, y).wrapping_add(block.left * cin * stored.bytes()),
-                from_dtype: stored,
-                to,
-                to_dtype: dtype,
+                from: (input.row_ptr(t, y).wrapping_add(block.left * cin * stored.bytes()), stored),
+                to: (extra.as_mut_ptr().cast::<u8>().wrapping_add(place), dtype),
                 to_step: pixel,
                 pixels: block.width,
                 channels: cin,

@@ -158,12 +158,13 @@ fn upsampled_frames(work: &UpsampleWork) -> Vec<Frame> {
     let mut frames = Vec::new();
     for f in 0..work.t_in {
         let newest = if work.continued { f + 1 } else { f };
-        match (work.continued, f) {
-            (false, 0) => frames.push(Frame { newest, kind: 2 }),
-            (false, 1) => frames.extend([Frame { newest, kind: 3 }, Frame { newest, kind: 4 }]),
-            (true, 0) if work.second => frames.extend([Frame { newest, kind: 3 }, Frame { newest, kind: 4 }]),
-            _ => frames.extend([Frame { newest, kind: 0 }, Frame { newest, kind: 1 }]),
-        }
+        let kinds = match (work.continued, f) {
+            (false, 0) => 2..3,
+            (false, 1) => 3..5,
+            (true, 0) if work.second => 3..5,
+            _ => 0..2,
+        };
+        frames.extend(kinds.map(|kind| Frame { newest, kind }));
     }
     frames
 }

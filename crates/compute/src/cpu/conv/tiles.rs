@@ -18,21 +18,15 @@ struct Source {
 
 impl Job<'_> {
     pub(super) fn multiply_amx(&self, frame: Frame, phase: &Phase, panels: Range<usize>) {
-        let Plan { program, packing, .. } = self.plan;
+        let Plan { program, packing, blocks, ring, room, .. } = self.plan;
         let Some(tiles) = &self.tiles else { return };
         // SAFETY: pieces of this thread.
-        let (patch, extra, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.patch),
-                self.scratch.private(self.thread, self.plan.room.extra),
-                self.scratch.private(self.thread, self.plan.room.sums),
-            )
-        };
-        let pixel = 2 * self.plan.ring.pixel;
-        let line = self.plan.ring.columns * pixel;
+        let (patch, extra, sums) =
+            unsafe { (self.own.piece(room.patch), self.own.piece(room.extra), self.own.piece(room.sums)) };
+        let pixel = 2 * ring.pixel;
+        let line = ring.columns * pixel;
         let tap = |t: &GridTap| Tap {
-            a: (self.slot(frame.newest, t.back) * self.plan.ring.patch * 2 + t.dy * line + t.dx * pixel)
-                as isize,
+            a: (self.slot(frame.newest, t.back) * ring.patch * 2 + t.dy * line + t.dx * pixel) as isize,
             b: t.matrix * packing.matrix_bytes,
         };
         let steps = program.cin.div_ceil(amx::STEP);
@@ -49,8 +43,7 @@ impl Job<'_> {
             self.multiply_rows(tiles, &main, b, &taps, steps, out, false);
             if let Some((_, weight)) = &self.operands.shortcut {
                 let pixel = 2 * weight.packing.cin.next_multiple_of(amx::STEP);
-                let extra =
-                    Source { a: extra.as_ptr().cast(), line: self.plan.blocks.padded * pixel, step: pixel };
+                let extra = Source { a: extra.as_ptr().cast(), line: blocks.padded * pixel, step: pixel };
                 let b = weight.main.wrapping_add(panel * weight.packing.panel_bytes());
                 let n = weight.packing.cin.div_ceil(amx::STEP);
                 self.multiply_rows(tiles, &extra, b, &[Tap { a: 0, b: 0 }], n, out, true);

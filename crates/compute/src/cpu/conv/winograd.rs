@@ -19,43 +19,33 @@ impl Job<'_> {
     }
 
     pub(super) fn transform(&self, block: &Block, slot: usize) {
-        let plan = self.plan;
+        let Plan { program, blocks, ring, room, .. } = self.plan;
         let (tiles_y, tiles_x) = self.tile_counts(block);
         // SAFETY: pieces of this thread.
-        let (patch, out) = unsafe {
-            (
-                self.scratch.private(self.thread, plan.room.patch),
-                self.scratch.private(self.thread, plan.room.transformed),
-            )
-        };
-        let slot_len = plan.blocks.tiles * plan.program.cin;
+        let (patch, out) = unsafe { (self.own.piece(room.patch), self.own.piece(room.transformed)) };
+        let slot_len = blocks.tiles * program.cin;
         let kernel = winograd::TransformInput {
             patch: patch.as_ptr().cast(),
-            pitch: plan.ring.columns,
-            channels: plan.program.cin,
+            pitch: ring.columns,
+            channels: program.cin,
             tiles_y,
             tiles_x,
             out: out.as_mut_ptr().wrapping_add(slot * slot_len),
-            plane: plan.ring.frames * slot_len,
+            plane: ring.frames * slot_len,
         };
         run(self.isa, kernel);
     }
 
     /// Products of some frames in the transformed domain, where time taps add up.
     pub(super) fn multiply_tiles(&self, block: &Block, frames: &[Frame], panels: Range<usize>) {
-        let Plan { program, packing, .. } = self.plan;
-        let group = self.plan.blocks.group;
+        let Plan { program, packing, blocks, ring, room, .. } = self.plan;
+        let group = blocks.group;
         // SAFETY: pieces of this thread.
-        let (from, products) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.transformed),
-                self.scratch.private(self.thread, self.plan.room.products),
-            )
-        };
+        let (from, products) = unsafe { (self.own.piece(room.transformed), self.own.piece(room.products)) };
         let (tiles_y, tiles_x) = self.tile_counts(block);
         let rows = (tiles_y * tiles_x).next_multiple_of(self.isa.rows());
-        let slot_len = self.plan.blocks.tiles * program.cin;
-        let plane = self.plan.blocks.tiles * group;
+        let slot_len = blocks.tiles * program.cin;
+        let plane = blocks.tiles * group;
         let tap = |newest, t| Tap {
             a: (self.slot(newest, program.depth - 1 - t) * slot_len) as isize,
             b: t * packing.matrix_bytes / 4,
@@ -68,7 +58,7 @@ impl Job<'_> {
                 for panel in panels.clone() {
                     let b = point * packing.plane_bytes() + panel * packing.panel_bytes();
                     let product = Product {
-                        a: from.as_ptr().wrapping_add(point * self.plan.ring.frames * slot_len),
+                        a: from.as_ptr().wrapping_add(point * ring.frames * slot_len),
                         a_step: program.cin,
                         a_channel: 1,
                         rows,
@@ -89,23 +79,19 @@ impl Job<'_> {
 
     /// Sums of frame `i` of those multiplied together.
     pub(super) fn gather_tiles(&self, block: &Block, i: usize) {
+        let Plan { blocks, room, .. } = self.plan;
         // SAFETY: pieces of this thread.
-        let (products, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.room.products),
-                self.scratch.private(self.thread, self.plan.room.sums),
-            )
-        };
+        let (products, sums) = unsafe { (self.own.piece(room.products), self.own.piece(room.sums)) };
         let (tiles_y, tiles_x) = self.tile_counts(block);
-        let plane = self.plan.blocks.tiles * self.plan.blocks.group;
+        let plane = blocks.tiles * blocks.group;
         let kernel = winograd::TransformOutput {
             products: products.as_ptr().wrapping_add(i * winograd::POINTS * plane),
             plane,
-            width: self.plan.blocks.group,
+            width: blocks.group,
             tiles_y,
             tiles_x,
             out: sums.as_mut_ptr(),
-            pitch: self.plan.blocks.padded,
+            pitch: blocks.padded,
         };
         run(self.isa, kernel);
     }

@@ -1,6 +1,8 @@
 //! Rows of pixels on their way into a convolution and out of it.
 #![expect(unsafe_code, reason = "kernels work on raw addresses inside checked buffers")]
 
+use std::ops::Range;
+
 use super::super::simd::{Kernel, Simd, load_as, round_as, silu, store_as};
 use crate::dtype::DType;
 
@@ -12,14 +14,20 @@ pub(crate) struct Affine<'a> {
     pub(crate) silu: bool,
 }
 
+impl<'a> Affine<'a> {
+    /// That of some channels of all frames.
+    pub(crate) fn of(&self, channels: Range<usize>) -> Self {
+        let (scale, shift) = (&self.scale[channels.clone()], &self.shift[channels]);
+        Affine { scale, shift, silu: self.silu }
+    }
+}
+
 /// Reads stored pixels, normalises them, and writes them in another format, rounded to the stored one.
 pub(crate) struct Normalize<'a> {
-    /// `pixels * channels` values of `from_dtype`.
-    pub(crate) from: *const u8,
-    pub(crate) from_dtype: DType,
-    /// Where pixels go, `to_step` values of `to_dtype` apart.
-    pub(crate) to: *mut u8,
-    pub(crate) to_dtype: DType,
+    /// `pixels * channels` values of a format.
+    pub(crate) from: (*const u8, DType),
+    /// Where pixels go, `to_step` values of a format apart.
+    pub(crate) to: (*mut u8, DType),
     pub(crate) to_step: usize,
     pub(crate) pixels: usize,
     pub(crate) channels: usize,
@@ -35,7 +43,7 @@ impl Kernel for Normalize<'_> {
         // SAFETY: the contract above and that of `Simd`. One instance per pair of formats, so that the
         // choice is made outside the loops.
         unsafe {
-            match (self.from_dtype, self.to_dtype) {
+            match (self.from.1, self.to.1) {
                 (DType::F32, DType::F32) => self.all::<S>(DType::F32, DType::F32),
                 (DType::Bf16, DType::F32) => self.all::<S>(DType::Bf16, DType::F32),
                 (DType::F16, DType::F32) => self.all::<S>(DType::F16, DType::F32),
@@ -92,7 +100,7 @@ impl Normalize<'_> {
     unsafe fn step<S: Simd, const MODE: u8>(&self, from: DType, to: DType, pixel: usize, c: usize, n: usize) {
         // SAFETY: inside the pixel; see `call`.
         unsafe {
-            let mut v = load_as::<S>(from, self.from.add((pixel * self.channels + c) * from.bytes()), n);
+            let mut v = load_as::<S>(from, self.from.0.add((pixel * self.channels + c) * from.bytes()), n);
             if let (SCALE | SCALE_SILU, Some(affine)) = (MODE, &self.affine) {
                 v = S::fma(v, load_at::<S>(affine.scale, c, n), load_at::<S>(affine.shift, c, n));
                 if MODE == SCALE_SILU {
@@ -102,7 +110,7 @@ impl Normalize<'_> {
                     v = round_as::<S>(from, v);
                 }
             }
-            store_as::<S>(to, self.to.add((pixel * self.to_step + c) * to.bytes()), v, n);
+            store_as::<S>(to, self.to.0.add((pixel * self.to_step + c) * to.bytes()), v, n);
         }
     }
 }

@@ -17,12 +17,13 @@ use super::conv::pack::{Packed, Packing, Variant};
 use super::kernels::product::{Product, Tap};
 use super::kernels::rows::{Finish, Normalize};
 use super::path::CpuPath;
-use super::scratch::{Layout, Piece, Scratch, total};
+use super::scratch::{Layout, Own, Piece};
 use super::simd::{Isa, prefetch, run};
+use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::host::Pixels;
-use crate::ops::{LinearDesc, LinearWork, RowSumsDesc};
+use crate::ops::{LinearDesc, LinearWork};
 
 /// Input channels multiplied at a time. In a first-level cache of 48 KiB a chunk of a panel then leaves room for
 /// the pixels that are multiplied and the next ones: it takes 24 KiB of f32.
@@ -42,8 +43,8 @@ const LARGE_GROUP: usize = 1024;
 /// Bytes of scratch of one layer.
 pub(super) fn scratch_bytes(work: &LinearWork, path: CpuPath, threads: usize) -> u64 {
     match Packing::linear(work.cin, work.cout, work.dtype, path).variant {
-        Variant::Amx => tiles::TilesPlan::new(work, path).bytes(threads),
-        _ => LinearPlan::new(work, path).bytes(threads),
+        Variant::Amx => tiles::TilesPlan::new(work, path).private.per_thread(threads),
+        _ => LinearPlan::new(work, path).private.per_thread(threads),
     }
 }
 
@@ -57,7 +58,6 @@ fn shares(blocks: usize, groups: usize, threads: usize) -> (usize, usize) {
 /// Sizes of the blocks and scratch of one layer.
 struct LinearPlan {
     packing: Packing,
-    pixels: usize,
     /// Pixels of a block, whole register blocks.
     rows: usize,
     /// Pixels of a register block.
@@ -82,7 +82,7 @@ impl LinearPlan {
     fn new(work: &LinearWork, path: CpuPath) -> Self {
         let packing = Packing::linear(work.cin, work.cout, work.dtype, path);
         let block = path.isa.rows();
-        let pixels = work.t * work.rows.len() * work.w;
+        let pixels = pixels(work);
         let rows = pixels.div_ceil(pixels.div_ceil(ROWS).max(1)).next_multiple_of(block).max(block);
         let sections = (work.cin * ROWS * 4).div_ceil(HELD).max(1);
         let section = work.cin.div_ceil(sections).next_multiple_of(CHUNK).max(CHUNK);
@@ -98,7 +98,6 @@ impl LinearPlan {
             wide: private.take(if widened { CHUNK.min(work.cin) * packing.panel } else { 0 }),
             sums: private.take(rows * sums_step),
             packing,
-            pixels,
             rows,
             block,
             section,
@@ -107,57 +106,63 @@ impl LinearPlan {
             private,
         }
     }
-
-    fn bytes(&self, threads: usize) -> u64 {
-        total(&Layout::default(), &self.private, threads)
-    }
 }
 
 impl Cpu {
-    pub(super) fn linear_now(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
+    pub(super) fn linear_now(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         match Packing::linear(work.cin, work.cout, work.dtype, self.path).variant {
             Variant::Amx => self.linear_tiles(d, work)?,
             _ => self.linear_vectors(d, work)?,
         }
-        match &d.sums {
-            None => Ok(()),
-            Some(s) => self.row_sums_now(&RowSumsDesc {
-                input: d.output.clone(),
-                groups: s.groups,
-                output: s.output.clone(),
-            }),
-        }
+        d.sums.as_ref().map_or(Ok(()), |sums| self.row_sums_now(&sums.of(&d.output)))
     }
 
-    fn linear_vectors(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
-        const OP: &str = "linear";
+    fn linear_vectors(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let plan = LinearPlan::new(work, self.path);
-        let threads = self.pool.threads();
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, threads)?;
+        let cut = [plan.rows, plan.packing.panels, plan.group];
+        self.linear_items(d, work, (&plan, &plan.private), cut, |job, panels| job.run(panels))
+    }
+
+    /// Runs the items of a layer that is cut into blocks of `rows` pixels and shares of whole groups of panels.
+    fn linear_items<P: Sync>(
+        &self,
+        d: &LinearDesc<'_>,
+        work: &LinearWork,
+        (plan, private): (&P, &Layout),
+        [rows, panels, group]: [usize; 3],
+        run: impl Fn(&Job<'_, P>, Range<usize>) + Sync,
+    ) -> Result<()> {
+        const OP: &str = "linear";
+        let scratch = self.scratch(OP, private)?;
         let weight = Packed::of(&self.host, OP, d.weight, self.path)?;
         let input = Flat::new(self.host.pixels(OP, "input", &d.input)?, work.cin);
         let output = Flat::new(self.host.pixels(OP, "output", &d.output)?, work.cout);
-        let blocks = plan.pixels.div_ceil(plan.rows);
-        let (shares, share) = shares(blocks, plan.packing.panels.div_ceil(plan.group), threads);
-        let share = share * plan.group;
+        let pixels = pixels(work);
+        let blocks = pixels.div_ceil(rows);
+        let (shares, share) = shares(blocks, panels.div_ceil(group), self.pool.threads());
+        let share = share * group;
         self.pool.run(blocks * shares, |thread, item| {
-            let first = item / shares * plan.rows;
-            let panels = item % shares * share..((item % shares + 1) * share).min(plan.packing.panels);
+            let first = item / shares * rows;
             let job = Job {
                 isa: self.path.isa,
-                plan: &plan,
+                plan,
                 weight: &weight,
                 input: &input,
                 output: &output,
                 accumulate: d.accumulate,
-                scratch: &scratch,
-                thread,
-                pixels: first..(first + plan.rows).min(plan.pixels),
+                own: scratch.own(thread),
+                pixels: first..(first + rows).min(pixels),
+                cancel: self.pool.cancel(),
             };
-            job.run(panels, &|| self.pool.cancel().is_cancelled());
+            run(&job, item % shares * share..((item % shares + 1) * share).min(panels));
         });
         Ok(())
     }
+}
+
+/// Pixels of a layer.
+fn pixels(work: &LinearWork) -> usize {
+    work.t * work.rows.len() * work.w
 }
 
 /// The pixels of a view, numbered through all its frames: those of one frame follow each other in memory.
@@ -188,30 +193,62 @@ impl Flat {
     }
 }
 
-/// One item: a block of pixels on one thread.
-struct Job<'a> {
+/// One item: a block of pixels and some panels on one thread.
+struct Job<'a, P> {
     isa: Isa,
-    plan: &'a LinearPlan,
+    plan: &'a P,
     weight: &'a Packed<'a>,
     input: &'a Flat,
     output: &'a Flat,
     accumulate: bool,
-    scratch: &'a Scratch,
-    thread: usize,
+    own: Own<'a>,
     pixels: Range<usize>,
+    cancel: &'a CancelToken,
 }
 
-impl Job<'_> {
-    fn run(&self, panels: Range<usize>, cancelled: &dyn Fn() -> bool) {
+impl<P> Job<'_, P> {
+    /// Bias, residual and rounding of some output channels of some pixels. `sums` are those of the first pixel, with
+    /// `sums_step` values between two pixels.
+    fn finish_pixels(
+        &self,
+        pixels: Range<usize>,
+        channels: Range<usize>,
+        sums: *const f32,
+        sums_step: usize,
+    ) {
+        let dtype = self.output.pixels.dtype;
+        for (out, run_of) in self.output.runs(pixels) {
+            let finish = Finish {
+                sums: sums.wrapping_add(run_of.start * sums_step),
+                sums_step,
+                pixels: run_of.len(),
+                channels: channels.len(),
+                bias: &self.weight.bias(0)[channels.clone()],
+                point: None,
+                edge: None,
+                accumulate: self.accumulate,
+                out: out.wrapping_add(channels.start * dtype.bytes()),
+                out_step: self.output.channels,
+                dtype,
+                totals: &mut [],
+                squares: &mut [],
+            };
+            run(self.isa, finish);
+        }
+    }
+}
+
+impl Job<'_, LinearPlan> {
+    fn run(&self, panels: Range<usize>) {
         let LinearPlan { section, group, packing, .. } = *self.plan;
         if packing.cin == 0 {
             // SAFETY: a piece of this thread.
-            unsafe { self.scratch.private(self.thread, self.plan.sums) }.fill(0.0);
+            unsafe { self.own.piece(self.plan.sums) }.fill(0.0);
         }
         for first in panels.clone().step_by(group) {
             let group = first..(first + group).min(panels.end);
             for start in (0..packing.cin).step_by(section) {
-                if cancelled() {
+                if self.cancel.is_cancelled() {
                     return;
                 }
                 let channels = start..(start + section).min(packing.cin);
@@ -232,20 +269,14 @@ impl Job<'_> {
     fn hold(&self, channels: Range<usize>) {
         let block = self.plan.block;
         // SAFETY: pieces of this thread.
-        let (held, line) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.held),
-                self.scratch.private(self.thread, self.plan.line),
-            )
-        };
+        let (held, line) = unsafe { (self.own.piece(self.plan.held), self.own.piece(self.plan.line)) };
         let stored = self.input.pixels.dtype;
         for (from, run_of) in self.input.runs(self.pixels.clone()) {
             for (i, row) in run_of.enumerate() {
+                let start = (i * self.input.channels + channels.start) * stored.bytes();
                 let normalize = Normalize {
-                    from: from.wrapping_add((i * self.input.channels + channels.start) * stored.bytes()),
-                    from_dtype: stored,
-                    to: line.as_mut_ptr().cast(),
-                    to_dtype: DType::F32,
+                    from: (from.wrapping_add(start), stored),
+                    to: (line.as_mut_ptr().cast(), DType::F32),
                     to_step: channels.len(),
                     pixels: 1,
                     channels: channels.len(),
@@ -272,11 +303,7 @@ impl Job<'_> {
         let LinearPlan { packing, block, sums_step, .. } = *self.plan;
         // SAFETY: pieces of this thread.
         let (held, wide, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.held),
-                self.scratch.private(self.thread, self.plan.wide),
-                self.scratch.private(self.thread, self.plan.sums),
-            )
+            (self.own.piece(self.plan.held), self.own.piece(self.plan.wide), self.own.piece(self.plan.sums))
         };
         let line = packing.panel * packing.stored_as.bytes();
         let weights = |panel: usize, channel: usize| {
@@ -296,10 +323,8 @@ impl Job<'_> {
                 DType::F32 => from.cast(),
                 stored => {
                     let widen = Normalize {
-                        from,
-                        from_dtype: stored,
-                        to: wide.as_mut_ptr().cast(),
-                        to_dtype: DType::F32,
+                        from: (from, stored),
+                        to: (wide.as_mut_ptr().cast(), DType::F32),
                         to_step: packing.panel,
                         pixels: k,
                         channels: packing.panel,
@@ -335,27 +360,9 @@ impl Job<'_> {
     fn finish(&self, panels: Range<usize>) {
         let LinearPlan { packing, sums_step, .. } = *self.plan;
         // SAFETY: a piece of this thread.
-        let sums = unsafe { self.scratch.private(self.thread, self.plan.sums) };
-        let dtype = self.output.pixels.dtype;
+        let sums = unsafe { self.own.piece(self.plan.sums) };
         let first = panels.start * packing.panel;
-        let channels = (panels.len() * packing.panel).min(packing.cout - first);
-        for (out, run_of) in self.output.runs(self.pixels.clone()) {
-            let finish = Finish {
-                sums: sums.as_ptr().wrapping_add(run_of.start * sums_step),
-                sums_step,
-                pixels: run_of.len(),
-                channels,
-                bias: &self.weight.bias(0)[first..first + channels],
-                point: None,
-                edge: None,
-                accumulate: self.accumulate,
-                out: out.wrapping_add(first * dtype.bytes()),
-                out_step: packing.cout,
-                dtype,
-                totals: &mut [],
-                squares: &mut [],
-            };
-            run(self.isa, finish);
-        }
+        let channels = first..(panels.end * packing.panel).min(packing.cout);
+        self.finish_pixels(self.pixels.clone(), channels, sums.as_ptr(), sums_step);
     }
 }

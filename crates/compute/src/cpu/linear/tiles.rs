@@ -12,15 +12,15 @@
 use std::ops::Range;
 
 use super::super::Cpu;
-use super::super::conv::pack::{Packed, Packing};
+use super::super::conv::pack::Packing;
 use super::super::kernels::amx;
-use super::super::kernels::rows::{Finish, Normalize};
+use super::super::kernels::rows::Normalize;
 use super::super::path::CpuPath;
-use super::super::scratch::{Layout, Piece, Scratch, total};
-use super::super::simd::{Isa, run};
-use super::{Flat, shares};
+use super::super::scratch::{Layout, Piece};
+use super::super::simd::run;
+use super::{Job, pixels};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::ops::{LinearDesc, LinearWork};
 
 /// Most input channels of a chunk: 40 KiB of weights in a first-level cache of 48 KiB.
@@ -47,7 +47,6 @@ const SUMS: usize = PAIR * amx::PANEL;
 /// Sizes of the blocks and scratch of one layer.
 pub(super) struct TilesPlan {
     packing: Packing,
-    pixels: usize,
     /// Pixels of a block, whole pairs of tiles.
     rows: usize,
     /// Input channels held at a time, and those multiplied at a time: whole steps.
@@ -55,7 +54,7 @@ pub(super) struct TilesPlan {
     chunk: usize,
     /// Panels whose sums wait together.
     group: usize,
-    private: Layout,
+    pub(super) private: Layout,
     /// Chunk by chunk, pair by pair, step by step: the order in which tiles are read.
     held: Piece<u16>,
     /// Panel by panel, pair by pair.
@@ -65,7 +64,7 @@ pub(super) struct TilesPlan {
 impl TilesPlan {
     pub(super) fn new(work: &LinearWork, path: CpuPath) -> Self {
         let packing = Packing::linear(work.cin, work.cout, work.dtype, path);
-        let pixels = work.t * work.rows.len() * work.w;
+        let pixels = pixels(work);
         let rows = pixels.div_ceil(pixels.div_ceil(ROWS).max(1)).next_multiple_of(PAIR).max(PAIR);
         let even = |whole: usize, most: usize| {
             whole.div_ceil(whole.div_ceil(most).max(1)).next_multiple_of(amx::STEP).max(amx::STEP)
@@ -78,7 +77,6 @@ impl TilesPlan {
             held: private.take(rows * section),
             sums: private.take(group * rows * amx::PANEL),
             packing,
-            pixels,
             rows,
             section,
             chunk,
@@ -86,71 +84,30 @@ impl TilesPlan {
             private,
         }
     }
-
-    pub(super) fn bytes(&self, threads: usize) -> u64 {
-        total(&Layout::default(), &self.private, threads)
-    }
 }
 
 impl Cpu {
-    pub(super) fn linear_tiles(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<(), ComputeError> {
-        const OP: &str = "linear";
+    pub(super) fn linear_tiles(&self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         let plan = TilesPlan::new(work, self.path);
-        let threads = self.pool.threads();
-        let scratch = Scratch::new(&self.host, OP, &Layout::default(), &plan.private, threads)?;
-        let weight = Packed::of(&self.host, OP, d.weight, self.path)?;
-        let input = Flat::new(self.host.pixels(OP, "input", &d.input)?, work.cin);
-        let output = Flat::new(self.host.pixels(OP, "output", &d.output)?, work.cout);
-        let blocks = plan.pixels.div_ceil(plan.rows);
-        let panels = plan.packing.panels;
-        let (shares, share) = shares(blocks, panels, threads);
-        self.pool.run(blocks * shares, |thread, item| {
-            let first = item / shares * plan.rows;
-            let job = Job {
-                isa: self.path.isa,
-                plan: &plan,
-                weight: &weight,
-                input: &input,
-                output: &output,
-                accumulate: d.accumulate,
-                scratch: &scratch,
-                thread,
-                pixels: first..(first + plan.rows).min(plan.pixels),
-                tiles: amx::Tiles::new(),
-            };
-            let panels = item % shares * share..((item % shares + 1) * share).min(panels);
-            job.run(panels, &|| self.pool.cancel().is_cancelled());
-        });
-        Ok(())
+        let cut = [plan.rows, plan.packing.panels, 1];
+        self.linear_items(d, work, (&plan, &plan.private), cut, |job, panels| {
+            job.run(&amx::Tiles::new(), panels);
+        })
     }
 }
 
-/// One item: a block of pixels and some panels on one thread.
-struct Job<'a> {
-    isa: Isa,
-    plan: &'a TilesPlan,
-    weight: &'a Packed<'a>,
-    input: &'a Flat,
-    output: &'a Flat,
-    accumulate: bool,
-    scratch: &'a Scratch,
-    thread: usize,
-    pixels: Range<usize>,
-    tiles: amx::Tiles,
-}
-
-impl Job<'_> {
-    fn run(&self, panels: Range<usize>, cancelled: &dyn Fn() -> bool) {
+impl Job<'_, TilesPlan> {
+    fn run(&self, tiles: &amx::Tiles, panels: Range<usize>) {
         let TilesPlan { section, group, packing, .. } = *self.plan;
         if packing.cin == 0 {
             // SAFETY: a piece of this thread.
-            unsafe { self.scratch.private(self.thread, self.plan.sums) }.fill(0.0);
+            unsafe { self.own.piece(self.plan.sums) }.fill(0.0);
             panels.for_each(|panel| self.pairs().for_each(|pair| self.finish(panel, pair, 0)));
             return;
         }
         for first in panels.clone().step_by(group) {
             for start in (0..packing.cin).step_by(section) {
-                if cancelled() {
+                if self.cancel.is_cancelled() {
                     return;
                 }
                 let channels = start..(start + section).min(packing.cin);
@@ -159,7 +116,7 @@ impl Job<'_> {
                     self.hold(channels.clone());
                 }
                 for panel in first..(first + group).min(panels.end) {
-                    self.multiply(panel, channels.clone(), panel - first);
+                    self.multiply(tiles, panel, channels.clone(), panel - first);
                 }
             }
         }
@@ -173,7 +130,7 @@ impl Job<'_> {
     fn hold(&self, channels: Range<usize>) {
         let TilesPlan { rows, chunk, .. } = *self.plan;
         // SAFETY: a piece of this thread.
-        let held = unsafe { self.scratch.private(self.thread, self.plan.held) };
+        let held = unsafe { self.own.piece(self.plan.held) };
         let base = held.as_mut_ptr().cast::<u8>();
         let stored = self.input.pixels.dtype;
         for (from, run_of) in self.input.runs(self.pixels.clone()) {
@@ -187,10 +144,8 @@ impl Job<'_> {
                         base.wrapping_add(2 * (start - channels.start) * rows + pair + row % PAIR * LINE);
                     // A step is like a pixel of its own: 32 channels, then the next tiles.
                     let step = |first: usize, pixels, n| Normalize {
-                        from: from.wrapping_add((start + first * amx::STEP) * stored.bytes()),
-                        from_dtype: stored,
-                        to: to.wrapping_add(first * STEP_BYTES),
-                        to_dtype: DType::Bf16,
+                        from: (from.wrapping_add((start + first * amx::STEP) * stored.bytes()), stored),
+                        to: (to.wrapping_add(first * STEP_BYTES), DType::Bf16),
                         to_step: PAIR * amx::STEP,
                         pixels,
                         channels: n,
@@ -209,15 +164,10 @@ impl Job<'_> {
 
     /// Adds the products of some channels to the sums of one panel, or sets them if they are the first. Behind
     /// the last ones the sums of each pair of tiles become output while they are at hand.
-    fn multiply(&self, panel: usize, channels: Range<usize>, waiting: usize) {
+    fn multiply(&self, tiles: &amx::Tiles, panel: usize, channels: Range<usize>, waiting: usize) {
         let TilesPlan { packing, rows, chunk, .. } = *self.plan;
         // SAFETY: pieces of this thread.
-        let (held, sums) = unsafe {
-            (
-                self.scratch.private(self.thread, self.plan.held),
-                self.scratch.private(self.thread, self.plan.sums),
-            )
-        };
+        let (held, sums) = unsafe { (self.own.piece(self.plan.held), self.own.piece(self.plan.sums)) };
         let weights = |panel: usize, channel: usize| {
             let start = panel * packing.panel_bytes() + channel / amx::STEP * amx::STEP_BYTES;
             self.weight.main.wrapping_add(start)
@@ -235,7 +185,7 @@ impl Job<'_> {
             for pair in self.pairs() {
                 let last = start + n == packing.cin;
                 if last {
-                    self.expect_output(panel, pair);
+                    self.expect_output(tiles, panel, pair);
                 }
                 let out = sums.as_mut_ptr().wrapping_add((first_pair + pair) * SUMS);
                 let block = amx::Streamed {
@@ -249,7 +199,7 @@ impl Job<'_> {
                 };
                 // SAFETY: the variant is only chosen where the unit is available; pixels, panels and sums were
                 // laid out for these numbers.
-                unsafe { self.tiles.run_streamed(&block) };
+                unsafe { tiles.run_streamed(&block) };
                 if last {
                     self.finish(panel, pair, first_pair);
                 }
@@ -257,48 +207,29 @@ impl Job<'_> {
         }
     }
 
-    /// Output of one panel and one pair of tiles: addresses of runs of pixels, and which of the pair they are.
-    fn places(&self, panel: usize, pair: usize) -> impl Iterator<Item = (*mut u8, Range<usize>)> {
+    /// The pixels of one pair of tiles.
+    fn pair_pixels(&self, pair: usize) -> Range<usize> {
         let first = self.pixels.start + pair * PAIR;
-        let skip = panel * amx::PANEL * self.output.pixels.dtype.bytes();
-        let runs = self.output.runs(first..(first + PAIR).min(self.pixels.end));
-        runs.map(move |(out, run_of)| (out.wrapping_add(skip), run_of))
+        first..(first + PAIR).min(self.pixels.end)
     }
 
     /// Asks for the lines of the output while tiles are multiplied: each is of a pixel of its own, and waiting
     /// for them shows (0.47 of the tile rate without, 0.50 with, in a bare loop on one thread).
-    fn expect_output(&self, panel: usize, pair: usize) {
-        let pixel = self.output.channels * self.output.pixels.dtype.bytes();
-        for (out, run_of) in self.places(panel, pair) {
-            (0..run_of.len()).for_each(|i| self.tiles.expect_write(out.wrapping_add(i * pixel)));
+    fn expect_output(&self, tiles: &amx::Tiles, panel: usize, pair: usize) {
+        let size = self.output.pixels.dtype.bytes();
+        for (out, run_of) in self.output.runs(self.pair_pixels(pair)) {
+            let line = |i: usize| out.wrapping_add((i * self.output.channels + panel * amx::PANEL) * size);
+            (0..run_of.len()).for_each(|i| tiles.expect_write(line(i)));
         }
     }
 
     /// Bias, residual and rounding of one panel and one pair of tiles.
     fn finish(&self, panel: usize, pair: usize, first_pair: usize) {
-        let packing = self.plan.packing;
         // SAFETY: a piece of this thread.
-        let sums = unsafe { self.scratch.private(self.thread, self.plan.sums) };
+        let sums = unsafe { self.own.piece(self.plan.sums) };
         let sums = sums.as_ptr().wrapping_add((first_pair + pair) * SUMS);
         let first = panel * amx::PANEL;
-        let channels = amx::PANEL.min(packing.cout - first);
-        for (out, run_of) in self.places(panel, pair) {
-            let finish = Finish {
-                sums: sums.wrapping_add(run_of.start * amx::PANEL),
-                sums_step: amx::PANEL,
-                pixels: run_of.len(),
-                channels,
-                bias: &self.weight.bias(0)[first..first + channels],
-                point: None,
-                edge: None,
-                accumulate: self.accumulate,
-                out,
-                out_step: packing.cout,
-                dtype: self.output.pixels.dtype,
-                totals: &mut [],
-                squares: &mut [],
-            };
-            run(self.isa, finish);
-        }
+        let channels = first..(first + amx::PANEL).min(self.plan.packing.cout);
+        self.finish_pixels(self.pair_pixels(pair), channels, sums, amx::PANEL);
     }
 }

@@ -1,7 +1,6 @@
 //! Softmax attention, by threads or on matrix units.
 
-use std::fmt::Write;
-
+use super::matrix::{Step, enable_matrices};
 use super::{constants, each, only_if_needed};
 use crate::gpu::device::MatrixUnits;
 
@@ -129,9 +128,7 @@ impl std::fmt::Display for Heads {
 pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String {
     let Heads { size, chunks, columns, .. } = heads;
     let (side, across) = (heads.queries(), SIDE / columns);
-    // As for products on matrix units: the flow is uniform within a subgroup, which WGSL's analysis cannot prove.
-    let rule = "diagnostic(off, derivative_uniformity);";
-    head.insert_str(0, &format!("enable f16;\nenable wgpu_cooperative_matrix;\n{rule}\n"));
+    enable_matrices(head);
     constants(
         head,
         &[
@@ -144,7 +141,7 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
             ("ACROSS", across * size),
         ],
     );
-    let matrix = |kind: &str, role: &str| format!("coop_mat{size}x{size}<{kind}, {role}>");
+    let product = |turned| Step { size, deep: SIDE, down: DOWN, across, turned, indent: "                " };
     let mine = DOWN * across;
     let sums = |line: &dyn Fn(usize) -> String| each(mine, line);
     let quad = |n: usize| (n / across * size, n % across * size / 4);
@@ -179,7 +176,7 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
     let values = each(chunks, |c| {
         let from = format!("(column + {}u + part)", c * side);
         let units = load("sb", &|n| masked(&from, &|x| format!("value_unit(place, start + {n}, {x})")));
-        let product = multiply(heads, &matrix, "coopLoadT", |n| format!("r{c}_{n}"));
+        let product = product(false).text(|n| format!("r{c}_{n}"));
         format!(
             "                workgroupBarrier();\n{units}\n                workgroupBarrier();\n{product}"
         )
@@ -196,48 +193,13 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
     let zero = sums(&|n| format!("            var s{n} = zero;"));
     let all = each(chunks, |c| sums(&|n| format!("    var r{c}_{n} = zero;")));
     let text = (place.to_owned() + include_str!("../wgsl/attention_matrix.wgsl"))
-        .replace("@C@", &matrix("f32", "C"))
+        .replace("@C@", &Step::matrix(size, "f32", "C"))
         .replace("@SUMS@", &all)
         .replace("@ZERO@", &zero)
         .replace("@LOAD_SCORES@", &score_units.join("\n"))
-        .replace("@SCORES@", &multiply(heads, &matrix, "coopLoad", |n| format!("s{n}")))
+        .replace("@SCORES@", &product(true).text(|n| format!("s{n}")))
         .replace("@STORE_SCORES@", &sums(&|n| save(format!("s{n}"), n)))
         .replace("@VALUES@", &values)
         .replace("@STORE@", &store);
     only_if_needed(text, heads.fixed)
-}
-
-/// The product of a block in `sa` and one in `sb`, which is turned if `load` is `coopLoad`, added to named sums.
-fn multiply(
-    heads: Heads,
-    matrix: &dyn Fn(&str, &str) -> String,
-    load: &str,
-    name: impl Fn(usize) -> String,
-) -> String {
-    let Heads { size, columns, .. } = heads;
-    let across = SIDE / columns;
-    let (a, b) = (matrix("f16", "A"), matrix("f16", "B"));
-    let mut text = String::from("                if (works) {");
-    for k in 0..SIDE {
-        let quad = k * size / 4;
-        for i in 0..DOWN {
-            let row = i * size;
-            let _ = write!(
-                text,
-                "\n                let a{k}_{i} = coopLoadT<{a}>(&sa[(row0 + {row}u) * LINE + {quad}u], LINE);"
-            );
-        }
-        for j in 0..across {
-            let at = match load {
-                "coopLoad" => format!("(column0 + {}u) * LINE + {quad}u", j * size),
-                _ => format!("{}u * LINE + (column0 + {}u) / 4u", k * size, j * size),
-            };
-            let _ = write!(text, "\n                let b{k}_{j} = {load}<{b}>(&sb[{at}], LINE);");
-        }
-        for n in 0..DOWN * across {
-            let (i, j, sum) = (n / across, n % across, name(n));
-            let _ = write!(text, "\n                {sum} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, {sum});");
-        }
-    }
-    text + "\n                }"
 }

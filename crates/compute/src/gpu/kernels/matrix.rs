@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use super::conv::JOB;
-use super::{constants, each, only_if_needed, with_source};
+use super::{JOB, constants, each, only_if_needed, product_source};
 use crate::gpu::device::MatrixUnits;
 
 /// Sizes of a product on matrix units.
@@ -32,16 +31,18 @@ impl Blocks {
     /// two by four.
     pub(in crate::gpu) fn variants(units: MatrixUnits) -> [Blocks; 3] {
         let MatrixUnits { size, subgroup, fixed } = units;
-        [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(|[down, across, rows]| Blocks {
+        let (columns, deep) = (2, 2);
+        let blocks = |[down, across, rows]: [usize; 3]| Blocks {
             size,
             down,
             across,
             rows,
-            columns: 2,
-            deep: 2,
+            columns,
+            deep,
             subgroup,
             fixed,
-        })
+        };
+        [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(blocks)
     }
 
     pub(in crate::gpu) fn threads(&self) -> usize {
@@ -81,13 +82,10 @@ pub(in crate::gpu) struct Edges {
 pub(in crate::gpu) const UNIT: usize = 8;
 
 pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bool) -> String {
-    let Blocks { size, down, across, rows, columns, .. } = blocks;
+    let Blocks { size, down, across, rows, columns, deep, .. } = blocks;
     let [bm, bn, bk] = blocks.tile();
     let (threads, units) = (blocks.threads(), bk / UNIT);
-    // Matrices need control flow that is uniform within a subgroup, and it is. WGSL's analysis cannot prove that,
-    // because the flow depends on values read from memory; this is the rule it reports.
-    let rule = "diagnostic(off, derivative_uniformity);";
-    head.insert_str(0, &format!("enable f16;\nenable wgpu_cooperative_matrix;\n{rule}\n"));
+    enable_matrices(head);
     constants(
         head,
         &[
@@ -104,8 +102,9 @@ pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bo
             ("UNITS", units),
         ],
     );
-    let matrix = |kind: &str, role: &str| format!("coop_mat{size}x{size}<{kind}, {role}>");
-    let (a, b, c) = (matrix("f16", "A"), matrix("f16", "B"), matrix("f32", "C"));
+    let c = Step::matrix(size, "f32", "C");
+    // Those of the weight are turned.
+    let step = Step { size, deep, down, across, turned: true, indent: "            " };
     let zero = each(down * across, |n| format!("    var acc{n} = coopLoadT<{c}>(&sc[0], SIZE);"));
     let fetch =
         Fetch { edges, prologue, each_a: loads(bm, threads, units), each_b: loads(bn, threads, units) };
@@ -122,7 +121,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bo
              }}\n    }}"
         )
     });
-    let text = (with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/matrix.wgsl"))
+    let text = product_source(include_str!("../wgsl/matrix.wgsl"))
         .replace("@JOB@", JOB)
         .replace("@ZERO@", &zero)
         .replace("@PIXELS@", &fetch.pixels())
@@ -136,7 +135,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bo
         .replace("@SHORT_PLACES@", &fetch.short_places())
         .replace("@SHORT_FETCH@", &fetch.short_units())
         .replace("@SHORT_PUT@", &fetch.short_put())
-        .replace("@MULTIPLY@", &multiply(blocks, &a, &b))
+        .replace("@MULTIPLY@", &step.text(|n| format!("acc{n}")))
         .replace("@STORE@", &store);
     only_if_needed(text, blocks.fixed)
 }
@@ -147,32 +146,57 @@ fn loads(rows: usize, threads: usize, units: usize) -> (usize, bool) {
     (rows.div_ceil(step), !rows.is_multiple_of(step))
 }
 
-/// One step: matrices come from workgroup memory, those of the weight turned.
-fn multiply(blocks: Blocks, a: &str, b: &str) -> String {
-    let Blocks { size, down, across, deep, .. } = blocks;
-    let mut text = String::from("            if (works) {");
-    for k in 0..deep {
-        let quad = k * size / 4;
-        for i in 0..down {
-            let row = i * size;
-            let _ = write!(
-                text,
-                "\n            let a{k}_{i} = coopLoadT<{a}>(&sa[(row0 + {row}u) * LINE + {quad}u], LINE);"
-            );
-        }
-        for j in 0..across {
-            let column = j * size;
-            let _ = write!(
-                text,
-                "\n            let b{k}_{j} = coopLoad<{b}>(&sb[(column0 + {column}u) * LINE + {quad}u], LINE);"
-            );
-        }
-        for n in 0..down * across {
-            let (i, j) = (n / across, n % across);
-            let _ = write!(text, "\n            acc{n} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, acc{n});");
-        }
+/// Turns matrix units on in a kernel. They need control flow that is uniform within a subgroup, and it is. WGSL's
+/// analysis cannot prove that, because the flow depends on values read from memory; this is the rule it reports.
+pub(super) fn enable_matrices(head: &mut String) {
+    let rule = "diagnostic(off, derivative_uniformity);";
+    head.insert_str(0, &format!("enable f16;\nenable wgpu_cooperative_matrix;\n{rule}\n"));
+}
+
+/// One step of a product on matrix units, from blocks in workgroup memory.
+pub(super) struct Step {
+    /// Rows and columns of a matrix, and matrices of the step.
+    pub(super) size: usize,
+    pub(super) deep: usize,
+    /// Matrices of a subgroup's sums, down and across.
+    pub(super) down: usize,
+    pub(super) across: usize,
+    /// Whether the matrices in `sb` are turned.
+    pub(super) turned: bool,
+    pub(super) indent: &'static str,
+}
+
+impl Step {
+    /// Its type of matrices.
+    pub(super) fn matrix(size: usize, kind: &str, role: &str) -> String {
+        format!("coop_mat{size}x{size}<{kind}, {role}>")
     }
-    text + "\n            }"
+
+    /// Adds the product of `sa` and `sb` to named sums.
+    pub(super) fn text(&self, name: impl Fn(usize) -> String) -> String {
+        let Step { size, deep, down, across, turned, indent } = *self;
+        let [a, b] = ["A", "B"].map(|role| Step::matrix(size, "f16", role));
+        let mut text = format!("{indent}if (works) {{");
+        for k in 0..deep {
+            let quad = k * size / 4;
+            for i in 0..down {
+                let at = format!("(row0 + {}u) * LINE + {quad}u", i * size);
+                let _ = write!(text, "\n{indent}let a{k}_{i} = coopLoadT<{a}>(&sa[{at}], LINE);");
+            }
+            for j in 0..across {
+                let (load, at) = match turned {
+                    true => ("coopLoad", format!("(column0 + {}u) * LINE + {quad}u", j * size)),
+                    false => ("coopLoadT", format!("{}u * LINE + (column0 + {}u) / 4u", k * size, j * size)),
+                };
+                let _ = write!(text, "\n{indent}let b{k}_{j} = {load}<{b}>(&sb[{at}], LINE);");
+            }
+            for n in 0..down * across {
+                let (i, j, sum) = (n / across, n % across, name(n));
+                let _ = write!(text, "\n{indent}{sum} = coopMultiplyAdd(a{k}_{i}, b{k}_{j}, {sum});");
+            }
+        }
+        text + &format!("\n{indent}}}")
+    }
 }
 
 /// How a thread fetches its units and puts them into workgroup memory.

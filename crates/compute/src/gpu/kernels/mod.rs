@@ -1,7 +1,6 @@
 //! Writes the WGSL text of kernels from templates and the sizes of a variant, so that a variant is data.
 
 mod attention;
-mod conv;
 mod matrix;
 mod threads;
 mod tokens;
@@ -44,14 +43,6 @@ impl Product {
         }
     }
 
-    pub(super) fn threads(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.threads(),
-            Product::Matrix(blocks) => blocks.threads(),
-            Product::Winograd(_) => Winograd::THREADS,
-        }
-    }
-
     /// How it wants weights.
     pub(super) fn order(&self) -> Order {
         match self {
@@ -69,24 +60,6 @@ impl Product {
                 Edges { padded, ragged: !cin.is_multiple_of(bk), narrow }
             }
             Product::Threads(_) | Product::Winograd(_) => Edges::default(),
-        }
-    }
-
-    /// Bytes of workgroup memory.
-    pub(super) fn shared_bytes(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.shared_bytes(),
-            Product::Matrix(blocks) => blocks.shared_bytes(),
-            Product::Winograd(w) => w.shared_bytes(),
-        }
-    }
-
-    /// Sums held by a thread: the least number of registers it needs.
-    pub(super) fn sums(&self) -> usize {
-        match self {
-            Product::Threads(tile) => tile.tm * tile.tn,
-            Product::Winograd(_) => Winograd::SUMS,
-            Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
         }
     }
 }
@@ -175,13 +148,9 @@ impl Kernel {
         format!("struct Params {{\n{members}}}\n@group(0) @binding(0) var<uniform> op: Params;\n")
     }
 
-    /// Whether it stays within its operands by itself, so that no index is checked.
-    pub(super) fn is_unchecked(&self) -> bool {
-        self.on_matrix_units()
-    }
-
-    /// Whether it multiplies on matrix units.
-    fn on_matrix_units(&self) -> bool {
+    /// Whether it multiplies on matrix units. Such a kernel stays within its operands by itself, so that no index is
+    /// checked.
+    pub(super) fn on_matrix_units(&self) -> bool {
         matches!(
             self.role,
             Role::Conv { product: Product::Matrix(_), .. }
@@ -192,11 +161,15 @@ impl Kernel {
 
     /// Whether it converts to or from f16.
     pub(super) fn converts(&self) -> bool {
-        let from = match self.role {
+        self.dtype == DType::F16 || self.input_dtype() == DType::F16
+    }
+
+    /// Format of the input, which may be another than that of all other operands.
+    fn input_dtype(&self) -> DType {
+        match self.role {
             Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from } => from,
             _ => self.dtype,
-        };
-        self.dtype == DType::F16 || from == DType::F16
+        }
     }
 
     fn prologue(&self) -> bool {
@@ -224,14 +197,7 @@ impl Kernel {
         text += &declare(&operands, reach, self.merged());
         text += include_str!("../wgsl/formats.wgsl");
         for operand in operands {
-            let dtype = match self.role {
-                Role::Copy { from } | Role::TokenNorm { from, .. } | Role::AddGated { from }
-                    if operand == Operand::Input =>
-                {
-                    from
-                }
-                _ => self.dtype,
-            };
+            let dtype = if operand == Operand::Input { self.input_dtype() } else { self.dtype };
             text += &values(dtype, native, operand);
         }
         let (shortcut, vec_out, edges) = match self.role {
@@ -256,10 +222,7 @@ impl Kernel {
             Role::Combine => [TOTAL, include_str!("../wgsl/combine.wgsl")].concat(),
             Role::Normalize => [NORMALISED, include_str!("../wgsl/normalize.wgsl")].concat(),
             Role::Copy { .. } => include_str!("../wgsl/copy.wgsl").into(),
-            Role::Shuffle => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/shuffle.wgsl").into()
-            }
+            Role::Shuffle => self.by_units(&mut text, include_str!("../wgsl/shuffle.wgsl")),
             Role::Attention(Attend::Threads { values }) => attention::by_threads(&mut text, values),
             Role::Attention(Attend::Matrix(heads)) => {
                 attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_frame.wgsl"))
@@ -268,18 +231,9 @@ impl Kernel {
                 constants(&mut text, &[("TEAM", team)]);
                 include_str!("../wgsl/token_norm.wgsl").into()
             }
-            Role::Activate => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/activate.wgsl").into()
-            }
-            Role::AddGated { .. } => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/add_gated.wgsl").into()
-            }
-            Role::Gather | Role::Scatter => {
-                self.lanes(&mut text);
-                include_str!("../wgsl/window.wgsl").into()
-            }
+            Role::Activate => self.by_units(&mut text, include_str!("../wgsl/activate.wgsl")),
+            Role::AddGated { .. } => self.by_units(&mut text, include_str!("../wgsl/add_gated.wgsl")),
+            Role::Gather | Role::Scatter => self.by_units(&mut text, include_str!("../wgsl/window.wgsl")),
             Role::WindowAttention(Attend::Threads { values }) => tokens::window_attention(&mut text, values),
             Role::WindowAttention(Attend::Matrix(heads)) => {
                 attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_window.wgsl"))
@@ -288,9 +242,10 @@ impl Kernel {
         text + &choose(&body, &flags)
     }
 
-    /// Values of a unit.
-    fn lanes(&self, text: &mut String) {
+    /// A body that works on units of four values, or one.
+    fn by_units(&self, text: &mut String, body: &str) -> String {
         constants(text, &[("LANES", if self.vec_in { 4 } else { 1 })]);
+        body.into()
     }
 }
 
@@ -298,6 +253,8 @@ impl Kernel {
 /// it was told about checks: without it every loop counts, and workgroup memory is zeroed.
 const INTERMEDIATE: &str = "override intermediate: u32 = 0u;\n";
 
+/// Which part of a product a workgroup makes.
+const JOB: &str = include_str!("../wgsl/job.wgsl");
 const TOTAL: &str = include_str!("../wgsl/total.wgsl");
 const NORMALISED: &str = include_str!("../wgsl/normalised.wgsl");
 
@@ -306,9 +263,9 @@ fn with_source(body: &str) -> String {
     format!("@IF PROLOGUE@\n{NORMALISED}@END@\n{}{body}", include_str!("../wgsl/source.wgsl"))
 }
 
-/// The text of a direct convolution, with placeholders where it multiplies.
-fn product_source() -> String {
-    with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/conv.wgsl")
+/// The text of a product, with placeholders where it multiplies.
+fn product_source(body: &str) -> String {
+    with_source(include_str!("../wgsl/product.wgsl")) + body
 }
 
 /// Functions that read and write the values of an operand.
@@ -387,11 +344,8 @@ mod tests {
     use wgpu::naga;
 
     fn units() -> [MatrixUnits; 3] {
-        [(8, 8, true), (16, 32, true), (16, 64, false)].map(|(size, subgroup, fixed)| MatrixUnits {
-            size,
-            subgroup,
-            fixed,
-        })
+        let units = |(size, subgroup, fixed)| MatrixUnits { size, subgroup, fixed };
+        [(8, 8, true), (16, 32, true), (16, 64, false)].map(units)
     }
 
     /// Every kernel with every option, on devices with matrices of 8 and of 16.
@@ -453,13 +407,12 @@ mod tests {
 
     fn spirv(source: &str) -> Vec<u32> {
         use naga::back::spv;
+        use naga::front::wgsl;
         use naga::valid::{Capabilities, ValidationFlags, Validator};
-        let module = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
-            parse_doc_comments: false,
-            capabilities: Capabilities::all(),
-        })
-        .parse(source)
-        .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
+        let options = wgsl::Options { parse_doc_comments: false, capabilities: Capabilities::all() };
+        let module = wgsl::Frontend::new_with_options(options)
+            .parse(source)
+            .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));
         let info = Validator::new(ValidationFlags::all(), Capabilities::all())
             .validate(&module)
             .unwrap_or_else(|e| panic!("{}", e.emit_to_string(source)));

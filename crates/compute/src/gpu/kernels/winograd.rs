@@ -1,8 +1,7 @@
 //! Products of transformed tiles: 16 multiplications instead of 36 for four pixels.
 
-use std::fmt::Write;
-
-use super::{constants, each, with_source};
+use super::threads::add_products;
+use super::{constants, each, product_source};
 
 /// Sizes of a product of transformed tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,16 +40,7 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
             n % 2 * 4
         )
     });
-    for i in 0..8 {
-        let _ = write!(inner, "\n                let a{i} = sh[(place * TM + ty + {}u) * QUADS + k];", i * 4);
-        for (e, part) in ["x", "y", "z", "w"].iter().enumerate() {
-            for j in 0..2 {
-                let (n, b) = (i * 2 + j, e * 2 + j);
-                let _ =
-                    write!(inner, "\n                acc{n} = fma(vec4<f32>(a{i}.{part}), b{b}, acc{n});");
-            }
-        }
-    }
+    add_products(&mut inner, 8, 2, |i| format!("sh[(place * TM + ty + {}u) * QUADS + k]", i * 4));
     // Each round stores sixteen tiles of sixteen channels.
     let store = each(4, |round| {
         let (j, half) = (round / 2, round % 2);
@@ -65,7 +55,7 @@ pub(super) fn text(head: &mut String, winograd: Winograd) -> String {
             j * 4
         )
     });
-    (with_source(include_str!("../wgsl/product.wgsl")) + include_str!("../wgsl/winograd.wgsl"))
+    product_source(include_str!("../wgsl/winograd.wgsl"))
         .replace("@ACC@", &each(16, |n| format!("    var acc{n} = vec4<f32>(0.0);")))
         .replace("@LOAD@", &load)
         .replace("@INNER@", &inner)

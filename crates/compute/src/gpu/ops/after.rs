@@ -3,7 +3,7 @@
 
 use super::{THREADS, quad};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -28,21 +28,19 @@ impl Gpu {
         after: After,
         carry: Option<&View<'_>>,
         sums: Option<&RowSums<'_>>,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let After { mut params, mut ranges, dtype, prologue } = after;
         if let Some(carry) = carry {
-            let place = self.place(op, "new tail", carry)?;
             let Shape { h, w, c, .. } = carry.shape();
-            ranges.set(Operand::Carry, place.range);
-            (params.carry, params.carry_row0, params.carry_rows) = (place.at, place.row0, h);
+            params.carry = self.bind(op, &mut ranges, Operand::Carry, "new tail", carry)?;
+            (params.carry_row0, params.carry_rows) = (carry.row_range().start, h);
             params.tail_jobs = (h * w * up4(c) / 4).div_ceil(THREADS);
         }
         params.jobs = params.tail_jobs;
         if let Some(sums) = sums {
-            let place = self.place(op, "row sums", &sums.output)?;
             let Shape { t, h, .. } = sums.output.shape();
-            ranges.set(Operand::Sums, place.range);
-            (params.sums, params.groups) = (place.at, sums.groups);
+            params.sums = self.bind(op, &mut ranges, Operand::Sums, "row sums", &sums.output)?;
+            params.groups = sums.groups;
             params.jobs += t * h * sums.groups;
         }
         // Sums do not depend on the input's channels: without a tail one kernel serves all.
@@ -51,13 +49,12 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, params.jobs)
     }
 
-    pub(in crate::gpu) fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
         const OP: &str = "row_sums";
-        let Shape { h, w, c, .. } = d.input.shape();
-        let place = self.place(OP, "input", &d.input)?;
-        let (output, output_rows, output_w, cout) = (place.at, h, w, c);
+        let Shape { h: output_rows, w: output_w, c: cout, .. } = d.input.shape();
+        let mut ranges = Ranges::default();
+        let output = self.bind(OP, &mut ranges, Operand::Output, "input", &d.input)?;
         let params = AfterParams { output, output_rows, output_w, cout, ..Default::default() };
-        let ranges = Ranges::from([(Operand::Output, place.range)]);
         let after = After { params, ranges, dtype: d.input.dtype(), prologue: false };
         let sums = RowSums { groups: d.groups, output: d.output.clone() };
         self.after(OP, after, None, Some(&sums))

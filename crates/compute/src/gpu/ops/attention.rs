@@ -1,7 +1,7 @@
 //! Softmax attention.
 
 use super::quad;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -13,20 +13,17 @@ impl Gpu {
         &mut self,
         d: &AttentionDesc<'_>,
         work: &AttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "attention";
-        let queries = self.place(OP, "queries", &d.q)?;
-        let keys = self.place(OP, "keys", &d.k)?;
-        let values = self.place(OP, "values", &d.v)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let mut ranges = Ranges::default();
         let query_count = work.rows.len() * work.w;
         let attend = self.attend(false, work.width, work.dtype);
         let tiles = query_count.div_ceil(attend.queries(false));
         let params = AttentionParams {
-            queries: queries.at,
-            keys: keys.at,
-            values: values.at,
-            output: output.at,
+            queries: self.bind(OP, &mut ranges, Operand::Queries, "queries", &d.q)?,
+            keys: self.bind(OP, &mut ranges, Operand::Keys, "keys", &d.k)?,
+            values: self.bind(OP, &mut ranges, Operand::Values, "values", &d.v)?,
+            output: self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?,
             query_count,
             key_count: work.h * work.w,
             channels: work.heads * work.width,
@@ -36,12 +33,6 @@ impl Gpu {
             tiles,
             jobs: Jobs::default(),
         };
-        let ranges = Ranges::from([
-            (Operand::Queries, queries.range),
-            (Operand::Keys, keys.range),
-            (Operand::Values, values.range),
-            (Operand::Output, output.range),
-        ]);
         let kernel = Kernel { role: Role::Attention(attend), dtype: work.dtype, vec_in: quad(work.width) };
         let groups = [tiles * work.t, work.heads * work.width.div_ceil(attend.values())];
         self.in_parts(kernel, &ranges, groups, work.macs(), |jobs| AttentionParams { jobs, ..params })

@@ -14,7 +14,7 @@ use super::bindings::{Operand, Ranges};
 use super::kernels::Kernel;
 use super::pack::Layout;
 use super::params::{Fields, Jobs, Norm, Params};
-use crate::error::{ComputeError, mismatch};
+use crate::error::{Result, mismatch};
 use crate::ops::{Ops, Prologue};
 use crate::weight::Weight;
 
@@ -27,8 +27,8 @@ fn quad(n: usize) -> bool {
 
 impl Gpu {
     /// The bytes and the layout of the weight of a product.
-    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout), ComputeError> {
-        let at = self.address(op, "weight", &weight.buffer(&self.arena)?)?;
+    fn weight(&mut self, op: &'static str, weight: &Weight) -> Result<(Range<u64>, Layout)> {
+        let at = weight.buffer(&self.arena)?.offset();
         let order = self.product(op, &weight.spec())?.order();
         let Some(layout) = Layout::new(&weight.spec(), order) else {
             return Err(mismatch(op, "weight", format!("{weight:?}"), "one that is multiplied"));
@@ -43,24 +43,22 @@ impl Gpu {
         prologue: &Prologue<'_>,
         channels: usize,
         ranges: &mut Ranges,
-    ) -> Result<Norm, ComputeError> {
-        let stats = self.place(op, "statistics", &prologue.stats)?;
-        let affine = self.address(op, "scale and shift", &prologue.affine.buffer(&self.arena)?)?;
-        let bytes = self.weight_bytes(&prologue.affine.spec());
-        ranges.set(Operand::Stats, stats.range);
-        ranges.set(Operand::Affine, affine..affine + bytes);
+    ) -> Result<Norm> {
+        let stats = self.bind(op, ranges, Operand::Stats, "statistics", &prologue.stats)?;
+        self.bind_affine(prologue.affine, ranges)?;
         let group_width = channels / (prologue.stats.shape().c / 2);
-        Ok(Norm { stats: stats.at, group_width, silu: prologue.silu })
+        Ok(Norm { stats, group_width, silu: prologue.silu })
+    }
+
+    /// Binds numbers that are not a product's.
+    fn bind_affine(&self, weight: &Weight, ranges: &mut Ranges) -> Result<()> {
+        let at = weight.buffer(&self.arena)?.offset();
+        ranges.set(Operand::Affine, at..at + self.weight_bytes(&weight.spec()));
+        Ok(())
     }
 
     /// Enqueues `jobs` workgroups; none at all is no dispatch.
-    fn enqueue(
-        &mut self,
-        kernel: Kernel,
-        params: &impl Fields,
-        ranges: Ranges,
-        jobs: usize,
-    ) -> Result<(), ComputeError> {
+    fn enqueue(&mut self, kernel: Kernel, params: &impl Fields, ranges: Ranges, jobs: usize) -> Result<()> {
         if jobs == 0 {
             return Ok(());
         }
@@ -76,7 +74,7 @@ impl Gpu {
         [jobs, columns]: [usize; 2],
         macs: u64,
         params: impl Fn(Jobs) -> F,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let each = (macs / jobs.max(1) as u64).max(1);
         let mut first = 0;
         while first < jobs {

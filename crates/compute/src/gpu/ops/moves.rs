@@ -1,7 +1,7 @@
 //! Ops that move values: copy, conversion, shuffle.
 
 use super::{THREADS, quad};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
@@ -10,31 +10,33 @@ use crate::ops::ShuffleDesc;
 use crate::tensor::{Shape, View};
 
 impl Gpu {
-    pub(in crate::gpu) fn copy_now(&mut self, from: &View<'_>, to: &View<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn copy_now(&mut self, from: &View<'_>, to: &View<'_>) -> Result<()> {
         const OP: &str = "copy";
         let Shape { t, h, w, c } = from.shape();
-        let input = self.place(OP, "input", from)?;
-        let output = self.place(OP, "output", to)?;
+        let mut ranges = Ranges::default();
         let vec_in = quad(c);
         let frame_units = h * w * c / if vec_in { 4 } else { 1 };
         let units = t * frame_units;
-        let params = CopyParams { input: input.at, output: output.at, frame_units, units };
-        let ranges = Ranges::from([(Operand::Input, input.range), (Operand::Output, output.range)]);
+        let params = CopyParams {
+            input: self.bind(OP, &mut ranges, Operand::Input, "input", from)?,
+            output: self.bind(OP, &mut ranges, Operand::Output, "output", to)?,
+            frame_units,
+            units,
+        };
         let kernel = Kernel { role: Role::Copy { from: from.dtype() }, dtype: to.dtype(), vec_in };
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn shuffle_now(&mut self, d: &ShuffleDesc<'_>) -> Result<()> {
         const OP: &str = "shuffle";
         let (from, to) = (d.input.shape(), d.output.shape());
-        let input = self.place(OP, "input", &d.input)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let mut ranges = Ranges::default();
         let vec_in = quad(to.c);
         let units = to.len() / if vec_in { 4 } else { 1 };
         let [factor_t, factor_y, factor_x] = d.factors;
         let params = ShuffleParams {
-            input: input.at,
-            output: output.at,
+            input: self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?,
+            output: self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?,
             w_in: from.w,
             cin: from.c,
             output_rows: to.h,
@@ -46,7 +48,6 @@ impl Gpu {
             drop_second: d.drop_second,
             units,
         };
-        let ranges = Ranges::from([(Operand::Input, input.range), (Operand::Output, output.range)]);
         let kernel = Kernel { role: Role::Shuffle, dtype: d.output.dtype(), vec_in };
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }

@@ -2,21 +2,23 @@
 
 use super::{THREADS, quad};
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role};
 use crate::gpu::pack::up4;
 use crate::gpu::params::{CombineParams, NormalizeParams};
-use crate::ops::{CombineDesc, NormalizeDesc, Prologue};
+use crate::ops::{CombineDesc, NormalizeDesc};
 use crate::tensor::Shape;
 
 impl Gpu {
-    pub(in crate::gpu) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         const OP: &str = "combine_sums";
         let Shape { t, h, c, .. } = d.sums.shape();
-        let sums = self.place(OP, "row sums", &d.sums)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let mut ranges = Ranges::default();
+        ranges.set(Operand::Note, self.stream.note());
+        let sums = self.bind(OP, &mut ranges, Operand::Sums, "row sums", &d.sums)?;
+        let output = self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?;
         let found = self.norms.iter().position(|n| n == d.name);
         let norm = found.unwrap_or_else(|| {
             self.norms.push(d.name.to_owned());
@@ -24,8 +26,8 @@ impl Gpu {
         });
         let groups = c / 2;
         let params = CombineParams {
-            sums: sums.at,
-            output: output.at,
+            sums,
+            output,
             rows: h,
             groups,
             count: d.count,
@@ -33,26 +35,18 @@ impl Gpu {
             number: norm + 1,
             jobs: t * groups,
         };
-        let ranges = Ranges::from([
-            (Operand::Sums, sums.range),
-            (Operand::Output, output.range),
-            (Operand::Note, self.stream.note()),
-        ]);
         let kernel = Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true };
         self.enqueue(kernel, &params, ranges, params.jobs)
     }
 
-    pub(in crate::gpu) fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         const OP: &str = "normalize";
         let Shape { t, h, w, c } = d.input.shape();
-        let input = self.place(OP, "input", &d.input)?;
-        let output = self.place(OP, "output", &d.output)?;
-        let mut ranges = Ranges::from([(Operand::Input, input.range), (Operand::Output, output.range)]);
-        let prologue = Prologue { stats: d.stats.clone(), affine: d.affine, silu: d.silu };
+        let mut ranges = Ranges::default();
         let params = NormalizeParams {
-            input: input.at,
-            output: output.at,
-            norm: self.norm(OP, &prologue, c, &mut ranges)?,
+            input: self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?,
+            output: self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?,
+            norm: self.norm(OP, &d.prologue(), c, &mut ranges)?,
             cin: c,
             cin4: up4(c),
             frame_pixels: h * w,

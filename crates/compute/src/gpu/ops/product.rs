@@ -3,14 +3,14 @@
 use super::after::After;
 use super::quad;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::Result;
+use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Product, Role};
 use crate::gpu::pack::{Layout, up4};
 use crate::gpu::params::{AfterParams, Norm, ProductParams, Source};
-use crate::gpu::{Gpu, Place};
 use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, UpsampleDesc, UpsampleWork};
-use crate::tensor::View;
+use crate::tensor::Shape;
 use crate::weight::Weight;
 
 /// A product, but for what its weight says.
@@ -23,22 +23,16 @@ struct Multiply {
     macs: u64,
 }
 
-/// The tail that follows a product: its frames, and the first of them among prefix and slice.
-#[derive(Clone, Copy, Default)]
-struct Tail {
-    len: usize,
-    first: usize,
-}
-
 impl Multiply {
-    /// The op that follows, on the product's input and output.
-    fn after(&self, dtype: DType, tail: Tail) -> After {
+    /// The op that follows, on the product's input and output. The tail has some frames, the first of them at a place
+    /// among prefix and slice.
+    fn after(&self, dtype: DType, [tail_len, tail_first]: [usize; 2]) -> After {
         let ProductParams { source, norm, output, output_row0, output_end, output_w, cout, .. } = self.params;
         let params = AfterParams {
             source,
             norm,
-            tail_len: tail.len,
-            tail_first: tail.first,
+            tail_len,
+            tail_first,
             output,
             output_rows: output_end - output_row0,
             output_w,
@@ -49,52 +43,41 @@ impl Multiply {
     }
 }
 
-/// Parameters of a product from one place to another. The grid has a cell for each output pixel.
-fn product(source: Source, output: &Place, rows: usize, w: usize) -> ProductParams {
-    ProductParams {
-        source,
-        output: output.at,
-        output_row0: output.row0,
-        output_end: output.row0 + rows,
-        output_w: w,
-        grid_w: w,
-        factor: 1,
-        phases: 1,
-        stride_t: 1,
-        stride_y: 1,
-        stride_x: 1,
-        kernel_t: 1,
-        ..Default::default()
-    }
-}
-
 impl Gpu {
-    /// Where a product of `cin` channels reads, without a prefix.
-    fn source(
-        &self,
-        op: &'static str,
-        input: &View<'_>,
-        carried: Option<&View<'_>>,
-        ranges: &mut Ranges,
-    ) -> Result<Source, ComputeError> {
-        let place = self.place(op, "input", input)?;
-        ranges.set(Operand::Input, place.range);
-        let (w_in, cin) = (input.shape().w, input.shape().c);
-        let (input, input_row0) = (place.at, place.row0);
+    /// Parameters of a product from its input to its output, without a prefix. The grid has a cell for each output pixel.
+    fn begin(&self, op: &'static str, d: &ConvDesc<'_>, ranges: &mut Ranges) -> Result<ProductParams> {
+        let Shape { w: w_in, c: cin, .. } = d.input.shape();
+        let input = self.bind(op, ranges, Operand::Input, "input", &d.input)?;
+        let input_row0 = d.input.row_range().start;
         let mut source = Source { input, input_row0, w_in, cin, cin4: up4(cin), ..Default::default() };
-        if let Some(carried) = carried {
-            let place = self.place(op, "carried tail", carried)?;
-            ranges.set(Operand::Carried, place.range);
-            (source.carried, source.carried_row0) = (place.at, place.row0);
+        if let Some(carried) = &d.carried {
+            source.carried = self.bind(op, ranges, Operand::Carried, "carried tail", carried)?;
+            source.carried_row0 = carried.row_range().start;
+            source.continued = true;
         }
-        Ok(source)
+        let (rows, w) = (d.output.row_range(), d.output.shape().w);
+        Ok(ProductParams {
+            source,
+            output: self.bind(op, ranges, Operand::Output, "output", &d.output)?,
+            output_row0: rows.start,
+            output_end: rows.end,
+            output_w: w,
+            grid_w: w,
+            factor: 1,
+            phases: 1,
+            stride_t: 1,
+            stride_y: 1,
+            stride_x: 1,
+            kernel_t: 1,
+            accumulate: d.accumulate,
+            ..Default::default()
+        })
     }
 
-    pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
         const OP: &str = "conv";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let plain = self.begin(OP, d, &mut ranges)?;
         let norm = match &d.prologue {
             Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
             None => Norm::default(),
@@ -108,8 +91,8 @@ impl Gpu {
         let need = work.input_rows();
         let [kernel_t, ..] = work.kernel;
         let [stride_t, stride_y, stride_x] = work.stride;
-        let source = Source { prefix: work.prefix, continued: work.continued, ..source };
         let mut params = ProductParams {
+            source: Source { prefix: work.prefix, ..plain.source },
             norm,
             h_in: work.h_in,
             grid_h: work.h_out,
@@ -125,20 +108,16 @@ impl Gpu {
             pad_top: work.padding.top,
             pad_left: work.padding.left,
             kernel_t,
-            accumulate: d.accumulate,
-            ..product(source, &output, work.rows.len(), work.w_out)
+            ..plain
         };
-        ranges.set(Operand::Output, output.range);
         let fused = match &d.shortcut {
             Some(s) if self.product(OP, &s.weight.spec())?.order() == by.order() => Some(s),
             _ => None,
         };
         if let Some(shortcut) = fused {
-            let place = self.place(OP, "shortcut", &shortcut.input)?;
+            params.shortcut = self.bind(OP, &mut ranges, Operand::Shortcut, "shortcut", &shortcut.input)?;
             let (range, layout) = self.weight(OP, shortcut.weight)?;
-            ranges.set(Operand::Shortcut, place.range);
             ranges.set(Operand::ShortcutWeight, range);
-            params.shortcut = place.at;
             params.shortcut_cin = shortcut.input.shape().c;
             params.shortcut_bias = layout.bias() / 4;
         }
@@ -152,27 +131,22 @@ impl Gpu {
             let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
             self.conv(&ConvDesc { accumulate: true, ..alone })?;
         }
-        let tail = Tail { len: work.tail, first: work.prefix + work.t_in - work.tail };
+        let tail = [work.tail, work.prefix + work.t_in - work.tail];
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
-    pub(in crate::gpu) fn upsample_now(
-        &mut self,
-        d: &UpsampleDesc<'_>,
-        work: &UpsampleWork,
-    ) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
         const OP: &str = "upsample";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, d.carried.as_ref(), &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
+        let plain = self.begin(OP, &d.as_conv(), &mut ranges)?;
         let (prefix, frame_mode) = match (work.time, work.continued) {
             (false, _) => (2, 1),
             (true, true) => (1, 2),
             (true, false) => (0, 3),
         };
         let first = work.rows.start / 2;
-        let source = Source { prefix, continued: work.continued, ..source };
         let params = ProductParams {
+            source: Source { prefix, ..plain.source },
             h_in: work.h,
             grid_h: work.h,
             grid_w: work.w,
@@ -184,48 +158,35 @@ impl Gpu {
             pad_left: 1,
             frame_mode,
             second: work.second,
-            ..product(source, &output, work.rows.len(), 2 * work.w)
+            ..plain
         };
-        ranges.set(Operand::Output, output.range);
         let (frames, macs) = (work.t_out, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        let tail = Tail { len: work.tail, first: prefix + work.t_in - work.tail };
+        let tail = [work.tail, prefix + work.t_in - work.tail];
         self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
     }
 
-    pub(in crate::gpu) fn linear_now(
-        &mut self,
-        d: &LinearDesc<'_>,
-        work: &LinearWork,
-    ) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
         const OP: &str = "linear";
         let mut ranges = Ranges::default();
-        let source = self.source(OP, &d.input, None, &mut ranges)?;
-        let output = self.place(OP, "output", &d.output)?;
-        let rows = work.rows.len();
+        let alone = ConvDesc::new(d.input.clone(), d.weight, Padding::default(), d.output.clone());
+        let alone = ConvDesc { accumulate: d.accumulate, ..alone };
         let params = ProductParams {
             h_in: work.h,
             grid_h: work.h,
             cell_row0: work.rows.start,
-            cells: rows * work.w,
-            accumulate: d.accumulate,
-            ..product(source, &output, rows, work.w)
+            cells: work.rows.len() * work.w,
+            ..self.begin(OP, &alone, &mut ranges)?
         };
-        ranges.set(Operand::Output, output.range);
         let (frames, macs) = (work.t, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        self.after(OP, multiply.after(work.dtype, Tail::default()), None, d.sums.as_ref())
+        self.after(OP, multiply.after(work.dtype, [0; 2]), None, d.sums.as_ref())
     }
 
     /// Enqueues the product with a weight, and returns it with what the weight said.
-    fn multiply(
-        &mut self,
-        op: &'static str,
-        weight: &Weight,
-        mut multiply: Multiply,
-    ) -> Result<Multiply, ComputeError> {
+    fn multiply(&mut self, op: &'static str, weight: &Weight, mut multiply: Multiply) -> Result<Multiply> {
         let product = self.product(op, &weight.spec())?;
         let (range, layout) = self.weight(op, weight)?;
         let Layout { cin, cout, dtype, .. } = layout;

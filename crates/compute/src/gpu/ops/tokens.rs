@@ -1,20 +1,20 @@
 //! Ops on tokens that are rows.
 
 use super::{THREADS, quad};
-use crate::error::ComputeError;
+use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::bindings::{Operand, Ranges};
 use crate::gpu::kernels::{Kernel, Role, norm_team};
 use crate::gpu::pack::up4;
 use crate::gpu::params::{
-    ActivateParams, AddGatedParams, Jobs, TokenNormParams, WindowAttentionParams, WindowParams,
+    ActivateParams, AddGatedParams, TokenNormParams, WindowAttentionParams, WindowParams,
 };
 use crate::ops::{
     ActivateDesc, Activation, AddGatedDesc, Ops, TokenNormDesc, WindowAttentionDesc, WindowAttentionWork,
     WindowsDesc,
 };
 use crate::tensor::{Shape, View};
-use crate::weight::{Weight, WeightSpec};
+use crate::weight::WeightSpec;
 
 /// Values of a unit, the units of a frame and those of a view.
 fn units(view: &View<'_>) -> (usize, usize, usize) {
@@ -25,23 +25,14 @@ fn units(view: &View<'_>) -> (usize, usize, usize) {
 }
 
 impl Gpu {
-    /// Binds numbers that are not a product's.
-    fn vector(&self, op: &'static str, weight: &Weight, ranges: &mut Ranges) -> Result<(), ComputeError> {
-        let at = self.address(op, "scale", &weight.buffer(&self.arena)?)?;
-        ranges.set(Operand::Affine, at..at + self.weight_bytes(&weight.spec()));
-        Ok(())
-    }
-
-    pub(in crate::gpu) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         const OP: &str = "token_norm";
         let Shape { t, h, c, .. } = d.input.shape();
-        let input = self.place(OP, "input", &d.input)?;
-        let output = self.place(OP, "output", &d.output)?;
-        let mut ranges = Ranges::from([(Operand::Input, input.range), (Operand::Output, output.range)]);
+        let mut ranges = Ranges::default();
         let head_width = c / d.heads;
         let mut params = TokenNormParams {
-            input: input.at,
-            output: output.at,
+            input: self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?,
+            output: self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?,
             channels: c,
             heads: d.heads,
             head_width,
@@ -51,18 +42,15 @@ impl Gpu {
             ..Default::default()
         };
         if let Some(weight) = d.affine {
-            self.vector(OP, weight, &mut ranges)?;
+            self.bind_affine(weight, &mut ranges)?;
             params.scaled = true;
             if let WeightSpec::Norm { channels } = weight.spec() {
                 (params.scale_step, params.shifted, params.shift) = (head_width, true, up4(channels));
             }
         }
         if let Some(r) = &d.rotation {
-            let table = self.place(OP, "rotations", &r.table)?;
-            let places = self.place(OP, "places", &r.places)?;
-            ranges.set(Operand::Table, table.range);
-            ranges.set(Operand::Places, places.range);
-            (params.table, params.places) = (table.at, places.at);
+            params.table = self.bind(OP, &mut ranges, Operand::Table, "rotations", &r.table)?;
+            params.places = self.bind(OP, &mut ranges, Operand::Places, "places", &r.places)?;
             (params.positions, params.frequencies) = (r.table.shape().h, r.table.shape().c / 2);
             params.rotated = params.frequencies > 0;
         }
@@ -72,65 +60,64 @@ impl Gpu {
         self.enqueue(kernel, &params, ranges, params.units.div_ceil(THREADS / team))
     }
 
-    pub(in crate::gpu) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         const OP: &str = "activate";
-        let x = self.place(OP, "values", &d.x)?;
-        let mut ranges = Ranges::from([(Operand::Output, x.range)]);
+        let mut ranges = Ranges::default();
+        let output = self.bind(OP, &mut ranges, Operand::Output, "values", &d.x)?;
         let (lanes, frame_units, units) = units(&d.x);
         let gelu = d.function == Activation::GeluTanh;
-        let mut params = ActivateParams { output: x.at, frame_units, units, gelu, ..Default::default() };
+        let mut params = ActivateParams { output, frame_units, units, gelu, ..Default::default() };
         if let Some(times) = &d.times {
-            let place = self.place(OP, "factors", times)?;
-            ranges.set(Operand::Input, place.range);
-            (params.input, params.factors) = (place.at, true);
+            params.input = self.bind(OP, &mut ranges, Operand::Input, "factors", times)?;
+            params.factors = true;
         }
         let kernel = Kernel { role: Role::Activate, dtype: d.x.dtype(), vec_in: lanes == 4 };
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         const OP: &str = "add_gated";
-        let input = self.place(OP, "input", &d.input)?;
-        let residual = self.place(OP, "residual", &d.residual)?;
-        let mut ranges = Ranges::from([(Operand::Input, input.range), (Operand::Output, residual.range)]);
+        let mut ranges = Ranges::default();
+        let input = self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?;
+        let output = self.bind(OP, &mut ranges, Operand::Output, "residual", &d.residual)?;
         let (lanes, frame_units, units) = units(&d.input);
         let gate_units = d.input.shape().c / lanes;
-        let (input, output, gated) = (input.at, residual.at, d.gate.is_some());
+        let gated = d.gate.is_some();
         let params = AddGatedParams { input, output, frame_units, units, gate_units, gated };
         if let Some(gate) = d.gate {
-            self.vector(OP, gate, &mut ranges)?;
+            self.bind_affine(gate, &mut ranges)?;
         }
         let role = Role::AddGated { from: d.input.dtype() };
         let kernel = Kernel { role, dtype: d.residual.dtype(), vec_in: lanes == 4 };
         self.enqueue(kernel, &params, ranges, units.div_ceil(THREADS))
     }
 
-    pub(in crate::gpu) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_windows(d, Role::Gather)
     }
 
-    pub(in crate::gpu) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn scatter_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {
         self.move_windows(d, Role::Scatter)
     }
 
     /// A dispatch for each window. All have the same bindings.
-    fn move_windows(&mut self, d: &WindowsDesc<'_>, role: Role) -> Result<(), ComputeError> {
+    fn move_windows(&mut self, d: &WindowsDesc<'_>, role: Role) -> Result<()> {
         const OP: &str = "windows";
-        let grid = self.place(OP, "grid", &d.grid)?;
-        let tokens = self.place(OP, "tokens", &d.tokens)?;
+        let (of_grid, of_tokens) = match role {
+            Role::Scatter => (Operand::Output, Operand::Input),
+            _ => (Operand::Input, Operand::Output),
+        };
+        let mut ranges = Ranges::default();
+        let grid = self.bind(OP, &mut ranges, of_grid, "grid", &d.grid)?;
+        let tokens = self.bind(OP, &mut ranges, of_tokens, "tokens", &d.tokens)?;
         let (lanes, ..) = units(&d.grid);
         let token_units = d.grid.shape().c / lanes;
-        let (from, to) = match role {
-            Role::Scatter => (tokens.range, grid.range),
-            _ => (grid.range, tokens.range),
-        };
-        let ranges = Ranges::from([(Operand::Input, from), (Operand::Output, to)]);
         let kernel = Kernel { role, dtype: d.grid.dtype(), vec_in: lanes == 4 };
         let mut first = 0;
         for window in d.windows {
             let params = WindowParams {
-                grid: grid.at,
-                tokens: tokens.at,
+                grid,
+                tokens,
                 width: d.width,
                 first_frame: window.frames.start,
                 first_row: window.rows.start,
@@ -152,14 +139,10 @@ impl Gpu {
         &mut self,
         d: &WindowAttentionDesc<'_>,
         work: &WindowAttentionWork,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         const OP: &str = "window_attention";
         let mut ranges = Ranges::default();
-        let mut bind = |operand, what, view: &View<'_>| {
-            let place = self.place(OP, what, view)?;
-            ranges.set(operand, place.range);
-            Ok::<_, ComputeError>(place.at)
-        };
+        let mut bind = |operand, what, view| self.bind(OP, &mut ranges, operand, what, view);
         let mut params = WindowAttentionParams {
             queries: bind(Operand::Queries, "queries", &d.q)?,
             keys: bind(Operand::Keys, "keys", &d.k)?,
@@ -193,11 +176,8 @@ impl Gpu {
             params.tiles = n.div_ceil(queries);
             let groups = [params.tiles + common_tiles, work.heads * work.width.div_ceil(attend.values())];
             let macs = WindowAttentionWork { windows: vec![*n], ..work.clone() }.macs();
-            let part = params;
-            self.in_parts(kernel, &ranges, groups, macs, |jobs: Jobs| WindowAttentionParams {
-                jobs,
-                ..part
-            })?;
+            let part = |jobs| WindowAttentionParams { jobs, ..params };
+            self.in_parts(kernel, &ranges, groups, macs, part)?;
             params.first += n;
             params.accumulate = true;
         }

@@ -17,7 +17,7 @@ use super::driver::{self, GpuMemory};
 use super::kernels::Kernel;
 use super::params::{WORDS, Words};
 use crate::cancel::CancelToken;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 pub(super) use pace::Pace;
 use record::{BLOCKS, Command};
 use staging::{STAGE, STAGES, Stage};
@@ -83,7 +83,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self, ComputeError> {
+    pub(super) fn new(gpu: GpuDevice, bytes: u64, cancel: CancelToken) -> Result<Self> {
         let opened = gpu.open()?;
         let (device, limits) = (&opened.device, &opened.limits);
         let refused = || ComputeError::DeviceMemory { device: gpu.to_string(), bytes };
@@ -99,14 +99,10 @@ impl Stream {
             return Err(refused());
         }
         let mut counts = GpuCounts::default();
-        let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped: bool| {
+        let mut make = |label: &str, size: u64, usage: wgpu::BufferUsages, mapped_at_creation: bool| {
             counts.allocations += 1;
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(label),
-                size,
-                usage,
-                mapped_at_creation: mapped,
-            })
+            let label = Some(label);
+            device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation })
         };
         use wgpu::BufferUsages as Usage;
         let arena = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
@@ -164,18 +160,14 @@ impl Stream {
     }
 
     /// The first fault that the driver reported, as an error.
-    fn check(&self) -> Result<(), ComputeError> {
+    fn check(&self) -> Result<()> {
         let device = self.name.clone();
-        match self.opened.faults.get() {
-            None => Ok(()),
-            Some(Fault::Memory) => Err(ComputeError::DeviceMemory { device, bytes: self.note }),
-            Some(Fault::Lost(reason)) => Err(ComputeError::DeviceLost { device, reason }),
-            Some(Fault::Other(reason)) => Err(ComputeError::Device { device, reason }),
-        }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
+        Err(match self.opened.fault.get() {
+            None => return Ok(()),
+            Some(Fault::Memory) => ComputeError::DeviceMemory { device, bytes: self.note },
+            Some(Fault::Lost(reason)) => ComputeError::DeviceLost { device, reason: reason.clone() },
+            Some(Fault::Other(reason)) => ComputeError::Device { device, reason: reason.clone() },
+        })
     }
 
     /// Matrix units that kernels can use.
@@ -196,7 +188,7 @@ impl Stream {
     }
 
     /// Reads the note and clears it.
-    pub(super) fn take_note(&mut self) -> Result<u32, ComputeError> {
+    pub(super) fn take_note(&mut self) -> Result<u32> {
         let mut word = [0; 4];
         self.read([(self.note, 4)].into_iter(), &mut |bytes| {
             word.iter_mut().zip(bytes).for_each(|(w, b)| *w = *b);
@@ -215,7 +207,7 @@ mod tests {
     use crate::gpu::params::{CombineParams, Params};
 
     /// A stream on a device of its own, which a test may lose. The limit on groups tells devices apart.
-    fn stream(test: &str, bytes: u64, groups: u32) -> Option<Result<Stream, ComputeError>> {
+    fn stream(test: &str, bytes: u64, groups: u32) -> Option<Result<Stream>> {
         let Ok(device) = "vulkan:0".parse::<GpuDevice>() else {
             remaster_testkit::no_gpu(test);
             return None;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Stream;
 use super::pace::Pace;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::bindings::{Operand, Reach};
 use crate::gpu::device::lock;
 use crate::gpu::kernels::Kernel;
@@ -34,8 +34,8 @@ impl Stream {
         params: &Params,
         grid: [u32; 3],
         macs: u64,
-    ) -> Result<(), ComputeError> {
-        if self.is_cancelled() {
+    ) -> Result<()> {
+        if self.cancel.is_cancelled() {
             return Ok(());
         }
         let mut words = params.words;
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// Submits a dispatch on its own and notes how long it takes.
-    fn time(&mut self, kernel: Kernel, work: u64) -> Result<(), ComputeError> {
+    fn time(&mut self, kernel: Kernel, work: u64) -> Result<()> {
         let started = Instant::now();
         self.submit()?;
         self.drain()?;
@@ -91,7 +91,7 @@ impl Stream {
     }
 
     /// The block of parameters with these words.
-    fn block(&mut self, words: Words) -> Result<u32, ComputeError> {
+    fn block(&mut self, words: Words) -> Result<u32> {
         if let Some(block) = self.blocks.get(&words) {
             return Ok(*block);
         }
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     /// Finds a compiled kernel, or compiles it.
-    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize, ComputeError> {
+    fn pipeline(&mut self, kernel: Kernel, reach: Reach) -> Result<usize> {
         let key = (kernel, reach);
         if let Some(found) = self.compiled.get(&key) {
             return Ok(*found);
@@ -140,7 +140,7 @@ impl Stream {
             source: wgpu::ShaderSource::Wgsl(text.into()),
         };
         let checks = wgpu::ShaderRuntimeChecks {
-            bounds_checks: self.opened.checked || !kernel.is_unchecked(),
+            bounds_checks: self.opened.checked || !kernel.on_matrix_units(),
             force_loop_bounding: false,
             int_div_checks: false,
             ..Default::default()
@@ -170,7 +170,7 @@ impl Stream {
     }
 
     /// The bind group of the current bindings.
-    fn group(&mut self) -> Result<usize, ComputeError> {
+    fn group(&mut self) -> Result<usize> {
         if let Some(found) = self.bound.get(&self.bindings) {
             return Ok(*found);
         }
@@ -198,11 +198,8 @@ impl Stream {
             let size = NonZeroU64::new(b.bytes / 4 * 4);
             entries.push(entry(i as u32 + 1, &self.buffers[b.buffer], b.start, size));
         }
-        let group = opened.device.create_bind_group(&wgpu::BindGroupDescriptor {
-            label: None,
-            layout,
-            entries: &entries,
-        });
+        let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
+        let group = opened.device.create_bind_group(&descriptor);
         self.counts.allocations += 1;
         if self.groups.len() >= GROUPS {
             // The batch being recorded and those under way may still use the old groups.

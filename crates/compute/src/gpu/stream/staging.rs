@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Stream;
 use super::record::Command;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 
 /// Bytes of a staging buffer, and how many there are each way: one is filled while the others travel.
 pub(super) const STAGE: u64 = 4 << 20;
@@ -39,9 +39,14 @@ impl Stage {
     }
 }
 
+/// A device that does not give a mapped buffer to the host.
+fn refused(device: &str, error: &dyn std::fmt::Display) -> ComputeError {
+    ComputeError::Device { device: device.to_owned(), reason: error.to_string() }
+}
+
 impl Stream {
     /// Copies host bytes to the arena. Address and length are multiples of 4.
-    pub(in crate::gpu) fn write(&mut self, mut at: u64, mut bytes: &[u8]) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn write(&mut self, mut at: u64, mut bytes: &[u8]) -> Result<()> {
         self.counts.uploaded += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.up[self.filling].used >= STAGE {
@@ -56,13 +61,8 @@ impl Stream {
             let n = (bytes.len() as u64).min(STAGE - stage.used).min(self.grid.left(at));
             let (piece, rest) = bytes.split_at(n as usize);
             let from = stage.used;
-            match stage.buffer.get_mapped_range_mut(from..from + n) {
-                Ok(mut view) => view.copy_from_slice(piece),
-                Err(error) => {
-                    let (device, reason) = (self.name.clone(), error.to_string());
-                    return Err(ComputeError::Device { device, reason });
-                }
-            }
+            let mapped = stage.buffer.get_mapped_range_mut(from..from + n);
+            mapped.map_err(|e| refused(&self.name, &e))?.copy_from_slice(piece);
             // Mapped ranges start at multiples of 8.
             stage.used = (from + n).next_multiple_of(8);
             let (buffer, to) = self.grid.find(at);
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Waits until the host may use a staging buffer.
-    fn wait_for(&self, stage: &Stage) -> Result<(), ComputeError> {
+    fn wait_for(&self, stage: &Stage) -> Result<()> {
         while !stage.mapped.load(Ordering::Acquire) {
             let poll =
                 wgpu::PollType::Wait { submission_index: None, timeout: Some(Duration::from_millis(100)) };
@@ -92,7 +92,7 @@ impl Stream {
         &mut self,
         runs: impl Iterator<Item = (u64, u64)>,
         sink: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), ComputeError> {
+    ) -> Result<()> {
         let mut waiting: VecDeque<usize> = VecDeque::new();
         let mut stage = 0;
         for (mut at, mut left) in runs {
@@ -120,11 +120,11 @@ impl Stream {
         while !waiting.is_empty() {
             self.receive(&mut waiting, sink)?;
         }
-        if self.is_cancelled() { Err(ComputeError::Cancelled) } else { self.check() }
+        if self.cancel.is_cancelled() { Err(ComputeError::Cancelled) } else { self.check() }
     }
 
     /// Submits the copies into a staging buffer and asks to map it.
-    fn send(&mut self, stage: usize, waiting: &mut VecDeque<usize>) -> Result<(), ComputeError> {
+    fn send(&mut self, stage: usize, waiting: &mut VecDeque<usize>) -> Result<()> {
         self.submit()?;
         self.down[stage].map(wgpu::MapMode::Read);
         waiting.push_back(stage);
@@ -132,21 +132,12 @@ impl Stream {
     }
 
     /// Hands the oldest staging buffer to `sink` and frees it.
-    fn receive(
-        &mut self,
-        waiting: &mut VecDeque<usize>,
-        sink: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), ComputeError> {
+    fn receive(&mut self, waiting: &mut VecDeque<usize>, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         let Some(index) = waiting.pop_front() else { return Ok(()) };
         self.wait_for(&self.down[index])?;
         let stage = &mut self.down[index];
-        match stage.buffer.get_mapped_range(0..stage.used) {
-            Ok(view) => sink(&view),
-            Err(error) => {
-                let (device, reason) = (self.name.clone(), error.to_string());
-                return Err(ComputeError::Device { device, reason });
-            }
-        }
+        let mapped = stage.buffer.get_mapped_range(0..stage.used);
+        sink(&mapped.map_err(|e| refused(&self.name, &e))?);
         stage.buffer.unmap();
         stage.mapped.store(false, Ordering::Release);
         stage.used = 0;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Stream;
 use super::pace::Pace;
 use super::record::Command;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::device::lock;
 use crate::gpu::params::WORDS;
 
@@ -14,7 +14,7 @@ const FLIGHT: usize = 3;
 
 impl Stream {
     /// Sends the recorded commands as one batch. Waits while too many batches are under way.
-    pub(in crate::gpu) fn submit(&mut self) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn submit(&mut self) -> Result<()> {
         self.seconds = 0.0;
         if !self.fresh.is_empty() {
             let block = WORDS * 4;
@@ -27,15 +27,9 @@ impl Stream {
             return Ok(());
         }
         let mut encoder = self.opened.device.create_command_encoder(&Default::default());
-        let mut rest = commands.as_slice();
-        while let Some(first) = rest.first() {
-            let run = rest.iter().take_while(|c| matches!(c, Command::Dispatch { .. })).count();
-            if run > 0 {
-                self.encode(&mut encoder, &rest[..run]);
-                rest = &rest[run..];
-                continue;
-            }
-            match *first {
+        let dispatched = |c: &Command| matches!(c, Command::Dispatch { .. });
+        for run in commands.chunk_by(|a, b| dispatched(a) && dispatched(b)) {
+            match run[0] {
                 Command::Up { stage, from, buffer, to, bytes } => {
                     let (source, target) = (&self.up[stage].buffer, &self.buffers[buffer]);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
@@ -44,9 +38,8 @@ impl Stream {
                     let (source, target) = (&self.buffers[buffer], &self.down[stage].buffer);
                     encoder.copy_buffer_to_buffer(source, from, target, to, bytes);
                 }
-                Command::Dispatch { .. } => {}
+                Command::Dispatch { .. } => self.encode(&mut encoder, run),
             }
-            rest = &rest[1..];
         }
         for stage in self.up.iter().filter(|s| s.used > 0) {
             stage.buffer.unmap();
@@ -81,7 +74,7 @@ impl Stream {
         }
     }
 
-    fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<(), ComputeError> {
+    fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let wait = wgpu::PollType::Wait { submission_index: submission, timeout: None };
         match self.opened.device.poll(wait) {
             Ok(_) => Ok(()),
@@ -94,7 +87,7 @@ impl Stream {
     }
 
     /// Waits for every batch under way.
-    pub(super) fn drain(&mut self) -> Result<(), ComputeError> {
+    pub(super) fn drain(&mut self) -> Result<()> {
         while let Some(oldest) = self.flight.pop_front() {
             self.poll(Some(oldest))?;
         }
@@ -102,10 +95,10 @@ impl Stream {
     }
 
     /// Submits and waits for everything.
-    pub(in crate::gpu) fn wait(&mut self) -> Result<(), ComputeError> {
+    pub(in crate::gpu) fn wait(&mut self) -> Result<()> {
         self.submit()?;
         self.drain()?;
         self.check()?;
-        if self.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
+        if self.cancel.is_cancelled() { Err(ComputeError::Cancelled) } else { Ok(()) }
     }
 }

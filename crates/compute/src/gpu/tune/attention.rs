@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::{Tuned, number, tolerance};
+use super::{Tuned, fastest, number, tried};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Result};
 use crate::gpu::choice::{Choices, attention_name};
 use crate::gpu::kernels::Heads;
 use crate::gpu::{Gpu, GpuDevice};
@@ -40,46 +40,37 @@ pub fn tune_attention(
     family: Option<&str>,
     runs: usize,
     tell: &mut dyn FnMut(&Tuned),
-) -> Result<GpuDevice, ComputeError> {
+) -> Result<GpuDevice> {
     let mut table = device.choices.table();
     for layer in layers {
         let name = attention_name(layer.windowed, layer.width, layer.dtype);
         let units = device.open()?.units.filter(|_| layer.dtype == DType::F16);
         let heads = units.and_then(|u| Heads::new(layer.width, u)).map(|h| ("matrix", h.to_string()));
         let all = [Some(("direct", "direct".to_owned())), heads];
-        let mut best: Option<Tuned> = None;
+        let mut results = Vec::new();
         for (of, kernel) in all.into_iter().flatten().filter(|(of, _)| family.is_none_or(|f| f == *of)) {
             let choices = Choices::new(BTreeMap::from([(name.clone(), kernel.clone())]));
-            let tried = tried(GpuDevice { choices, ..device }, layer, runs);
-            // A kernel that this device cannot run loses, as one that is wrong does.
-            let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+            let run = |[tokens, heads]: [usize; 2], runs: usize| {
+                let bytes = 4 * (tokens + COMMON) * heads * layer.width * layer.dtype.bytes();
+                let with = GpuDevice { choices, ..device };
+                let mut gpu = Gpu::new(with, bytes as u64 + (1 << 20), CancelToken::default())?;
+                attend(&mut gpu, layer, [tokens, heads], runs)
+            };
+            let max_abs = || {
+                let (twin, _) = attend(&mut Reference::new(64 << 20)?, layer, SMALL, 1)?;
+                Ok(Difference::between(&run(SMALL, 1)?.0, &twin).max_abs)
+            };
+            let seconds = || Ok(run(LARGE, runs.max(1) + 1)?.1);
+            let (max_abs, right, seconds) = tried(layer.dtype, max_abs, seconds);
             let result = Tuned { layer: name.clone(), kernel, family: of, max_abs, right, seconds };
             tell(&result);
-            if best.as_ref().is_none_or(|b| result.seconds < b.seconds) {
-                best = Some(result);
-            }
+            results.push(result);
         }
-        if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
-            table.insert(name, best.kernel);
+        if let Some(best) = fastest(&results) {
+            table.insert(name, best.kernel.clone());
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })
-}
-
-/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run.
-fn tried(device: GpuDevice, layer: &AttentionLayer, runs: usize) -> Result<(f64, bool, f64), ComputeError> {
-    let open = |[tokens, heads]: [usize; 2]| {
-        let bytes = 4 * (tokens + COMMON) * heads * layer.width * layer.dtype.bytes();
-        Gpu::new(device, bytes as u64 + (1 << 20), CancelToken::default())
-    };
-    let (twin, _) = attend(&mut Reference::new(64 << 20)?, layer, SMALL, 1)?;
-    let (ours, _) = attend(&mut open(SMALL)?, layer, SMALL, 1)?;
-    let max_abs = Difference::between(&ours, &twin).max_abs;
-    if max_abs > tolerance(layer.dtype) {
-        return Ok((max_abs, false, f64::INFINITY));
-    }
-    let (_, seconds) = attend(&mut open(LARGE)?, layer, LARGE, runs.max(1) + 1)?;
-    Ok((max_abs, true, seconds))
 }
 
 /// Attends once or more. Returns the output and the seconds of the fastest of `runs`.
@@ -88,7 +79,7 @@ fn attend(
     layer: &AttentionLayer,
     [tokens, heads]: [usize; 2],
     runs: usize,
-) -> Result<(Vec<f32>, f64), ComputeError> {
+) -> Result<(Vec<f32>, f64)> {
     let shape = Shape::new(1, tokens, 1, heads * layer.width);
     let mut seed = 0;
     let mut tensor = |shape: Shape| {
@@ -125,7 +116,5 @@ fn attend(
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
     }
-    let mut out = vec![0.0; shape.len()];
-    ops.download(y.view(), &mut out)?;
-    Ok((out, fastest))
+    Ok((ops.values(y.view())?, fastest))
 }

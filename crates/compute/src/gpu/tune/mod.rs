@@ -14,7 +14,7 @@ use super::choice::{Choices, Variant, layer_name, variants};
 use super::{Gpu, GpuDevice, GpuSizing};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::{ComputeError, SourceError, mismatch};
+use crate::error::{Result, SourceError, mismatch};
 use crate::host_tensor::Difference;
 use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Sizing, UpsampleDesc};
 use crate::reference::Reference;
@@ -77,26 +77,24 @@ fn timed(spec: &WeightSpec) -> WeightSpec {
 }
 
 /// Format of a layer, and its input and output for `frames` frames of `side` by `side` pixels.
-fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape), ComputeError> {
-    Ok(match *spec {
-        WeightSpec::Conv { cin, cout, kernel: [_, ky, kx], stride: [st, sy, sx], dtype } => {
+fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape, Shape)> {
+    let Some((cin, cout, dtype)) = spec.product() else {
+        return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
+    };
+    let (t, output) = match *spec {
+        WeightSpec::Conv { kernel: [_, ky, kx], stride: [st, sy, sx], .. } => {
             // Rounded down to whole steps in time.
             let t = (frames - 1) / st * st + 1;
             let steps = |size: usize, k: usize, s: usize| (size + k / 2 * 2 - k) / s + 1;
-            let output = Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout);
-            (dtype, Shape::new(t, side, side, cin), output)
+            (t, Shape::new((t - 1) / st + 1, steps(side, ky, sy), steps(side, kx, sx), cout))
         }
-        WeightSpec::Upsample { cin, cout, time, dtype } => {
+        WeightSpec::Upsample { time, .. } => {
             let t = if time { 2 * frames - 1 } else { frames };
-            (dtype, Shape::new(frames, side, side, cin), Shape::new(t, 2 * side, 2 * side, cout))
+            (frames, Shape::new(t, 2 * side, 2 * side, cout))
         }
-        WeightSpec::Linear { cin, cout, dtype } => {
-            (dtype, Shape::new(frames, side, side, cin), Shape::new(frames, side, side, cout))
-        }
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {
-            return Err(mismatch("tune", "layer", layer_name(spec), "one that is multiplied"));
-        }
-    })
+        _ => (frames, Shape::new(frames, side, side, cout)),
+    };
+    Ok((dtype, Shape::new(t, side, side, cin), output))
 }
 
 /// Runs one layer over a slice. Returns its output and the seconds of the fastest of `runs`.
@@ -106,7 +104,7 @@ fn layer(
     frames: usize,
     side: usize,
     runs: usize,
-) -> Result<(Vec<f32>, f64), ComputeError> {
+) -> Result<(Vec<f32>, f64)> {
     let weight = Weight::upsampler("tune", *spec, Arc::new(Numbers), Arc::new(Numbers));
     let (dtype, input, output) = shapes(spec, frames, side)?;
     ops.load(&weight)?;
@@ -140,8 +138,7 @@ fn layer(
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
     }
-    let mut out = vec![0.0; y.shape().len()];
-    ops.download(y.view(), &mut out)?;
+    let out = ops.values(y.view())?;
     ops.evict(&weight);
     Ok((out, fastest))
 }
@@ -156,6 +153,20 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
+/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run. A kernel
+/// that this device cannot run loses, as one that is wrong does. Any other device error will show again in a run.
+fn tried(
+    dtype: DType,
+    max_abs: impl FnOnce() -> Result<f64>,
+    seconds: impl FnOnce() -> Result<f64>,
+) -> (f64, bool, f64) {
+    let result = max_abs().and_then(|max_abs| match max_abs <= tolerance(dtype) {
+        true => Ok((max_abs, true, seconds()?)),
+        false => Ok((max_abs, false, f64::INFINITY)),
+    });
+    result.unwrap_or((f64::INFINITY, false, f64::INFINITY))
+}
+
 /// The device with one kernel chosen for every layer that can use it.
 pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
     let everywhere = BTreeMap::from([("*".to_owned(), variant.to_string())]);
@@ -163,7 +174,7 @@ pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
 }
 
 /// Bytes of an arena for one layer, alignment included.
-fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64, ComputeError> {
+fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64> {
     let (dtype, input, output) = shapes(spec, frames, side)?;
     let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
     let weight = GpuSizing { choices: device.choices }.weight_bytes(spec);
@@ -180,7 +191,7 @@ pub fn tune(
     side: usize,
     runs: usize,
     tell: &mut dyn FnMut(&Tuned),
-) -> Result<GpuDevice, ComputeError> {
+) -> Result<GpuDevice> {
     let device = GpuDevice { choices: Choices::default(), ..device };
     let mut table = BTreeMap::new();
     let mut done: HashMap<WeightSpec, Vec<Tuned>> = HashMap::new();
@@ -194,19 +205,20 @@ pub fn tune(
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(new) => new.insert(times(device, &spec, family, side, runs)?),
         };
-        let mut best: Option<&Tuned> = None;
         for result in results.iter_mut() {
             result.layer.clone_from(&name);
             tell(result);
-            if best.is_none_or(|b| result.seconds < b.seconds) {
-                best = Some(result);
-            }
         }
-        if let Some(best) = best.filter(|b| b.seconds.is_finite()) {
+        if let Some(best) = fastest(results) {
             table.insert(name, best.kernel.clone());
         }
     }
     Ok(GpuDevice { choices: Choices::new(table), ..device })
+}
+
+/// The fastest kernel, the first of several; none if no kernel could run.
+fn fastest(results: &[Tuned]) -> Option<&Tuned> {
+    results.iter().filter(|t| t.seconds.is_finite()).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
 /// The results of every kernel in one layer.
@@ -216,7 +228,7 @@ fn times(
     family: Option<&str>,
     side: usize,
     runs: usize,
-) -> Result<Vec<Tuned>, ComputeError> {
+) -> Result<Vec<Tuned>> {
     let mut all = variants(spec, device.open()?.units);
     all.retain(|v| family.is_none_or(|f| v.family() == f));
     if all.is_empty() {
@@ -231,24 +243,15 @@ fn times(
     let mut results = Vec::new();
     for variant in all {
         let with = with_variant(device, &variant);
-        // A kernel that this device cannot run loses. Any other device error will show again in a run.
-        let tried =
-            Gpu::new(with, arena(&with, &small, 3, 6)?, CancelToken::default()).and_then(|mut gpu| {
-                let (ours, _) = layer(&mut gpu, &small, 3, 6, 1)?;
-                let max_abs = Difference::between(&ours, &twin).max_abs;
-                let right = max_abs <= tolerance(dtype);
-                let seconds = match right {
-                    true => {
-                        drop(gpu);
-                        let bytes = arena(&with, spec, 1, side)?;
-                        let mut gpu = Gpu::new(with, bytes, CancelToken::default())?;
-                        layer(&mut gpu, spec, 1, side, runs.max(1) + 1)?.1
-                    }
-                    false => f64::INFINITY,
-                };
-                Ok((max_abs, right, seconds))
-            });
-        let (max_abs, right, seconds) = tried.unwrap_or((f64::INFINITY, false, f64::INFINITY));
+        let run = |spec: &WeightSpec, frames: usize, side: usize, runs: usize| {
+            let mut gpu = Gpu::new(with, arena(&with, spec, frames, side)?, CancelToken::default())?;
+            layer(&mut gpu, spec, frames, side, runs)
+        };
+        let (max_abs, right, seconds) = tried(
+            dtype,
+            || Ok(Difference::between(&run(&small, 3, 6, 1)?.0, &twin).max_abs),
+            || Ok(run(spec, 1, side, runs.max(1) + 1)?.1),
+        );
         let (kernel, family) = (variant.to_string(), variant.family());
         results.push(Tuned { layer: layer_name(spec), kernel, family, max_abs, right, seconds });
     }
