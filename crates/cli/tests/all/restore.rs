@@ -54,7 +54,7 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     assert_eq!(streams[0]["nb_read_packets"], "50");
     assert_eq!(streams[1]["codec_name"], "aac");
     assert_eq!(about["format"]["tags"]["title"], "Holiday");
-    let (before, after) = (times(&here.join("film.mkv")), times(&made));
+    let (before, after) = (times(here.join("film.mkv")), times(&made));
     assert_eq!(before.len(), 50);
     let worst = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(before.len() == after.len() && worst < 0.0006, "{worst}");

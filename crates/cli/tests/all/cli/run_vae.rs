@@ -210,7 +210,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[test]
 fn latents_of_no_size_are_refused() {
     let desk = desk();
-    for shape in [[1, 16, 0, 2, 2], [1, 16, 1, 0, 2], [1, 16, 0, 1 << 60, 1 << 60]] {
+    for shape in [[1, 16, 0, 2, 2], [1, 16, 1, 0, 2], [1, 16, 0, 1u64 << 60, 1 << 60]] {
         // By hand: the writer would refuse the last shape.
         let json = format!("{{\"latent\":{{\"dtype\":\"F32\",\"shape\":{shape:?},\"data_offsets\":[0,0]}}}}");
         let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
