@@ -143,14 +143,6 @@ impl Network for NullDit {
         [Self::CELLS * (2 * LATENT + 1), Self::CELLS * LATENT]
     }
 
-    fn scale(&self) -> [usize; 2] {
-        [1, 1]
-    }
-
-    fn step(&self) -> Option<[usize; 2]> {
-        None
-    }
-
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
         let Shape { t, h, .. } = x.shape();
         let y = pass.ops.alloc(Shape { c: Self::CELLS * LATENT, ..x.shape() }, x.dtype())?;
