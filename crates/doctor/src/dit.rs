@@ -97,12 +97,6 @@ fn upload(ops: &mut dyn Ops, shape: Shape, values: &[f32]) -> Result<Tensor, Com
     Ok(tensor)
 }
 
-fn download(ops: &mut dyn Ops, tensor: &Tensor) -> Result<Vec<f32>, ComputeError> {
-    let mut values = vec![0.0; tensor.shape().len()];
-    ops.download(tensor.view(), &mut values)?;
-    Ok(values)
-}
-
 fn constant(values: &[f32]) -> Arc<dyn Values> {
     let values = values.to_vec();
     computed(move |i| values.get(i).copied().unwrap_or(0.0))
@@ -147,10 +141,10 @@ fn tiny(judge: &mut Judge<'_>) -> Result<(), Failure> {
     let grid = network.enter(ops, x)?;
     for (i, block) in network.blocks().iter().enumerate() {
         block.forward(ops, &grid, &text, &layouts)?;
-        judge.judge(&format!("blocks.{i}/vid"), &download(ops, &grid.tokens)?)?;
+        judge.judge(&format!("blocks.{i}/vid"), &ops.values(grid.tokens.view())?)?;
         // Behind the last block nobody looks at the text of the 3B network, and it is not computed.
         if config.family == Family::Separate || i + 1 < config.layers {
-            judge.judge(&format!("blocks.{i}/txt"), &download(ops, &text)?)?;
+            judge.judge(&format!("blocks.{i}/txt"), &ops.values(text.view())?)?;
         }
     }
     Ok(())
@@ -192,7 +186,7 @@ fn single(
         let both = [(&mut q, &heads.q, &words.q), (&mut k, &Some(heads.k), &Some(words.k.clone()))];
         for (all, own, common) in both {
             let (Some(own), Some(common)) = (own, common) else { continue };
-            let (own, common) = (download(ops, own)?, download(ops, common)?);
+            let (own, common) = (ops.values(own.view())?, ops.values(common.view())?);
             let mut first = 0;
             for n in group.lengths {
                 all.extend(&own[first * d..(first + n) * d]);
@@ -202,7 +196,7 @@ fn single(
         }
     }
     block.forward(ops, &grid, &text, &layouts)?;
-    Ok(Made { video: download(ops, &grid.tokens)?, text: download(ops, &text)?, q, k })
+    Ok(Made { video: ops.values(grid.tokens.view())?, text: ops.values(text.view())?, q, k })
 }
 
 /// Every `step`th of `rows` rows of `width` values.
@@ -285,17 +279,17 @@ fn ends(judge: &mut Judge<'_>, config: &DitConfig, [t, h, w]: [usize; 3]) -> Res
     let x = ops.alloc(Shape::new(t, h * w, 1, cells.len() / (t * h * w)), judge.dtype())?;
     ops.upload(&cells, x.view())?;
     let entered = network.enter(ops, x)?;
-    judge.judge("vid_in", &download(ops, &entered.tokens)?)?;
+    judge.judge("vid_in", &ops.values(entered.tokens.view())?)?;
     let last = golden.tensor(&format!("blocks.{}/vid", config.layers - 1))?.data.clone();
     let grid = Grid { tokens: upload(ops, Shape::new(t, h * w, 1, config.width), &last)?, width: w };
     if golden.has("vid_out_ada") {
         let ada = network.head().normalized(ops, grid.tokens.view())?;
-        let ada = download(ops, &ada)?;
+        let ada = ops.values(ada.view())?;
         let some = golden.tensor("vid_out_ada")?.data.len().min(ada.len());
         judge.judge("vid_out_ada", &ada[..some])?;
     }
     let out = network.leave(ops, grid)?;
-    judge.judge("out", &unpatched(&download(ops, &out)?, [t, h * p, w * p], config.latent))?;
+    judge.judge("out", &unpatched(&ops.values(out.view())?, [t, h * p, w * p], config.latent))?;
     Ok(())
 }
 
@@ -323,7 +317,7 @@ fn diffusion(judge: &mut Judge<'_>) -> Result<(), Failure> {
         rotation: None,
         output: output.view(),
     })?;
-    judge.judge("rms_eps1e-5/out", &download(ops, &output)?)?;
+    judge.judge("rms_eps1e-5/out", &ops.values(output.view())?)?;
     // The golden's velocity is v = 0.5 x - target.
     let (noise, target) = (golden.tensor("euler1/x_T")?, golden.tensor("euler1/target")?);
     let step = noise.data.iter().zip(&target.data).map(|(x, target)| x - (0.5 * x - target));

@@ -102,11 +102,11 @@ fn shrink(ops: &mut dyn Ops, x: &Tensor, scale: usize, factor: usize) -> Result<
     if ops.only_counts() {
         return Ok(small);
     }
-    let (mut row, mut line) = (vec![0.0; w * c], vec![0.0; side(w) * c]);
+    let mut line = vec![0.0; side(w) * c];
     for (frame, y) in (0..t).flat_map(|frame| (0..side(h)).map(move |y| (frame, y))) {
         // Beyond the end the last pixels are repeated.
         let from = (y * factor).min(h - 1);
-        ops.download(x.view().frames(frame..frame + 1).rows(from..from + 1), &mut row)?;
+        let row = ops.values(x.view().frames(frame..frame + 1).rows(from..from + 1))?;
         for (i, pixel) in line.chunks_exact_mut(c).enumerate() {
             pixel.copy_from_slice(&row[(i * factor).min(w - 1) * c..][..c]);
         }

@@ -115,9 +115,7 @@ impl Ops for Instrumented<'_> {
             Statistics::Own => self.ops.combine_sums(desc),
             Statistics::Record(record) => {
                 self.ops.combine_sums(desc)?;
-                let mut values = vec![0.0; desc.output.shape().len()];
-                self.ops.download(desc.output.clone(), &mut values)?;
-                record.insert(desc.name.to_owned(), values);
+                record.insert(desc.name.to_owned(), self.ops.values(desc.output.clone())?);
                 Ok(())
             }
             Statistics::Replay(record) => match record.get(desc.name) {
@@ -151,8 +149,7 @@ mod tests {
             let (sums, stats) = sums(ops, values);
             let (from, to) = (sums.view(), stats.view());
             ops.combine_sums(&CombineDesc { name, sums: from, count: 4, eps: 1e-6, output: to })?;
-            let mut out = [0.0; 2];
-            ops.download(stats.view(), &mut out).map(|()| out)
+            ops.values(stats.view())
         };
         let first = layer(&mut watched.with(Statistics::Record(&mut record)), "a", [4.0, 8.0]).unwrap();
         let second = layer(&mut watched.with(Statistics::Record(&mut record)), "b", [8.0, 40.0]).unwrap();

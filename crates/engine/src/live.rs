@@ -42,26 +42,37 @@ impl Ahead {
 
 /// Frames of one slice on their way.
 pub(crate) struct Live<'a, 'b> {
-    slice_loop: &'a SliceLoop,
-    network: &'a dyn Network,
-    source: &'a mut dyn Source,
-    sink: &'a mut dyn Sink,
-    ahead: &'a mut Ahead,
-    events: &'a mut (dyn FnMut(Event<'_>) + 'b),
-    /// Multiply-adds done, and in all.
-    work: [u64; 2],
-    seen: usize,
-    written: usize,
+    pub(crate) slice_loop: &'a SliceLoop,
+    pub(crate) network: &'a dyn Network,
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) sink: &'a mut dyn Sink,
+    pub(crate) ahead: &'a mut Ahead,
+    pub(crate) events: &'a mut (dyn FnMut(Event<'_>) + 'b),
+    /// Multiply-adds done, and about how many in all.
+    pub(crate) work: [u64; 2],
+    /// Input frames before the slice.
+    pub(crate) seen: usize,
+    /// Output frames before the slice.
+    pub(crate) written: usize,
+    pub(crate) slice: Slice,
+}
+
+/// What is there of a slice.
+#[derive(Default)]
+pub(crate) struct Slice {
     made: usize,
     input: Vec<f32>,
     /// A tile of the input.
     part: Vec<f32>,
     result: Made,
-    waited: Duration,
+    /// How long source and sink were waited for.
+    pub(crate) waited: Duration,
 }
 
 /// The result of a slice.
+#[derive(Default)]
 enum Made {
+    #[default]
     Nothing,
     /// Of a frame that is not cut.
     Whole(HostTensor),
@@ -69,56 +80,21 @@ enum Made {
     Tiles(Canvas),
 }
 
-impl<'a, 'b> Live<'a, 'b> {
-    /// Behind `seen` input frames; about `work` multiply-adds are ahead.
-    #[expect(clippy::too_many_arguments, reason = "all that a slice touches")]
-    pub(crate) fn new(
-        slice_loop: &'a SliceLoop,
-        network: &'a dyn Network,
-        work: u64,
-        seen: usize,
-        source: &'a mut dyn Source,
-        sink: &'a mut dyn Sink,
-        ahead: &'a mut Ahead,
-        events: &'a mut (dyn FnMut(Event<'_>) + 'b),
-    ) -> Self {
-        Live {
-            slice_loop,
-            network,
-            source,
-            sink,
-            ahead,
-            events,
-            work: [0, work],
-            seen,
-            written: slice_loop.network.made(0, seen),
-            made: 0,
-            input: Vec::new(),
-            part: Vec::new(),
-            result: Made::Nothing,
-            waited: Duration::ZERO,
-        }
-    }
-
+impl Live<'_, '_> {
     /// Reads up to `frames` frames.
     fn read(&mut self, frames: usize) -> Result<usize, EngineError> {
         let shape = Shape { t: frames, ..self.slice_loop.input };
-        self.input.resize(shape.len(), 0.0);
+        self.slice.input.resize(shape.len(), 0.0);
         let started = Instant::now();
         let failed = |source| EngineError::Source { frame: self.seen, source };
-        let got = self.source.read(shape, &mut self.input).map_err(failed)?;
-        self.waited += started.elapsed();
+        let got = self.source.read(shape, &mut self.slice.input).map_err(failed)?;
+        self.slice.waited += started.elapsed();
         let may_end = self.slice_loop.open_ended && self.slice_loop.network.may_end(self.seen + got);
         if got < frames && !may_end {
             return Err(EngineError::Short { got: self.seen + got, expected: self.slice_loop.input.t });
         }
-        self.input.truncate(got * shape.len() / frames.max(1));
+        self.slice.input.truncate(got * shape.len() / frames.max(1));
         Ok(got)
-    }
-
-    /// How long source and sink were waited for.
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited
     }
 }
 
@@ -132,15 +108,15 @@ impl Traffic for Live<'_, '_> {
             let got = self.read(frames)?;
             last |= got < frames;
             if one < got && got < frames {
-                *self.ahead = Ahead { values: std::mem::take(&mut self.input), taken: 0 };
+                *self.ahead = Ahead { values: std::mem::take(&mut self.slice.input), taken: 0 };
             }
         }
         if !self.ahead.is_empty() {
-            self.input = self.ahead.take(one * frame);
+            self.slice.input = self.ahead.take(one * frame);
             last = self.ahead.is_empty();
         }
-        let got = self.input.len() / frame;
-        self.made = self.slice_loop.network.made(self.seen, got);
+        let got = self.slice.input.len() / frame;
+        self.slice.made = self.slice_loop.network.made(self.seen, got);
         Ok((got, last))
     }
 
@@ -154,23 +130,22 @@ impl Traffic for Live<'_, '_> {
         let Shape { h, w, c, .. } = self.slice_loop.input;
         let shape = x.shape();
         if (shape.h, shape.w) == (h, w) {
-            return Ok(ops.upload(&self.input, x.view())?);
+            return Ok(ops.upload(&self.slice.input, x.view())?);
         }
         let scale = self.slice_loop.scale()[INPUT];
         let (top, left) = (tile.rows.start * scale, tile.columns.start * scale);
-        self.part.clear();
+        self.slice.part.clear();
         for (t, y) in (0..shape.t).flat_map(|t| (0..shape.h).map(move |y| (t, y))) {
             let start = ((t * h + top + y) * w + left) * c;
-            self.part.extend_from_slice(&self.input[start..start + shape.w * c]);
+            self.slice.part.extend_from_slice(&self.slice.input[start..start + shape.w * c]);
         }
-        Ok(ops.upload(&self.part, x.view())?)
+        Ok(ops.upload(&self.slice.part, x.view())?)
     }
 
     fn take(&mut self, ops: &mut dyn Ops, i: usize, tile: &Tile, y: Tensor) -> Result<(), EngineError> {
-        let mut part = HostTensor::zeros(y.shape());
-        ops.download(y.view(), &mut part.data)?;
-        if part.shape.t != self.made {
-            let (planned, given) = (format!("{} frames", self.made), format!("{}", part.shape));
+        let part = HostTensor { shape: y.shape(), data: ops.values(y.view())? };
+        if part.shape.t != self.slice.made {
+            let (planned, given) = (format!("{} frames", self.slice.made), format!("{}", part.shape));
             return Err(EngineError::Mismatch { planned, given });
         }
         if let Some(t) = first_bad_frame(&part.data, part.shape) {
@@ -178,15 +153,15 @@ impl Traffic for Live<'_, '_> {
         }
         let of = self.slice_loop.tiles.len();
         if of == 1 {
-            self.result = Made::Whole(part);
+            self.slice.result = Made::Whole(part);
             return Ok(());
         }
-        if let Made::Nothing = self.result {
-            let shape = Shape { t: self.made, ..self.slice_loop.output };
-            self.result =
+        if let Made::Nothing = self.slice.result {
+            let shape = Shape { t: self.slice.made, ..self.slice_loop.output };
+            self.slice.result =
                 Made::Tiles(Canvas::new(shape, self.slice_loop.scale()[OUTPUT], self.slice_loop.ramp));
         }
-        if let Made::Tiles(canvas) = &mut self.result {
+        if let Made::Tiles(canvas) = &mut self.slice.result {
             canvas.add(tile, &part);
         }
         (self.events)(Event::TileDone { network: self.network.name(), tile: i, of });
@@ -194,14 +169,14 @@ impl Traffic for Live<'_, '_> {
     }
 
     fn end(&mut self, _: &mut dyn Ops) -> Result<(), EngineError> {
-        let frames = match std::mem::replace(&mut self.result, Made::Nothing) {
+        let frames = match std::mem::take(&mut self.slice.result) {
             Made::Whole(frames) => frames,
             Made::Tiles(canvas) => canvas.finish(),
             Made::Nothing => return Ok(()),
         };
         let started = Instant::now();
         let written = self.sink.write(self.written, frames);
-        self.waited += started.elapsed();
+        self.slice.waited += started.elapsed();
         written.map_err(|source| EngineError::Sink { frame: self.written, source })
     }
 }
@@ -209,7 +184,7 @@ impl Traffic for Live<'_, '_> {
 impl Live<'_, '_> {
     /// Who made frame `t` of the result NaN or infinite.
     fn not_finite(&self, ops: &mut dyn Ops, t: usize) -> EngineError {
-        if let Some(t) = first_bad_frame(&self.input, self.slice_loop.input) {
+        if let Some(t) = first_bad_frame(&self.slice.input, self.slice_loop.input) {
             return EngineError::BadInput { frame: self.seen + t };
         }
         let layer = match ops.first_spoiled() {

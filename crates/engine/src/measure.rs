@@ -34,37 +34,17 @@ impl Traffic for Nothing {
 pub(crate) const HOST: &str = "host";
 pub(crate) const FILE: &str = "spill file";
 
-/// The most that arenas of a meter hand out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caps {
-    device: u64,
-    host: u64,
-    disk: u64,
-}
+/// What arenas of a meter hand out when it finds out how much is needed.
+pub(crate) const ENDLESS: Peaks = Peaks { device: u64::MAX / 2, host: u64::MAX / 2, disk: u64::MAX / 2 };
 
-impl Caps {
-    /// For finding out how much is needed.
-    pub(crate) const ENDLESS: Caps = Caps { device: u64::MAX / 2, host: u64::MAX / 2, disk: u64::MAX / 2 };
-
-    /// Of a plan.
-    pub(crate) fn of(peaks: &Peaks, slice_loop: &SliceLoop) -> Self {
-        let host = peaks.host.saturating_sub(overhead(slice_loop, peaks.disk));
-        Caps { device: peaks.device, host, disk: peaks.disk }
-    }
-
-    /// Not less than what a run within `budget` can hand out.
-    pub(crate) fn within(budget: &Budget, slice_loop: &SliceLoop) -> Self {
-        let beside = slice_loop.traffic_bytes();
-        let most = Caps::ENDLESS;
-        match *budget {
-            Budget::Shared { ram, disk } => {
-                Caps { device: ram.saturating_sub(beside), host: most.host, disk: disk.min(most.disk) }
-            }
-            Budget::Apart { vram, ram, disk } => {
-                Caps { device: vram, host: ram.saturating_sub(beside), disk: disk.min(most.disk) }
-            }
-        }
-    }
+/// Not less than what arenas of a run within `budget` can hand out.
+pub(crate) fn caps_within(budget: &Budget, slice_loop: &SliceLoop) -> Peaks {
+    let beside = slice_loop.traffic_bytes();
+    let (device, host, disk) = match *budget {
+        Budget::Shared { ram, disk } => (ram.saturating_sub(beside), ENDLESS.host, disk),
+        Budget::Apart { vram, ram, disk } => (vram, ram.saturating_sub(beside), disk),
+    };
+    Peaks { device, host, disk: disk.min(ENDLESS.disk) }
 }
 
 /// Runs `how` on a meter that stands for a device of `sizing`. Tails stay where they are, so all steady
@@ -76,14 +56,14 @@ pub(crate) fn measure(
     sizing: &dyn Fn() -> Box<dyn Sizing>,
     job: &Job,
     how: &Candidate,
-    caps: Caps,
+    caps: Peaks,
 ) -> Result<Cost, EngineError> {
     how.check(job)?;
     let fixed = sizing().fixed_bytes();
     let mut cost: Option<Cost> = None;
     for runs in slice_loop.meter_runs(job.start)? {
         let stores = (Box::new(NullStore::new(HOST, caps.host)), Box::new(NullStore::new(FILE, caps.disk)));
-        let meter = Meter::new(sizing(), caps.device.min(Caps::ENDLESS.device).saturating_sub(fixed));
+        let meter = Meter::new(sizing(), caps.device.min(ENDLESS.device).saturating_sub(fixed));
         let mut ops = Staged::new(Box::new(meter), stores.0, stores.1, placement(how));
         let work = dry_run(&mut ops, network, slice_loop, &runs, job.start)?;
         let disk = ops.file_arena().peak();

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use remaster_compute::{ComputeError, DType, Sizing};
 use remaster_model::Network;
 use remaster_plan::{
-    Budget, Candidate, Cost, Job, Measured, Memory, Plan, VERSION, Wish, choose, choose_joint,
+    Budget, Candidate, Cost, Job, Measured, Memory, Peaks, Plan, VERSION, Wish, choose, choose_joint,
 };
 
 use crate::error::EngineError;
-use crate::measure::{Caps, FILE, HOST, measure};
+use crate::measure::{ENDLESS, FILE, HOST, caps_within, measure};
 use crate::slice_loop::SliceLoop;
 
 /// Makes plans for one job and remembers what it measured: the same job under another budget is then cheap.
@@ -40,13 +40,13 @@ impl<'a> Planner<'a> {
         if let Some(cost) = self.measured.get(how) {
             return Ok(*cost);
         }
-        self.measure(how, |_| Caps::ENDLESS)
+        self.measure(how, |_| ENDLESS)
     }
 
     fn measure(
         &mut self,
         how: &Candidate,
-        caps: impl FnOnce(&SliceLoop) -> Caps,
+        caps: impl FnOnce(&SliceLoop) -> Peaks,
     ) -> Result<Cost, EngineError> {
         how.check(&self.job)?;
         let slice_loop = SliceLoop::new(&self.job, how, self.dtype);
@@ -70,7 +70,7 @@ impl<'a> Planner<'a> {
         if let Some((_, memory)) = known.into_iter().find(|(refused, _)| budget.is_within(refused)) {
             return Ok(Measured::Lacks(*memory));
         }
-        match self.measure(how, |slice_loop| Caps::within(budget, slice_loop)) {
+        match self.measure(how, |slice_loop| caps_within(budget, slice_loop)) {
             Ok(cost) => Ok(Measured::Takes(cost)),
             Err(EngineError::Compute(ComputeError::OutOfMemory { arena, .. })) => {
                 let memory = match arena {

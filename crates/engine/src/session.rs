@@ -12,7 +12,7 @@ use remaster_plan::{Peaks, Plan, Tile, VERSION};
 
 use crate::error::EngineError;
 use crate::io::{Event, Events, Sink, Source, Summary};
-use crate::live::{Ahead, Live};
+use crate::live::{Ahead, Live, Slice};
 use crate::measure::{FILE, HOST};
 use crate::placement::{overhead, placement};
 use crate::recovery::Recovery;
@@ -197,13 +197,14 @@ impl<'a> Session<'a> {
         events(Event::SliceStarted { network: name, slice: self.slice, of, done: self.seen, frames });
         let started = Instant::now();
         let before = self.pictured();
-        let work = self.work(frames);
+        let (work, seen, written) = ([0, self.work(frames)], self.seen, self.written());
         let (slice_loop, network, ahead) = (&self.slice_loop, self.network, &mut self.ahead);
-        let mut live = Live::new(slice_loop, network, work, self.seen, source, sink, ahead, events);
+        let slice = Slice::default();
+        let mut live = Live { slice_loop, network, source, sink, ahead, events, work, seen, written, slice };
         let last = left == 1 && !self.slice_loop.open_ended;
         let (ops, states, tiles) = (&mut self.ops, &mut self.states, slice_loop.tiles.iter().enumerate());
         let (frames, last) = slice_loop.slice(ops, network, states, frames, last, &mut live, tiles)?;
-        let busy = started.elapsed().saturating_sub(live.waited());
+        let busy = started.elapsed().saturating_sub(live.slice.waited);
         self.seen += frames;
         self.over = last;
         events(Event::SliceDone {

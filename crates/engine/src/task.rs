@@ -2,11 +2,12 @@
 
 use remaster_compute::{Backend, CancelToken, DType, Shape, Sizing};
 use remaster_model::Network;
-use remaster_plan::{Candidate, Cells, Description, INPUT, Job, Plan};
+use remaster_plan::{Candidate, Cells, Description, INPUT, Job, Peaks, Plan};
 
 use crate::error::EngineError;
 use crate::io::{Events, Sink, Source, Summary};
-use crate::measure::{Caps, measure};
+use crate::measure::measure;
+use crate::placement::overhead;
 use crate::planner::Planner;
 use crate::recovery::NetworkRun;
 use crate::run::{Road, run};
@@ -84,7 +85,8 @@ impl Task {
     /// Runs a plan on a meter that refuses to pass the plan's peaks.
     pub fn replay(&self, plan: &Plan, sizing: &dyn Fn() -> Box<dyn Sizing>) -> Result<(), EngineError> {
         let slice_loop = SliceLoop::new(&self.job, &plan.how, self.settings.dtype);
-        let caps = Caps::of(&plan.peaks, &slice_loop);
+        let host = plan.peaks.host.saturating_sub(overhead(&slice_loop, plan.peaks.disk));
+        let caps = Peaks { host, ..plan.peaks };
         measure(self.network.as_ref(), &slice_loop, sizing, &self.job, &plan.how, caps).map(|_| ())
     }
 

@@ -165,13 +165,8 @@ impl Colour {
         if rgb == (self.matrix.value == "gbr") {
             return colour;
         }
-        let said = Said {
-            matrix: None,
-            range: None,
-            primaries: Some(&self.primaries.value),
-            transfer: Some(&self.transfer.value),
-            siting: None,
-        };
+        let (primaries, transfer) = (Some(&*self.primaries.value), Some(&*self.transfer.value));
+        let said = Said { primaries, transfer, ..Said::default() };
         let other = Colour::new(said, layout, size);
         // Primaries that belong to a matrix decide which it is.
         let matrix = match (rgb, self.primaries.value.as_str()) {

@@ -131,8 +131,7 @@ fn shortened(probe: &Probe, clock: TimeBase, extent: Extent) -> Vec<OsString> {
         args.extend(["-bsf:s", "noise=drop=lt(pts\\,0)"].map(Into::into));
     }
     // Frames start up to a tick later than they should: none may be taken for one behind the end.
-    let tick = clock.num as f64 / clock.den as f64;
-    let lasts = probe.span().seconds().map(|s| s + tick);
+    let lasts = probe.span().seconds().map(|s| s + clock.seconds(1));
     let lasts = match extent {
         Extent::Whole => lasts,
         Extent::Rehearsal => Some(lasts.unwrap_or(f64::MAX).min(REHEARSAL_SECONDS)),
@@ -186,7 +185,7 @@ mod tests {
     use crate::hdr::{Hdr, MasterDisplay};
     use crate::probe::{Stream, Video};
     use crate::span::Span;
-    use crate::target::{WriteOptions, settle};
+    use crate::target::{Film, SegmentKind, WriteOptions, settle};
 
     /// What a file can say in words, and numbers that are numbers whatever it says.
     #[derive(Clone, Debug)]
@@ -269,7 +268,8 @@ mod tests {
         };
         let known = |_: &str| Ok(vec![(format.layout, format.layout.name())]);
         let (path, options) = (Path::new("/out.mkv"), WriteOptions::default());
-        let target = settle(known, path, &format, Some(&probe), &options).ok()?;
+        let (from, kind) = (Some(&probe), SegmentKind::Final);
+        let target = settle(known, &Film { path, format: &format, from, options: &options, kind }).ok()?;
         let clock = TimeBase { num: 1, den: 25 };
         Some(arguments(&Order {
             part: Path::new("/part"),

@@ -94,14 +94,9 @@ fn expected(probe: &Probe, [out, of]: [u64; 2], filtered: &Filtered) -> Option<u
 
 /// About how many frames are in an excerpt.
 fn lasting(Excerpt { first, end }: Excerpt, clock: TimeBase, rate: Option<TimeBase>) -> Option<usize> {
-    let lasts = seconds(end?.saturating_sub(first.unwrap_or(0)), clock);
+    let lasts = clock.seconds(end?.saturating_sub(first.unwrap_or(0)));
     let frames = lasts * rate.map(|r| r.num as f64 / r.den as f64)?;
     Some((frames.round() as usize).clamp(1, MAX_FRAMES))
-}
-
-/// Seconds of a time.
-fn seconds(pts: i64, clock: TimeBase) -> f64 {
-    pts as f64 * clock.num as f64 / clock.den as f64
 }
 
 /// Ticks in which a decoder that starts in the middle settles.
@@ -182,7 +177,7 @@ impl Decoder {
         // what was decoded before: there the film is read from its start.
         let jump = excerpt
             .filter(|_| options.filters.is_none() && fields.is_local() && !options.keep_damaged)
-            .and_then(|(clock, excerpt)| Some(seconds(excerpt.first?, clock)));
+            .and_then(|(clock, excerpt)| Some(clock.seconds(excerpt.first?)));
         let span = probe.span();
         let begin = match (jump, span.is_whole()) {
             (None, _) => span.start_seconds(),
@@ -314,10 +309,10 @@ impl Decoder {
         let clock = self.format.time_base;
         let origin = self.part.as_ref().and_then(|part| part.origin).or(self.jump);
         let first = match origin {
-            Some((pts, base)) => Some(seconds(pts, base)),
-            None => self.first.map(|pts| seconds(pts, clock)),
+            Some((pts, base)) => Some(base.seconds(pts)),
+            None => self.first.map(|pts| clock.seconds(pts)),
         };
-        Some(seconds(self.last?, clock) - first?)
+        Some(clock.seconds(self.last?) - first?)
     }
 
     /// Whether the file should have had more frames.

@@ -12,8 +12,8 @@ use crate::nut::{VideoStream, fourcc};
 use crate::outgoing::Outgoing;
 use crate::place::Part;
 use crate::probe::Probe;
-use crate::segment::{self, Film};
-use crate::target::{Target, WriteOptions, decide};
+use crate::segment;
+use crate::target::{Film, SegmentKind, Target, WriteOptions, decide};
 
 /// Slow presets hold a frame back for a while, and the end of a long file has to be rewritten.
 pub(crate) const PATIENCE: u64 = 600;
@@ -39,7 +39,8 @@ impl Encoder {
         from: Option<&Probe>,
         options: &WriteOptions,
     ) -> Result<Self, MediaError> {
-        Encoder::start(tools, path, format, from, options, Extent::Whole)
+        let film = Film { path, format, from, options, kind: SegmentKind::Final };
+        Encoder::start(tools, &film, Extent::Whole)
     }
 
     /// Starts an encoder for frames of a segment of `film`: `path` becomes a NUT file, whatever its name, with the video
@@ -66,7 +67,8 @@ impl Encoder {
     ) -> Result<(), MediaError> {
         let refused = |reason: String| MediaError::Rehearsal { path: path.to_owned(), reason };
         let frame = Frame::new(format.width, format.height, format.channels());
-        let started = Encoder::start(tools, path, format, from, options, Extent::Rehearsal);
+        let film = Film { path, format, from, options, kind: SegmentKind::Final };
+        let started = Encoder::start(tools, &film, Extent::Rehearsal);
         let done = started.and_then(|mut encoder| {
             encoder.write(&frame, 0)?;
             encoder.outgoing.complete()
@@ -84,15 +86,9 @@ impl Encoder {
         }
     }
 
-    fn start(
-        tools: &Tools,
-        path: &Path,
-        format: &Format,
-        from: Option<&Probe>,
-        options: &WriteOptions,
-        extent: Extent,
-    ) -> Result<Self, MediaError> {
-        let target = decide(tools, path, format, from, options)?;
+    fn start(tools: &Tools, film: &Film<'_>, extent: Extent) -> Result<Self, MediaError> {
+        let &Film { path, format, from, options, .. } = film;
+        let target = decide(tools, film)?;
         let part = Part::beside(path, options.overwrite)?;
         let args = arguments(&Order {
             part: part.path(),

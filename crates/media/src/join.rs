@@ -11,8 +11,8 @@ use crate::error::{MediaError, frames};
 use crate::nut::{Next, NutReader, TimeBase, VideoStream};
 use crate::outgoing::Outgoing;
 use crate::place::Part;
-use crate::segment::{self, Film, SegmentKind};
-use crate::target::Target;
+use crate::segment;
+use crate::target::{Film, SegmentKind, Target};
 
 /// Bytes that a compressed frame may have beyond its samples: headers, and codecs at a loss.
 const MORE: usize = 1 << 20;

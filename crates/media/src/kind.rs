@@ -40,15 +40,16 @@ pub enum Container {
     Ts,
 }
 
-const CONTAINERS: [(&str, Container); 8] = [
-    ("mkv", Container::Mkv),
-    ("mp4", Container::Mp4),
-    ("m4v", Container::Mp4),
-    ("mov", Container::Mov),
-    ("webm", Container::Webm),
-    ("nut", Container::Nut),
-    ("ts", Container::Ts),
-    ("m2ts", Container::Ts),
+/// Endings of files, with ffmpeg's name for what writes them.
+const CONTAINERS: [(&str, Container, &str); 8] = [
+    ("mkv", Container::Mkv, "matroska"),
+    ("mp4", Container::Mp4, "mp4"),
+    ("m4v", Container::Mp4, "mp4"),
+    ("mov", Container::Mov, "mov"),
+    ("webm", Container::Webm, "webm"),
+    ("nut", Container::Nut, "nut"),
+    ("ts", Container::Ts, "mpegts"),
+    ("m2ts", Container::Ts, "mpegts"),
 ];
 
 /// Endings of single pictures, one for each format.
@@ -57,14 +58,7 @@ const PICTURES: [&str; 5] = ["jpg", "png", "webp", "tif", "exr"];
 impl Container {
     /// ffmpeg's name for what writes it.
     pub(crate) fn muxer(self) -> &'static str {
-        match self {
-            Container::Mkv => "matroska",
-            Container::Mp4 => "mp4",
-            Container::Mov => "mov",
-            Container::Webm => "webm",
-            Container::Nut => "nut",
-            Container::Ts => "mpegts",
-        }
+        CONTAINERS.iter().find(|(_, container, _)| *container == self).map_or("", |(.., muxer)| muxer)
     }
 }
 
@@ -81,17 +75,17 @@ impl OutputKind {
         }
         let Some(ending) = path.extension() else { return Some(OutputKind::Folder) };
         let ending = ending.to_str().map(str::to_ascii_lowercase).unwrap_or_default();
-        let container = CONTAINERS.iter().find(|(e, _)| *e == ending);
+        let container = CONTAINERS.iter().find(|(e, ..)| *e == ending);
         match ending.as_str() {
             "y4m" => Some(OutputKind::Y4m),
             _ if written_as(path).is_some() => Some(OutputKind::Picture),
-            _ => container.map(|(_, container)| OutputKind::Video(*container)),
+            _ => container.map(|(_, container, _)| OutputKind::Video(*container)),
         }
     }
 
     /// The endings that are known, for people.
     pub fn endings() -> String {
-        let video = CONTAINERS.iter().map(|(ending, _)| *ending);
+        let video = CONTAINERS.iter().map(|(ending, ..)| *ending);
         let all: Vec<String> = video.chain(["y4m"]).chain(PICTURES).map(|e| format!(".{e}")).collect();
         all.join(", ")
     }

@@ -79,7 +79,7 @@ pub fn abandon() {
 /// An output on its way. Dropping it removes everything that was made of it.
 #[derive(Debug)]
 pub struct Part {
-    folder: PathBuf,
+    _folder: Scratch,
     path: PathBuf,
     place: PathBuf,
     replace: bool,
@@ -133,7 +133,7 @@ impl Part {
             inner.push(".");
             inner.push(ending);
         }
-        Ok(Part { path: folder.join(inner), folder, place: target, replace })
+        Ok(Part { path: folder.join(inner), _folder: Scratch(folder), place: target, replace })
     }
 
     /// Where it is made. Nothing is there yet.
@@ -163,12 +163,6 @@ impl Part {
             fs::set_permissions(&self.path, fs::Permissions::from_mode(before.permissions().mode() & 0o777))?;
         }
         remaster_disk::rename(&self.path, &self.place)
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        release(&self.folder);
     }
 }
 

@@ -82,8 +82,7 @@ impl Probe {
 
     /// When the first frame is shown by the clock of the file, in seconds.
     pub(crate) fn origin(&self) -> f64 {
-        let TimeBase { num, den } = self.video.time_base;
-        self.video.start.unwrap_or(0) as f64 * num as f64 / den as f64
+        self.video.time_base.seconds(self.video.start.unwrap_or(0))
     }
 }
 

@@ -183,8 +183,7 @@ impl Pictures {
         if span.is_whole() {
             return Ok(self);
         }
-        let TimeBase { num, den } = self.format.time_base;
-        let length = self.paths.len() as f64 * num as f64 / den as f64;
+        let length = self.format.time_base.seconds(self.paths.len() as i64);
         let folder = self.paths.first().and_then(|p| p.parent()).unwrap_or(Path::new("")).to_owned();
         span.check(&folder, Some(length))?;
         let ticks = span.counted(self.format.time_base);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use remaster_picture::{Coding, Kind, Layout};
+use serde::{Deserialize, Serialize};
 
 use crate::asked::Encoding;
 use crate::child::Tools;
@@ -59,17 +60,37 @@ pub(crate) struct Target {
     pub(crate) stream_notes: Vec<String>,
 }
 
+/// What is in the segments of a film.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SegmentKind {
+    /// The video of the film as it will be: joining copies it.
+    #[default]
+    Final,
+    /// FFV1 of the samples that the film's encoder takes: joining encodes them, and nothing else is lost.
+    Lossless,
+}
+
+/// A film that is written in segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Film<'a> {
+    /// Where the film goes; its name says which container and which encoder.
+    pub path: &'a Path,
+    /// What its frames are.
+    pub format: &'a Format,
+    /// The file with its sound, subtitles, chapters, attachments and tags.
+    pub from: Option<&'a Probe>,
+    /// What a person asked for. All segments of a film must have the same.
+    pub options: &'a WriteOptions,
+    /// What is in its segments.
+    pub kind: SegmentKind,
+}
+
 /// Codecs that lose nothing: what comes in like that goes out like that.
 const LOSSLESS: Words = Words("ffv1 huffyuv ffvhuff utvideo magicyuv rawvideo v210 v410 r210 png qtrle tiff");
 
-pub(crate) fn decide(
-    tools: &Tools,
-    path: &Path,
-    format: &Format,
-    from: Option<&Probe>,
-    options: &WriteOptions,
-) -> Result<Target, MediaError> {
-    settle(|encoder| pixel_formats(tools, encoder), path, format, from, options)
+pub(crate) fn decide(tools: &Tools, film: &Film<'_>) -> Result<Target, MediaError> {
+    settle(|encoder| pixel_formats(tools, encoder), film)
 }
 
 /// Pixel formats with how they go through the pipe.
@@ -78,11 +99,9 @@ type Samples = Vec<(Layout, String)>;
 /// The same without a process: `taken_by` says which pixel formats an encoder takes.
 pub(crate) fn settle(
     taken_by: impl FnOnce(&str) -> Result<Samples, MediaError>,
-    path: &Path,
-    format: &Format,
-    from: Option<&Probe>,
-    options: &WriteOptions,
+    film: &Film<'_>,
 ) -> Result<Target, MediaError> {
+    let &Film { path, format, from, options, .. } = film;
     let other = || format!("use a name that ends in {}", OutputKind::endings());
     let container = container(path).ok_or_else(|| MediaError::cannot_hold(path, "video", other()))?;
     if options.lossless && !matches!(container, Container::Mkv | Container::Nut) {
@@ -141,19 +160,14 @@ pub(crate) fn settle(
 }
 
 /// FFV1 in the samples that the encoder of `target` takes, so that encoding later loses nothing more.
-pub(crate) fn lossless(
-    tools: &Tools,
-    path: &Path,
-    format: &Format,
-    target: Target,
-) -> Result<Target, MediaError> {
+pub(crate) fn lossless(tools: &Tools, film: &Film<'_>, target: Target) -> Result<Target, MediaError> {
     let supported = pixel_formats(tools, "ffv1")?;
     let Some(pixel_format) = same_samples(&target, &supported) else {
         let what = format!("{} without loss, since FFV1 does not know it", target.pixel_format);
-        return Err(MediaError::cannot_hold(path, what, "choose another --pixel-format"));
+        return Err(MediaError::cannot_hold(film.path, what, "choose another --pixel-format"));
     };
     let mut encoder = words("ffv1");
-    encoder.extend(ffv1_options(format));
+    encoder.extend(ffv1_options(film.format));
     Ok(Target { encoder, pixel_format, ..target })
 }
 

@@ -7,8 +7,7 @@ use crate::clip::FrameSink;
 use crate::encode::Encoder;
 use crate::error::MediaError;
 use crate::place::Scratch;
-use crate::segment::Film;
-use crate::target::WriteOptions;
+use crate::target::{Film, WriteOptions};
 
 /// Frames of a trial: one that all others refer to, and some that move.
 const FRAMES: usize = 5;

@@ -207,8 +207,7 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
         while !ticks.is_over(self.frames) {
             let pts = self.frames;
             if !self.raw()? {
-                let TimeBase { num, den } = self.format.time_base;
-                let length = self.frames as f64 * num as f64 / den as f64;
+                let length = self.format.time_base.seconds(self.frames);
                 let is_empty = !self.span.is_whole() && self.frames <= ticks.first.max(0);
                 return if is_empty { Err(self.span.empty(&self.path, Some(length))) } else { Ok(None) };
             }

@@ -3,21 +3,14 @@
 use thiserror::Error;
 
 /// Which of the two clips a picture belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Side {
     /// The first clip, usually the original.
+    #[error("the first clip")]
     A,
     /// The second clip, usually the result.
+    #[error("the second clip")]
     B,
-}
-
-impl std::fmt::Display for Side {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Side::A => "the first clip",
-            Side::B => "the second clip",
-        })
-    }
 }
 
 /// A picture or a setting that cannot be measured with.

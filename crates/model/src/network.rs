@@ -26,11 +26,15 @@ pub trait Network: Module + Send + Sync {
     fn channels(&self) -> [usize; 2];
 
     /// Pixels of a cell, each way: the least that a frame can be cut into.
-    fn scale(&self) -> [usize; 2];
+    fn scale(&self) -> [usize; 2] {
+        [1, 1]
+    }
 
     /// Frames of one step of time, where the first step of a clip takes one frame and makes one. `None` for a network
     /// that sees all frames at once and carries nothing.
-    fn step(&self) -> Option<[usize; 2]>;
+    fn step(&self) -> Option<[usize; 2]> {
+        None
+    }
 
     /// Takes the next slice of a clip, `[t, h, w, channels in]`, to `[t', h', w', channels out]`.
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError>;

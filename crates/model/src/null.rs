@@ -143,24 +143,15 @@ impl Network for NullDit {
         [Self::CELLS * (2 * LATENT + 1), Self::CELLS * LATENT]
     }
 
-    fn scale(&self) -> [usize; 2] {
-        [1, 1]
-    }
-
-    fn step(&self) -> Option<[usize; 2]> {
-        None
-    }
-
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
-        let Shape { t, h, w, c } = x.shape();
+        let Shape { t, h, .. } = x.shape();
         let y = pass.ops.alloc(Shape { c: Self::CELLS * LATENT, ..x.shape() }, x.dtype())?;
         if pass.ops.only_counts() {
             return Ok(y);
         }
-        let mut tokens = vec![0.0; w * c];
         for (frame, row) in (0..t).flat_map(|frame| (0..h).map(move |row| (frame, row))) {
             let (frames, rows) = (frame..frame + 1, row..row + 1);
-            pass.ops.download(x.view().frames(frames.clone()).rows(rows.clone()), &mut tokens)?;
+            let tokens = pass.ops.values(x.view().frames(frames.clone()).rows(rows.clone()))?;
             let cells = tokens.chunks_exact(2 * LATENT + 1);
             let velocity: Vec<f32> =
                 cells.flat_map(|cell| (0..LATENT).map(|i| cell[i] - cell[LATENT + i])).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 use png::chunk::ChunkType;
 use png::text_metadata::ITXtChunk;
 use png::{
-    BitDepth, ColorType, Compression, Decoder, DecodingError, EncodingError, Info, Limits, ScaledFloat,
+    BitDepth, ColorType, Compression, Decoder, EncodingError, Info, Limits, ScaledFloat,
     SourceChromaticities, SrgbRenderingIntent, Transformations,
 };
 
@@ -135,7 +135,7 @@ pub fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, PictureError> 
         let (width, height) = (frame.width as u64, frame.height as u64);
         return Err(PictureError::TooLarge { width, height, max: crate::file::MAX_PIXELS });
     };
-    compress(width, height, layout, info, &bytes).map_err(|e| unwritable(&e))
+    compress(width, height, layout, info, &bytes).map_err(damaged)
 }
 
 fn compress(
@@ -199,10 +199,6 @@ pub(crate) fn spread(bytes: &[u8], sample: usize) -> Vec<u8> {
     bytes.chunks_exact(2 * sample).flat_map(pixel).collect()
 }
 
-fn damaged(error: DecodingError) -> PictureError {
-    PictureError::Damaged { format: FORMAT, reason: error.to_string() }
-}
-
-fn unwritable(error: &EncodingError) -> PictureError {
+fn damaged(error: impl std::error::Error) -> PictureError {
     PictureError::Damaged { format: FORMAT, reason: error.to_string() }
 }

@@ -17,10 +17,10 @@ use crate::{bmp, exif, exr, jpeg, png, tiff, webp};
 /// Most bytes of one colour profile, EXIF or XMP block: larger ones are not read.
 pub(crate) const MAX_BLOCK: usize = 16 << 20;
 
-/// Bytes that tell the formats apart.
 /// What a decoder makes of a file.
 pub(crate) type Decoded = Result<(Frame, StillInfo), PictureError>;
 
+/// Bytes that tell the formats apart.
 const HEAD: usize = 18;
 
 /// A file format of still pictures.
@@ -40,6 +40,16 @@ pub enum StillFormat {
     Exr,
 }
 
+/// The formats as people call them, and the usual endings of their files.
+const FORMATS: [(StillFormat, &str, &[&str]); 6] = [
+    (StillFormat::Jpeg, "JPEG", &["jpg", "jpeg", "jpe", "jfif"]),
+    (StillFormat::Png, "PNG", &["png"]),
+    (StillFormat::WebP, "WebP", &["webp"]),
+    (StillFormat::Tiff, "TIFF", &["tif", "tiff"]),
+    (StillFormat::Bmp, "BMP", &["bmp", "dib"]),
+    (StillFormat::Exr, "EXR", &["exr"]),
+];
+
 impl StillFormat {
     /// The endings of files that can be written, for messages.
     pub const WRITTEN: &str = ".png, .jpg, .webp, .tif or .exr";
@@ -47,15 +57,7 @@ impl StillFormat {
     /// The usual endings, whether the format can be written or only read.
     pub fn of_ending(path: &Path) -> Option<StillFormat> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        Some(match ending.as_str() {
-            "jpg" | "jpeg" | "jpe" | "jfif" => StillFormat::Jpeg,
-            "png" => StillFormat::Png,
-            "webp" => StillFormat::WebP,
-            "tif" | "tiff" => StillFormat::Tiff,
-            "bmp" | "dib" => StillFormat::Bmp,
-            "exr" => StillFormat::Exr,
-            _ => return None,
-        })
+        FORMATS.iter().find(|(.., endings)| endings.contains(&&*ending)).map(|(format, ..)| *format)
     }
 
     /// What the first bytes of a file say; 18 of them are enough.
@@ -79,14 +81,7 @@ impl StillFormat {
 
     /// As people call it.
     pub fn name(self) -> &'static str {
-        match self {
-            StillFormat::Jpeg => "JPEG",
-            StillFormat::Png => "PNG",
-            StillFormat::WebP => "WebP",
-            StillFormat::Tiff => "TIFF",
-            StillFormat::Bmp => "BMP",
-            StillFormat::Exr => "EXR",
-        }
+        FORMATS.iter().find(|(format, ..)| *format == self).map_or("", |(_, name, _)| name)
     }
 
     /// Whether files of this format can hold 16 bits per sample.

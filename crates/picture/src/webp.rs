@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, Seek};
 
-use image_webp::{ColorType, DecodingError, WebPDecoder, WebPEncoder};
+use image_webp::{ColorType, WebPDecoder, WebPEncoder};
 
 use crate::error::PictureError;
 use crate::exif;
@@ -22,24 +22,24 @@ const MAX_SIDE: usize = 16384;
 const MAX_CHUNKS: usize = 1 << 16;
 
 pub(crate) fn decode_from(mut reader: impl BufRead + Seek, most: u64) -> Decoded {
-    let [inner_width, inner_height] = coded_size(&mut reader).map_err(|e| damaged(e.to_string()))?;
+    let [inner_width, inner_height] = coded_size(&mut reader).map_err(damaged)?;
     admit([inner_width, inner_height], 3, most)?;
-    reader.rewind().map_err(|e| damaged(e.to_string()))?;
-    let mut decoder = WebPDecoder::new(reader).map_err(refused)?;
+    reader.rewind().map_err(damaged)?;
+    let mut decoder = WebPDecoder::new(reader).map_err(damaged)?;
     let (width, height) = decoder.dimensions();
     let alpha = decoder.has_alpha();
     let channels = 3 + usize::from(alpha);
     admit([width.into(), height.into()], channels as u64, most)?;
     decoder.set_memory_limit(MAX_BLOCK);
     let mut info = StillInfo { depth: 8, alpha, ..StillInfo::default() };
-    info.exif = decoder.exif_metadata().map_err(refused)?.map(exif::stripped);
-    info.xmp = decoder.xmp_metadata().map_err(refused)?;
-    info.keep_icc(decoder.icc_profile().map_err(refused)?);
+    info.exif = decoder.exif_metadata().map_err(damaged)?.map(exif::stripped);
+    info.xmp = decoder.xmp_metadata().map_err(damaged)?;
+    info.keep_icc(decoder.icc_profile().map_err(damaged)?);
     if decoder.is_animated() && decoder.num_frames() > 1 {
         info.notes.push("it is an animation; only its first picture is read");
     }
     let mut bytes = vec![0; decoder.output_buffer_size().unwrap_or(0)];
-    decoder.read_image(&mut bytes).map_err(refused)?;
+    decoder.read_image(&mut bytes).map_err(damaged)?;
     let mut frame = Frame::new(width as usize, height as usize, channels);
     Layout { kind: Kind::Packed, depth: 8, alpha }.unpack(&bytes, &info.coding(), &mut frame)?;
     Ok((frame, info))
@@ -104,14 +104,10 @@ pub(crate) fn encode(frame: &Frame, info: &StillInfo) -> Result<Vec<u8>, Picture
     }
     let colours = if alpha { ColorType::Rgba8 } else { ColorType::Rgb8 };
     let (width, height) = (frame.width as u32, frame.height as u32);
-    encoder.encode(&bytes, width, height, colours).map_err(|e| damaged(e.to_string()))?;
+    encoder.encode(&bytes, width, height, colours).map_err(damaged)?;
     Ok(out)
 }
 
-fn damaged(reason: String) -> PictureError {
-    PictureError::Damaged { format: FORMAT, reason }
-}
-
-fn refused(error: DecodingError) -> PictureError {
-    damaged(error.to_string())
+fn damaged(error: impl std::error::Error) -> PictureError {
+    PictureError::Damaged { format: FORMAT, reason: error.to_string() }
 }

@@ -75,9 +75,7 @@ pub fn unbiased(ops: &mut dyn Ops, seed: u64, dtype: DType, spelled: bool) -> Re
                 output: y.view(),
             })?,
         }
-        let start = all.len();
-        all.resize(start + output.len(), 0.0);
-        ops.download(y.view(), &mut all[start..])?;
+        all.extend(ops.values(y.view())?);
     }
     Ok(all)
 }

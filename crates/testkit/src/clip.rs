@@ -62,10 +62,9 @@ pub fn run_clip(
     let mut fill =
         |ops: &mut dyn Ops, frames: Range<usize>, x: &Tensor| ops.upload(clip.frames(frames), x.view());
     let mut take = |ops: &mut dyn Ops, y: Tensor| {
-        let start = out.data.len();
         out.shape = Shape { t: out.shape.t + y.shape().t, ..y.shape() };
-        out.data.resize(start + y.shape().len(), 0.0);
-        ops.download(y.view(), &mut out.data[start..])
+        out.data.extend(ops.values(y.view())?);
+        Ok(())
     };
     run_slices(ops, network, dtype, clip.shape, lengths, &mut fill, &mut take)?;
     Ok(out)

@@ -167,12 +167,6 @@ impl Run<'_> {
         self.ops.load(&weight)?;
         Ok(weight)
     }
-
-    fn download(&mut self, tensor: &Tensor) -> Result<Vec<f32>, ComputeError> {
-        let mut values = vec![0.0; tensor.shape().len()];
-        self.ops.download(tensor.view(), &mut values)?;
-        Ok(values)
-    }
 }
 
 /// Runs a case; with `cut` in as small pieces as the op allows.
@@ -215,7 +209,7 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
                     output: y.view().rows(rows),
                 })?;
             }
-            run.download(&y)
+            run.ops.values(y.view())
         }
         TokenOp::Silu | TokenOp::Gelu => {
             let (x, times) = (run.tensor(shape, dtype)?, run.tensor(shape, dtype)?);
@@ -224,7 +218,7 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
                 let times = (seed % 16 < 10).then(|| times.view().rows(rows.clone()));
                 run.ops.activate(&ActivateDesc { x: x.view().rows(rows), function, times })?;
             }
-            run.download(&x)
+            run.ops.values(x.view())
         }
         TokenOp::Add => {
             let (x, sum) = (run.tensor(shape, dtype)?, run.tensor(shape, other)?);
@@ -234,7 +228,7 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
                 let (input, residual) = (x.view().rows(rows.clone()), sum.view().rows(rows));
                 run.ops.add_gated(&AddGatedDesc { input, gate, residual })?;
             }
-            run.download(&sum)
+            run.ops.values(sum.view())
         }
         TokenOp::Windows => {
             let [t, h, w] = [1 + run.rng.below(4), 1 + run.rng.below(6), 1 + run.rng.below(7)];
@@ -251,9 +245,9 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
                 let desc = |grid| WindowsDesc { grid, width: w, windows, tokens: tokens.view() };
                 run.ops.gather(&desc(grid.view()))?;
                 run.ops.scatter(&desc(back.view()))?;
-                all.extend(run.download(&tokens)?);
+                all.extend(run.ops.values(tokens.view())?);
             }
-            all.extend(run.download(&back)?);
+            all.extend(run.ops.values(back.view())?);
             Ok(all)
         }
         TokenOp::Attention { asked } => attention(&mut run, case, asked, cut),
@@ -300,9 +294,9 @@ fn attention(run: &mut Run<'_>, case: &TokenCase, asked: bool, cut: bool) -> Res
         })?;
         first = rows.end;
     }
-    let mut all = run.download(&y)?;
+    let mut all = run.ops.values(y.view())?;
     if asked {
-        all.extend(run.download(&sum)?);
+        all.extend(run.ops.values(sum.view())?);
     }
     Ok(all)
 }

@@ -62,121 +62,41 @@ const COMFY: &str = "Comfy-Org/SeedVR2";
 const AINVFX: &str = "AInVFX/SeedVR2_comfyUI";
 const BYTEDANCE: &str = "ByteDance-Seed/SeedVR2-3B";
 
+const fn file(repo: &'static str, model: Model, quant: &'static str, file: &'static str) -> Published {
+    Published { model, quant, file, repo, sha256: "", bytes: None }
+}
+
 /// The files that ComfyUI and its nodes for SeedVR2 fetch, and the text embedding that those without one need. Which 3B
 /// weights the GGUF files were made of is not published.
 pub const PUBLISHED: &[Published] = &[
-    Published {
-        model: Model::Vae,
-        quant: "fp16",
-        file: "ema_vae_fp16.safetensors",
-        repo: NUMZ,
-        sha256: "20678548f420d98d26f11442d3528f8b8c94e57ee046ef93dbb7633da8612ca1",
-        bytes: Some(501_324_814),
-    },
-    Published {
-        model: Model::Dit3b,
-        quant: "fp16",
-        file: "diffusion_models/seedvr2_3b_fp16.safetensors",
-        repo: COMFY,
-        sha256: "98669fd2c06df5eca88baf68cd5c478775c8e61fc110e598c52b350145ea2660",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit3b,
-        quant: "fp8",
-        file: "diffusion_models/seedvr2_3b_fp8_e4m3fn.safetensors",
-        repo: COMFY,
-        sha256: "a0226eaa2c3e6f47ae5ce83225120f16479da890ced1a3bc32b1a14619787914",
-        bytes: Some(3_392_794_232),
-    },
-    Published {
-        model: Model::Dit3bFirst,
-        quant: "fp16",
-        file: "seedvr2_ema_3b_fp16.safetensors",
-        repo: NUMZ,
-        sha256: "2fd0e03a3dad24e07086750360727ca437de4ecd456f769856e960ae93e2b304",
-        bytes: Some(6_783_018_808),
-    },
-    Published {
-        model: Model::Dit3bFirst,
-        quant: "fp8",
-        file: "seedvr2_ema_3b_fp8_e4m3fn.safetensors",
-        repo: NUMZ,
-        sha256: "3bf1e43ebedd570e7e7a0b1b60d6a02e105978f505c8128a241cde99a8240cff",
-        bytes: Some(3_391_544_696),
-    },
-    Published {
-        model: Model::Dit3b,
-        quant: "q8_0",
-        file: "seedvr2_ema_3b-Q8_0.gguf",
-        repo: AINVFX,
-        sha256: "be0d60083a2051a265eb4b77f28edf494e6db67ffc250216f32b72292e5cbd96",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit3b,
-        quant: "q4_k_m",
-        file: "seedvr2_ema_3b-Q4_K_M.gguf",
-        repo: AINVFX,
-        sha256: "e665e3909de1a8c88a69c609bca9d43ff5a134647face2ce4497640cc3597f0e",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit7b,
-        quant: "fp16",
-        file: "seedvr2_ema_7b_fp16.safetensors",
-        repo: NUMZ,
-        sha256: "7b8241aa957606ab6cfb66edabc96d43234f9819c5392b44d2492d9f0b0bbe4a",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit7b,
-        quant: "fp8",
-        file: "seedvr2_ema_7b_fp8_e4m3fn_mixed_block35_fp16.safetensors",
-        repo: AINVFX,
-        sha256: "3d68b5ec0b295ae28092e355c8cad870edd00b817b26587d0cb8f9dd2df19bb2",
-        bytes: Some(8_466_296_338),
-    },
-    Published {
-        model: Model::Dit7b,
-        quant: "q4_k_m",
-        file: "seedvr2_ema_7b-Q4_K_M.gguf",
-        repo: AINVFX,
-        sha256: "db9cb2ad90ebd40d2e8c29da2b3fc6fd03ba87cd58cbadceccca13ad27162789",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit7bSharp,
-        quant: "fp16",
-        file: "seedvr2_ema_7b_sharp_fp16.safetensors",
-        repo: NUMZ,
-        sha256: "20a93e01ff24beaeebc5de4e4e5be924359606c356c9c51509fba245bd2d77dd",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit7bSharp,
-        quant: "fp8",
-        file: "seedvr2_ema_7b_sharp_fp8_e4m3fn_mixed_block35_fp16.safetensors",
-        repo: AINVFX,
-        sha256: "0d2c5b8be0fda94351149c5115da26aef4f4932a7a2a928c6f184dda9186e0be",
-        bytes: None,
-    },
-    Published {
-        model: Model::Dit7bSharp,
-        quant: "q4_k_m",
-        file: "seedvr2_ema_7b_sharp-Q4_K_M.gguf",
-        repo: AINVFX,
-        sha256: "7aed800ac4eb8e0d18569a954c0ff35f5a1caa3ed5d920e66cc31405f75b6e69",
-        bytes: None,
-    },
-    Published {
-        model: Model::Text,
-        quant: "bf16",
-        file: "pos_emb.pt",
-        repo: BYTEDANCE,
-        sha256: "fa07a14844314772266b66c3b95deb0027696d8fe7065721263db5176f45d799",
-        bytes: Some(595_100),
-    },
+    file(NUMZ, Model::Vae, "fp16", "ema_vae_fp16.safetensors")
+        .content("20678548f420d98d26f11442d3528f8b8c94e57ee046ef93dbb7633da8612ca1", Some(501_324_814)),
+    file(COMFY, Model::Dit3b, "fp16", "diffusion_models/seedvr2_3b_fp16.safetensors")
+        .content("98669fd2c06df5eca88baf68cd5c478775c8e61fc110e598c52b350145ea2660", None),
+    file(COMFY, Model::Dit3b, "fp8", "diffusion_models/seedvr2_3b_fp8_e4m3fn.safetensors")
+        .content("a0226eaa2c3e6f47ae5ce83225120f16479da890ced1a3bc32b1a14619787914", Some(3_392_794_232)),
+    file(NUMZ, Model::Dit3bFirst, "fp16", "seedvr2_ema_3b_fp16.safetensors")
+        .content("2fd0e03a3dad24e07086750360727ca437de4ecd456f769856e960ae93e2b304", Some(6_783_018_808)),
+    file(NUMZ, Model::Dit3bFirst, "fp8", "seedvr2_ema_3b_fp8_e4m3fn.safetensors")
+        .content("3bf1e43ebedd570e7e7a0b1b60d6a02e105978f505c8128a241cde99a8240cff", Some(3_391_544_696)),
+    file(AINVFX, Model::Dit3b, "q8_0", "seedvr2_ema_3b-Q8_0.gguf")
+        .content("be0d60083a2051a265eb4b77f28edf494e6db67ffc250216f32b72292e5cbd96", None),
+    file(AINVFX, Model::Dit3b, "q4_k_m", "seedvr2_ema_3b-Q4_K_M.gguf")
+        .content("e665e3909de1a8c88a69c609bca9d43ff5a134647face2ce4497640cc3597f0e", None),
+    file(NUMZ, Model::Dit7b, "fp16", "seedvr2_ema_7b_fp16.safetensors")
+        .content("7b8241aa957606ab6cfb66edabc96d43234f9819c5392b44d2492d9f0b0bbe4a", None),
+    file(AINVFX, Model::Dit7b, "fp8", "seedvr2_ema_7b_fp8_e4m3fn_mixed_block35_fp16.safetensors")
+        .content("3d68b5ec0b295ae28092e355c8cad870edd00b817b26587d0cb8f9dd2df19bb2", Some(8_466_296_338)),
+    file(AINVFX, Model::Dit7b, "q4_k_m", "seedvr2_ema_7b-Q4_K_M.gguf")
+        .content("db9cb2ad90ebd40d2e8c29da2b3fc6fd03ba87cd58cbadceccca13ad27162789", None),
+    file(NUMZ, Model::Dit7bSharp, "fp16", "seedvr2_ema_7b_sharp_fp16.safetensors")
+        .content("20a93e01ff24beaeebc5de4e4e5be924359606c356c9c51509fba245bd2d77dd", None),
+    file(AINVFX, Model::Dit7bSharp, "fp8", "seedvr2_ema_7b_sharp_fp8_e4m3fn_mixed_block35_fp16.safetensors")
+        .content("0d2c5b8be0fda94351149c5115da26aef4f4932a7a2a928c6f184dda9186e0be", None),
+    file(AINVFX, Model::Dit7bSharp, "q4_k_m", "seedvr2_ema_7b_sharp-Q4_K_M.gguf")
+        .content("7aed800ac4eb8e0d18569a954c0ff35f5a1caa3ed5d920e66cc31405f75b6e69", None),
+    file(BYTEDANCE, Model::Text, "bf16", "pos_emb.pt")
+        .content("fa07a14844314772266b66c3b95deb0027696d8fe7065721263db5176f45d799", Some(595_100)),
 ];
 
 /// Values of the transformers.
@@ -184,6 +104,10 @@ const VALUES_3B: u64 = 3_391_476_448;
 const VALUES_7B: u64 = 8_239_608_232;
 
 impl Published {
+    const fn content(self, sha256: &'static str, bytes: Option<u64>) -> Self {
+        Published { sha256, bytes, ..self }
+    }
+
     /// Its name without the folders of the repository.
     pub fn name(&self) -> &'static str {
         self.file.rsplit('/').next().unwrap_or(self.file)

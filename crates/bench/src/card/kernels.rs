@@ -147,15 +147,8 @@ fn upsample(site: &Site, spec: WeightSpec, side: usize) -> Result<Bench, Error> 
     let work = 2.0 * (taps * output.len() * cin) as f64;
     Ok(operands.bench(work, |ops, tensors, weights| {
         let ([x, tail, y], [weight]) = (tensors, weights) else { return Ok(()) };
-        ops.upsample(&UpsampleDesc {
-            input: x.view(),
-            carried: Some(tail.view()),
-            second: false,
-            carry: None,
-            weight,
-            sums: None,
-            output: y.view(),
-        })
+        let first = UpsampleDesc::new(x.view(), weight, y.view());
+        ops.upsample(&UpsampleDesc { carried: Some(tail.view()), ..first })
     }))
 }
 

@@ -9,13 +9,15 @@ mod golden;
 mod guided;
 
 use remaster_picture::{Frame, resize};
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{check_frame, unit};
 use crate::error::ColourError;
 use crate::power::sigmoid;
 
 /// What the alpha of a clip is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AlphaKind {
     /// Nearly all of it is transparent or opaque.
     Binary,

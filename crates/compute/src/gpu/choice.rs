@@ -44,7 +44,7 @@ impl Variant {
         match self.0 {
             Product::Threads(tile) => tile.tm * tile.tn,
             Product::Winograd(_) => Winograd::SUMS,
-            Product::Matrix(b) => b.down * b.across * b.size * b.size / b.subgroup.max(1),
+            Product::Matrix(b) => b.down * b.across * b.units.size.pow(2) / b.units.subgroup.max(1),
         }
     }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Variant {
         match self.0 {
             Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn),
             Product::Matrix(blocks) => {
-                write!(f, "matrix {m}x{n}x{k} of {} by {}", blocks.size, blocks.rows * blocks.columns)
+                write!(f, "matrix {m}x{n}x{k} of {} by {}", blocks.units.size, blocks.rows * blocks.columns)
             }
             Product::Winograd(_) => write!(f, "winograd {m}x{n}x{k}"),
         }

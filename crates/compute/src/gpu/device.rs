@@ -86,7 +86,7 @@ impl std::fmt::Display for GpuDevice {
 }
 
 /// Matrix units that the kernels can use: products of f16, sums in f32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixUnits {
     /// Rows and columns of a matrix.
     pub size: usize,

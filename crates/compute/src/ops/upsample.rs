@@ -87,6 +87,11 @@ impl UpsampleWork {
 }
 
 impl<'a> UpsampleDesc<'a> {
+    /// The first slice of a clip, nothing fused.
+    pub fn new(input: View<'a>, weight: &'a Weight, output: View<'a>) -> Self {
+        UpsampleDesc { input, carried: None, second: false, carry: None, weight, sums: None, output }
+    }
+
     /// Its operands, as those of a convolution with nothing around it.
     pub(crate) fn as_conv(&self) -> ConvDesc<'a> {
         let UpsampleDesc { input, carried, carry, weight, sums, output, .. } = self.clone();

@@ -18,6 +18,11 @@ impl TimeBase {
         TimeBase::new(self.num.saturating_mul(num), self.den.saturating_mul(den)).unwrap_or(self)
     }
 
+    /// Seconds of so many ticks.
+    pub(crate) fn seconds(self, ticks: i64) -> f64 {
+        ticks as f64 * self.num as f64 / self.den as f64
+    }
+
     /// The fraction in lowest terms: NUT takes no other. `None` if one side is zero.
     pub fn new(num: u64, den: u64) -> Option<Self> {
         let (mut a, mut b) = (num, den);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use remaster_compute::{
-    AddGatedDesc, CommonQueries, ComputeError, DType, Ops, Tensor, TokenNormDesc, Weight, WindowAttentionDesc,
+    AddGatedDesc, CommonQueries, ComputeError, DType, Ops, Tensor, Weight, WindowAttentionDesc,
 };
 
 use super::attention::{Attention, Heads};
 use super::layout::{Grid, Group, Layout, Layouts};
 use super::mlp::Mlp;
 use super::modulation::{Embedding, Modulation};
-use super::{DitConfig, Family};
+use super::{DitConfig, Family, normalized};
 use crate::network::Module;
 use crate::params::Scope;
 
@@ -57,25 +57,11 @@ impl Stream {
 
     /// Norm, MLP, gate: added to `x`.
     fn add_mlp(&self, ops: &mut dyn Ops, x: &Tensor, dtype: DType) -> Result<(), ComputeError> {
-        let y = normalized(ops, x, Some(&self.around_mlp.affine), dtype)?;
+        let y = normalized(ops, x.view(), Some(&self.around_mlp.affine), dtype)?;
         let y = self.mlp.forward(ops, y)?;
         let (input, residual) = (y.view(), x.view());
         ops.add_gated(&AddGatedDesc { input, gate: Some(&self.around_mlp.gate), residual })
     }
-}
-
-/// RMS norm without a weight of its own, then scale and shift.
-fn normalized(
-    ops: &mut dyn Ops,
-    x: &Tensor,
-    affine: Option<&Weight>,
-    dtype: DType,
-) -> Result<Tensor, ComputeError> {
-    let y = ops.alloc(x.shape(), dtype)?;
-    let (input, output) = (x.view(), y.view());
-    let eps = DitConfig::EPS;
-    ops.token_norm(&TokenNormDesc { input, heads: 1, eps, affine, rotation: None, output })?;
-    Ok(y)
 }
 
 impl Block {
@@ -133,7 +119,7 @@ impl Block {
     /// The text as all windows see it.
     pub fn words(&self, ops: &mut dyn Ops, text: &Tensor, layouts: &Layouts) -> Result<Heads, ComputeError> {
         let affine = (!self.ends_text).then_some(&self.text.around_attention.affine);
-        let x = normalized(ops, text, affine, self.dtype)?;
+        let x = normalized(ops, text.view(), affine, self.dtype)?;
         self.text.attention.heads(ops, x, layouts.text_rotation().as_ref(), !self.ends_text)
     }
 
@@ -145,7 +131,7 @@ impl Block {
         layouts: &Layouts,
         group: &Group<'_>,
     ) -> Result<Heads, ComputeError> {
-        let x = normalized(ops, x, Some(&self.video.around_attention.affine), self.dtype)?;
+        let x = normalized(ops, x.view(), Some(&self.video.around_attention.affine), self.dtype)?;
         self.video.attention.heads(ops, x, Some(&layouts.rotation(group)), true)
     }
 

@@ -1,9 +1,9 @@
 //! Tokens to velocities.
 
-use remaster_compute::{ComputeError, DType, Ops, Tensor, TokenNormDesc, View, Weight};
+use remaster_compute::{ComputeError, DType, Ops, Tensor, View, Weight};
 
 use super::modulation::{Embedding, Modulation};
-use super::{DitConfig, Family, project, rows_like};
+use super::{DitConfig, Family, normalized, project, rows_like};
 use crate::network::Module;
 use crate::params::Scope;
 
@@ -39,18 +39,11 @@ impl Head {
 
     /// As the projection sees it.
     pub fn normalized(&self, ops: &mut dyn Ops, x: View<'_>) -> Result<Tensor, ComputeError> {
-        let y = rows_like(ops, &x, x.shape(), self.dtype)?;
-        match &self.norm {
-            Some(norm) => ops.token_norm(&TokenNormDesc {
-                input: x,
-                heads: 1,
-                eps: DitConfig::EPS,
-                affine: Some(norm),
-                rotation: None,
-                output: y.view(),
-            })?,
-            None => ops.copy(x, y.view())?,
+        if self.norm.is_some() {
+            return normalized(ops, x, self.norm.as_ref(), self.dtype);
         }
+        let y = rows_like(ops, &x, x.shape(), self.dtype)?;
+        ops.copy(x, y.view())?;
         Ok(y)
     }
 }

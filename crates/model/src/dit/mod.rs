@@ -33,7 +33,9 @@ pub use text::Text;
 pub use time::{embedding, sinusoids};
 pub use windows::windows;
 
-use remaster_compute::{Band, ComputeError, DType, LinearDesc, Ops, Shape, Tensor, View, Weight};
+use remaster_compute::{
+    Band, ComputeError, DType, LinearDesc, Ops, Shape, Tensor, TokenNormDesc, View, Weight,
+};
 
 use crate::params::{Param, Scope, computed, listed};
 
@@ -53,6 +55,19 @@ fn project(ops: &mut dyn Ops, x: View<'_>, weight: &Weight) -> Result<Tensor, Co
     let shape = Shape { c: weight.spec().bias_len(), ..x.shape() };
     let y = rows_like(ops, &x, shape, x.dtype())?;
     ops.linear(&LinearDesc { input: x, weight, accumulate: false, sums: None, output: y.view() })?;
+    Ok(y)
+}
+
+/// RMS norm of the rows of `x` without a weight of its own, then scale and shift.
+fn normalized(
+    ops: &mut dyn Ops,
+    x: View<'_>,
+    affine: Option<&Weight>,
+    dtype: DType,
+) -> Result<Tensor, ComputeError> {
+    let y = rows_like(ops, &x, x.shape(), dtype)?;
+    let (eps, output) = (DitConfig::EPS, y.view());
+    ops.token_norm(&TokenNormDesc { input: x, heads: 1, eps, affine, rotation: None, output })?;
     Ok(y)
 }
 

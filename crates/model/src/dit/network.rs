@@ -97,14 +97,6 @@ impl Network for Dit {
         [self.config.input(), self.config.latent].map(|c| c * DitConfig::PATCH * DitConfig::PATCH)
     }
 
-    fn scale(&self) -> [usize; 2] {
-        [1, 1]
-    }
-
-    fn step(&self) -> Option<[usize; 2]> {
-        None
-    }
-
     fn groups(&self) -> bool {
         true
     }

@@ -30,6 +30,13 @@ pub struct Fused<'a> {
     pub groups: usize,
 }
 
+impl Fused<'_> {
+    /// Only the sums for a normalisation behind.
+    pub fn sums(groups: usize) -> Self {
+        Fused { groups, ..Fused::default() }
+    }
+}
+
 impl CausalConv3d {
     /// 3x3x3, step 1, one zero pixel fused each frame.
     pub fn new(scope: &mut Scope<'_>, name: &str, cin: usize, cout: usize) -> Self {

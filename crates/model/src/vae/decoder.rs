@@ -58,7 +58,7 @@ pub struct Decoder {
     pub(super) mid: MidBlock,
     pub(super) blocks: Vec<UpBlock>,
     pub(super) head: Head,
-    config: VaeConfig,
+    pub(super) config: VaeConfig,
     folded: bool,
 }
 
@@ -76,11 +76,6 @@ impl Decoder {
             config: config.clone(),
             folded: scope.build().collapse,
         }
-    }
-
-    /// A normalisation follows `conv_in`.
-    pub(super) fn start(&self) -> Fused<'_> {
-        Fused { groups: self.config.groups, ..Fused::default() }
     }
 }
 
@@ -108,7 +103,7 @@ impl Network for Decoder {
     /// The first slice of a clip has n + 1 latents and 4n + 1 frames, later ones n and 4n.
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
         let latents = x.shape().t;
-        let mut x = self.conv_in.forward(pass, x.view(), self.start())?;
+        let mut x = self.conv_in.forward(pass, x.view(), Fused::sums(self.config.groups))?;
         x = self.mid.forward(pass, x)?;
         for block in &self.blocks {
             x = block.forward(pass, x)?;

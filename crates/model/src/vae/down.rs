@@ -27,7 +27,7 @@ impl Downsample {
 
     /// `[t, h, w, c]` to `[t or t/2, h/2, w/2, c]`.
     pub fn forward(&self, pass: &mut Pass<'_>, x: Act) -> Result<Act, ComputeError> {
-        self.conv.forward(pass, x.view(), Fused { groups: self.groups, ..Fused::default() })
+        self.conv.forward(pass, x.view(), Fused::sums(self.groups))
     }
 }
 

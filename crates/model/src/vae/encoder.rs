@@ -58,7 +58,7 @@ pub struct Encoder {
     pub(super) blocks: Vec<DownBlock>,
     pub(super) mid: MidBlock,
     pub(super) head: Head,
-    config: VaeConfig,
+    pub(super) config: VaeConfig,
 }
 
 impl Encoder {
@@ -74,11 +74,6 @@ impl Encoder {
             head: Head::new(config, scope, last, 2 * config.latent),
             config: config.clone(),
         }
-    }
-
-    /// A normalisation follows `conv_in`.
-    pub(super) fn start(&self) -> Fused<'_> {
-        Fused { groups: self.config.groups, ..Fused::default() }
     }
 }
 
@@ -102,7 +97,7 @@ impl Network for Encoder {
     /// The first slice of a clip has 4n + 1 frames and n + 1 latents, later ones 4n and n.
     fn forward(&self, pass: &mut Pass<'_>, x: Tensor) -> Result<Tensor, ComputeError> {
         let frames = x.shape().t;
-        let mut x = self.conv_in.forward(pass, x.view(), self.start())?;
+        let mut x = self.conv_in.forward(pass, x.view(), Fused::sums(self.config.groups))?;
         for block in &self.blocks {
             x = block.forward(pass, x)?;
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use remaster_compute::{ComputeError, Tensor};
 
-use super::{Act, Decoder, Encoder};
+use super::{Act, Decoder, Encoder, Fused};
 use crate::network::{Levels, Pass};
 
 /// Full, 1/2, 1/4 and 1/8 size, one block each. The first level begins with `conv_in`, the last ends with `mid` and
@@ -29,7 +29,7 @@ impl Levels for Encoder {
         let mut x = Act::from(x);
         for level in levels {
             if level == 0 {
-                x = self.conv_in.forward(pass, x.view(), self.start())?;
+                x = self.conv_in.forward(pass, x.view(), Fused::sums(self.config.groups))?;
             }
             x = self.blocks[level].forward(pass, x)?;
             if level + 1 == self.blocks.len() {
@@ -63,7 +63,7 @@ impl Levels for Decoder {
         let mut x = Act::from(x);
         for level in levels {
             if level == 0 {
-                x = self.conv_in.forward(pass, x.view(), self.start())?;
+                x = self.conv_in.forward(pass, x.view(), Fused::sums(self.config.groups))?;
                 x = self.mid.forward(pass, x)?;
             }
             x = self.blocks[level].forward(pass, x)?;

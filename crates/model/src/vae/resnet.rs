@@ -43,16 +43,11 @@ impl ResnetBlock {
 
         let stats = self.norm2.stats(pass.ops, &h)?;
         let prologue = Some(self.norm2.then_silu(&stats));
-        match &self.shortcut {
-            None => {
-                let fused = Fused { prologue, residual: Some(x), groups, ..Fused::default() };
-                self.conv2.forward(pass, h.view(), fused)
-            }
-            Some(conv) => {
-                let fused = Fused { prologue, shortcut: Some((x.view(), conv)), groups, ..Fused::default() };
-                self.conv2.forward(pass, h.view(), fused)
-            }
-        }
+        let fused = match &self.shortcut {
+            None => Fused { prologue, residual: Some(x), groups, ..Fused::default() },
+            Some(conv) => Fused { prologue, shortcut: Some((x.view(), conv)), groups, ..Fused::default() },
+        };
+        self.conv2.forward(pass, h.view(), fused)
     }
 }
 

@@ -49,7 +49,7 @@ impl Upsample {
                 let (input, factors, output) = (many.view(), [scale(self.time), 2, 2], wide.view());
                 pass.ops.shuffle(&ShuffleDesc { input, factors, drop_second, output })?;
                 drop(many);
-                conv.forward(pass, wide.view(), Fused { groups: self.groups, ..Fused::default() })
+                conv.forward(pass, wide.view(), Fused::sums(self.groups))
             }
             Form::Folded { weight } => {
                 let tail = Shape { t: if self.time { 1 } else { 2 }, ..x.shape() };

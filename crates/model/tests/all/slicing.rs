@@ -118,9 +118,7 @@ fn two_clips_taking_turns_on_one_model_equal_each_run_alone() {
                 let x = ops.alloc(Shape { t: length, ..clips[i].shape }, DType::F32).unwrap();
                 ops.upload(clips[i].frames(start..start + length), x.view()).unwrap();
                 let y = model.forward(&mut Pass { ops: ops.as_mut(), state: &mut states[i] }, x).unwrap();
-                let mut out = vec![0.0; y.shape().len()];
-                ops.download(y.view(), &mut out).unwrap();
-                together[i].extend(out.iter().map(|v| v.to_bits()));
+                together[i].extend(ops.values(y.view()).unwrap().iter().map(|v| v.to_bits()));
             }
             start += length;
         }

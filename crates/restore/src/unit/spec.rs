@@ -72,14 +72,7 @@ struct ShotSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    alpha: Option<AlphaSpec>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum AlphaSpec {
-    Binary,
-    Soft,
+    alpha: Option<AlphaKind>,
 }
 
 impl From<Unit> for UnitSpec {
@@ -87,15 +80,11 @@ impl From<Unit> for UnitSpec {
         let first = unit.frames().start as u64;
         let shot = |shot: UnitShot| {
             let ShotRange { shot: frames, made } = shot.range;
-            let alpha = shot.alpha.map(|kind| match kind {
-                AlphaKind::Binary => AlphaSpec::Binary,
-                AlphaKind::Soft => AlphaSpec::Soft,
-            });
             ShotSpec {
                 frames: frames as u64,
                 from: (made.start > 0).then_some(made.start as u64),
                 to: (made.end != frames).then_some(made.end as u64),
-                alpha,
+                alpha: shot.alpha,
             }
         };
         UnitSpec { first, shots: unit.shots.into_iter().map(shot).collect() }
@@ -115,10 +104,6 @@ impl TryFrom<UnitSpec> for Unit {
             place(i, next, from, to)?;
             let size =
                 |n: u64| usize::try_from(n).map_err(|_| UnitError::Range { shot: i + 1, from, to, frames });
-            let alpha = alpha.map(|kind| match kind {
-                AlphaSpec::Binary => AlphaKind::Binary,
-                AlphaSpec::Soft => AlphaKind::Soft,
-            });
             let range = ShotRange { shot: size(frames)?, made: size(from)?..size(to)? };
             shots.push(UnitShot { range, first: size(next)?, alpha });
             next += to - from;

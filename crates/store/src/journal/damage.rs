@@ -1,12 +1,13 @@
 //! Something in a store that is not as it was written.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::JournalError;
 use crate::StoreError;
 
 /// A damaged or lost object of a unit. What it was is made again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{key}: {reason}")]
 pub struct Damage {
     /// The unit.
     pub unit: u32,
@@ -27,11 +28,5 @@ impl Damage {
             _ => return Err(error),
         };
         Ok(Damage { unit, key: key.to_owned(), reason })
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.reason)
     }
 }

@@ -69,15 +69,12 @@ const MOST_CHUNKS: usize = 8;
 /// Sizes of attention on matrix units. Queries, keys and output columns come in blocks of four matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::gpu) struct Heads {
-    /// Rows and columns of a matrix: 8 or 16.
-    size: usize,
+    /// Matrices of 8 or 16 rows and columns.
+    units: MatrixUnits,
     /// Blocks of output columns of a workgroup.
     chunks: usize,
     /// Subgroups across a block; two are down.
     columns: usize,
-    /// Most threads of a subgroup, and whether all have that many.
-    subgroup: usize,
-    fixed: bool,
     /// The head is not a whole number of blocks wide.
     ragged: bool,
 }
@@ -90,20 +87,19 @@ const DOWN: usize = SIDE / ROWS;
 impl Heads {
     /// For heads of this width. `None` if units of eight channels would straddle two of them.
     pub(in crate::gpu) fn new(width: usize, units: MatrixUnits) -> Option<Self> {
-        let MatrixUnits { size, subgroup, fixed } = units;
-        let side = SIDE * size;
+        let side = SIDE * units.size;
         let chunks = width.div_ceil(side).min(MOST_CHUNKS);
         // The sums of wide heads are many registers: eight subgroups share them.
         let columns = if chunks > 2 { 4 } else { 2 };
-        let threads = ROWS * columns * subgroup;
+        let threads = ROWS * columns * units.subgroup;
         let fits = width.is_multiple_of(8) && width > 0 && threads.is_multiple_of(side);
         let ragged = !width.is_multiple_of(side);
-        fits.then_some(Heads { size, chunks, columns, subgroup, fixed, ragged })
+        fits.then_some(Heads { units, chunks, columns, ragged })
     }
 
     /// Queries of a workgroup.
     pub(in crate::gpu) fn queries(&self) -> usize {
-        SIDE * self.size
+        SIDE * self.units.size
     }
 
     /// Output columns of a workgroup.
@@ -113,20 +109,20 @@ impl Heads {
 
     /// Threads of a workgroup.
     pub(in crate::gpu) fn threads(&self) -> usize {
-        ROWS * self.columns * self.subgroup
+        ROWS * self.columns * self.units.subgroup
     }
 }
 
 impl std::fmt::Display for Heads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let side = self.queries();
-        write!(f, "matrix {side}x{side} of {} by {}", self.size, ROWS * self.columns)
+        write!(f, "matrix {side}x{side} of {} by {}", self.units.size, ROWS * self.columns)
     }
 }
 
 /// `place` says where queries, keys and values are.
 pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String {
-    let Heads { size, chunks, columns, .. } = heads;
+    let Heads { units: MatrixUnits { size, fixed, .. }, chunks, columns, ragged } = heads;
     let (side, across) = (heads.queries(), SIDE / columns);
     enable_matrices(head);
     constants(
@@ -162,7 +158,7 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
         })
     };
     // Channels beyond the head are zero.
-    let masked = |x: &str, unit: &dyn Fn(&str) -> String| match heads.ragged {
+    let masked = |x: &str, unit: &dyn Fn(&str) -> String| match ragged {
         false => unit(x),
         true => format!(
             "select(vec4<u32>(), {}, {x} < op.head_width)",
@@ -201,5 +197,5 @@ pub(super) fn by_matrix(head: &mut String, heads: Heads, place: &str) -> String 
         .replace("@STORE_SCORES@", &sums(&|n| save(format!("s{n}"), n)))
         .replace("@VALUES@", &values)
         .replace("@STORE@", &store);
-    only_if_needed(text, heads.fixed)
+    only_if_needed(text, fixed)
 }

@@ -9,8 +9,10 @@ use crate::gpu::device::MatrixUnits;
 /// Sizes of a product on matrix units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::gpu) struct Blocks {
-    /// Rows and columns of a matrix: 8 or 16.
-    pub(in crate::gpu) size: usize,
+    /// Matrices of 8 or 16 rows and columns. If the driver makes smaller subgroups, there are more than needed, and the
+    /// extra ones only help to load. Where every subgroup has the same threads, none is extra: on NVIDIA, NAK then plans up
+    /// to a third less cycles for a step.
+    pub(in crate::gpu) units: MatrixUnits,
     /// Matrices of a subgroup's sums, down and across.
     pub(in crate::gpu) down: usize,
     pub(in crate::gpu) across: usize,
@@ -19,51 +21,36 @@ pub(in crate::gpu) struct Blocks {
     pub(in crate::gpu) columns: usize,
     /// Matrices of a step along the input channels.
     pub(in crate::gpu) deep: usize,
-    /// Most threads of a subgroup. If the driver makes smaller ones, there are more subgroups than needed, and the
-    /// extra ones only help to load.
-    pub(in crate::gpu) subgroup: usize,
-    /// Every subgroup has that many threads, so none is extra. On NVIDIA, NAK then plans up to a third less cycles for a step.
-    pub(in crate::gpu) fixed: bool,
 }
 
 impl Blocks {
     /// Variants for a device: four subgroups with two by two matrices of sums each, four with four by four, and eight with
     /// two by four.
     pub(in crate::gpu) fn variants(units: MatrixUnits) -> [Blocks; 3] {
-        let MatrixUnits { size, subgroup, fixed } = units;
-        let (columns, deep) = (2, 2);
-        let blocks = |[down, across, rows]: [usize; 3]| Blocks {
-            size,
-            down,
-            across,
-            rows,
-            columns,
-            deep,
-            subgroup,
-            fixed,
-        };
+        let blocks =
+            |[down, across, rows]: [usize; 3]| Blocks { units, down, across, rows, columns: 2, deep: 2 };
         [[2, 2, 2], [4, 4, 2], [2, 4, 4]].map(blocks)
     }
 
     pub(in crate::gpu) fn threads(&self) -> usize {
-        self.rows * self.columns * self.subgroup
+        self.rows * self.columns * self.units.subgroup
     }
 
     /// Pixels, output channels, input channels of a step.
     pub(in crate::gpu) fn tile(&self) -> [usize; 3] {
-        let Blocks { size, down, across, rows, columns, deep, .. } = *self;
+        let Blocks { units: MatrixUnits { size, .. }, down, across, rows, columns, deep } = *self;
         [rows * down * size, columns * across * size, deep * size]
     }
 
     /// Quads of a row in workgroup memory: those of a step, and two more, so that rows start in different banks.
     fn line(&self) -> usize {
-        self.deep * self.size / 4 + 2
+        self.deep * self.units.size / 4 + 2
     }
 
     /// Bytes of workgroup memory.
     pub(in crate::gpu) fn shared_bytes(&self) -> usize {
         let [bm, bn, _] = self.tile();
-        8 * self.line() * (bm + bn) + 4 * self.rows * self.columns * self.size * self.size
+        8 * self.line() * (bm + bn) + 4 * self.rows * self.columns * self.units.size.pow(2)
     }
 }
 
@@ -82,7 +69,7 @@ pub(in crate::gpu) struct Edges {
 pub(in crate::gpu) const UNIT: usize = 8;
 
 pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bool) -> String {
-    let Blocks { size, down, across, rows, columns, deep, .. } = blocks;
+    let Blocks { units: MatrixUnits { size, fixed, .. }, down, across, rows, columns, deep } = blocks;
     let [bm, bn, bk] = blocks.tile();
     let (threads, units) = (blocks.threads(), bk / UNIT);
     enable_matrices(head);
@@ -137,7 +124,7 @@ pub(super) fn text(head: &mut String, blocks: Blocks, edges: Edges, prologue: bo
         .replace("@SHORT_PUT@", &fetch.short_put())
         .replace("@MULTIPLY@", &step.text(|n| format!("acc{n}")))
         .replace("@STORE@", &store);
-    only_if_needed(text, blocks.fixed)
+    only_if_needed(text, fixed)
 }
 
 /// Rows that a thread fetches a unit of: each `threads / units`-th, and whether the last of them may be beyond the tile.

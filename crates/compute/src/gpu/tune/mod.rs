@@ -117,15 +117,7 @@ fn layer(
         let started = Instant::now();
         let (input, output, weight) = (x.view(), y.view(), &weight);
         match *spec {
-            WeightSpec::Upsample { .. } => ops.upsample(&UpsampleDesc {
-                input,
-                carried: None,
-                second: false,
-                carry: None,
-                weight,
-                sums: None,
-                output,
-            })?,
+            WeightSpec::Upsample { .. } => ops.upsample(&UpsampleDesc::new(input, weight, output))?,
             WeightSpec::Linear { .. } => {
                 ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })?;
             }
