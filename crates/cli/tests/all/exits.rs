@@ -144,12 +144,9 @@ fn a_panic_is_an_internal_error_with_a_document() {
 
 #[test]
 fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
-    use std::os::unix::fs::PermissionsExt;
-
     let desk = desk();
     for name in ["old/ffmpeg", "old/ffprobe"] {
-        desk.put(name, "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n");
-        fs::set_permissions(desk.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        desk.program(name, "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n");
     }
     ends(&desk, "probe in.mkv --ffmpeg old/ffmpeg", &["4.4.2", "5.1"], 3, None);
 

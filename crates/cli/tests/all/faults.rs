@@ -8,7 +8,6 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 use remaster_testkit::Rng;
 use serde_json::Value;
 
-use crate::desk::{Desk, Mounted, ended, ffmpeg, mount};
+use crate::desk::{Desk, Mounted, ended, ffmpeg};
 
 /// A run takes one or two seconds here; the rest is for a machine that has other work.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -169,9 +168,7 @@ impl<'a> Place<'a> {
         }
         fs::copy(bench.folder.join(job.input), folder.join(job.input)).unwrap();
         for name in ["ffmpeg", "ffprobe"] {
-            let file = folder.join("bin").join(name);
-            fs::write(&file, WRAPPER).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            folder.program(&format!("bin/{name}"), WRAPPER);
         }
         let mark = format!("{}-{mark}", std::process::id());
         Place { job, folder, mark, mounts: Vec::new() }
@@ -244,7 +241,7 @@ impl<'a> Place<'a> {
 
     /// Makes a folder a disk of some KiB. Only root can.
     fn small_disk(&mut self, name: &str, kib: usize) -> bool {
-        let disk = mount(&self.path(name), &format!("size={kib}k"));
+        let disk = Mounted::new(&self.path(name), &format!("size={kib}k"));
         self.mounts.extend(disk);
         !self.mounts.is_empty()
     }

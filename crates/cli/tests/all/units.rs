@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, says};
 
 use crate::desk::{
     self, Desk, LIMIT, bytes, command, document, ended, ffmpeg, ffprobe, refused, remove, small_disk, told,
@@ -343,9 +343,7 @@ fn a_plan_says_what_is_missing_and_a_worker_does_that() {
     works(at, "unit run --plan store --input film.mp4 --index 1");
     works(at, "unit run --plan store --input film.mp4 --index 2 --leave");
     let said = works(at, "unit status --plan store");
-    for word in [format!("1 of {all} units done"), "not restored 2".into(), "--index missing".into()] {
-        assert!(said.contains(&word), "no `{word}` in {said}");
-    }
+    says(&said, &[&format!("1 of {all} units done"), "not restored 2", "--index missing"]);
     assert_eq!((&status()["done"], &status()["left"]), (&json!([1]), &json!([2])));
     let did = told(at, "unit run --plan store --input film.mp4 --index missing --json -q");
     assert_eq!(did["done"].as_array().unwrap().len() as u64, all - 2);
@@ -379,8 +377,8 @@ fn films_that_are_done_are_skipped_without_a_look_at_the_machine() {
     refused(at, line, 3, &["0_upscaled.mp4", "exists", "1 of 6 films failed"]);
     // A shell names results, too, and several films are a batch.
     let said = works(at, "films/1.mp4 films/1_upscaled.mp4 films/2.mp4 --model identity --resolution 48");
-    assert!(said.contains("left out films/1_upscaled.mp4: made by an earlier run"), "{said}");
-    assert!(said.contains("2 films: 0 restored, 2 skipped"), "{said}");
+    let words = ["left out films/1_upscaled.mp4: made by an earlier run", "2 films: 0 restored, 2 skipped"];
+    says(&said, &words);
 }
 
 #[test]
@@ -484,9 +482,7 @@ fn a_batch_goes_on_skips_what_is_done_and_reports() {
     three_shots(&films);
     std::fs::write(films.join("broken.mkv"), b"no film").unwrap();
     std::fs::write(films.join("notes.txt"), b"no film").unwrap();
-    let hook = at.join("hook");
-    std::fs::write(&hook, "#!/bin/sh\necho \"$1 $2 $3\" >> hooked\n").unwrap();
-    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    at.program("hook", "#!/bin/sh\necho \"$1 $2 $3\" >> hooked\n");
     let line = "batch films -d out --model identity --resolution 96 --report report.json --on-done ./hook";
     refused(at, line, 3, &["1 of 2 films failed", "broken.mkv"]);
     let report = document(at, "report.json");

@@ -1,5 +1,4 @@
 //! Shared-statistics mode: bands with the statistics of the whole frame.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use crate::common::{Bench, WHOLE, build, direction};
 use remaster_compute::{Backend, DType, HostTensor};

@@ -1,5 +1,4 @@
 //! Planning ends soon and in little memory, whatever the numbers, and a refusal names budgets that work.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::Duration;
 

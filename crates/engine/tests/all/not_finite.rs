@@ -1,5 +1,4 @@
 //! NaN and infinity end a run with the frame and the layer, in every mode and on every CPU path.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use crate::common::spoiled::{Spoil, bench};
 use crate::common::{WHOLE, build};

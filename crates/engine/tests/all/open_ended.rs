@@ -1,5 +1,4 @@
 //! Clips whose length is only known at their end.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Bench, WHOLE, direction};
 use remaster_compute::HostTensor;

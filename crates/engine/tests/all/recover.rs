@@ -1,5 +1,4 @@
 //! Devices that are full or lost: planned anew within less, once, with the bits of a run that nothing disturbed.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A session holds weights of its own: planning beside it, or a second session, changes nothing.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Bench, WHOLE};
 use remaster_model::vae::Direction;

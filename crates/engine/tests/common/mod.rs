@@ -1,6 +1,5 @@
 //! What the engine's tests share: a network, clips and random ways to cut them.
 #![allow(dead_code, reason = "each program uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 pub(crate) mod dit;
 pub(crate) mod spoiled;

@@ -1,6 +1,5 @@
 //! The memory that a GPU's driver counts against the plan: at most a tenth more. On a software device the
 //! process holds it, so the system is asked too.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::sync::{Mutex, PoisonError};
 

@@ -74,10 +74,8 @@ fn a_person_s_deinterlacer_doubles_the_rate_like_ours() {
     let source = "testsrc2=s=96x64:r=50:d=2,interlace=scan=tff";
     let file = lossless(folder.path(), source, &["-pix_fmt", "yuv420p", "-field_order", "tt"]);
     let ours = ReadOptions { deinterlace: Deinterlace::Double, ..ReadOptions::default() };
-    let theirs = ReadOptions {
-        deinterlace: Deinterlace::Off,
-        ..filtered("bwdif=mode=send_field:parity=tff:deint=all")
-    };
+    let filters = filtered("bwdif=mode=send_field:parity=tff:deint=all");
+    let theirs = ReadOptions { deinterlace: Deinterlace::Off, ..filters };
     let (ours, theirs) = (read(&tools, &file, ours).unwrap(), read(&tools, &file, theirs).unwrap());
     assert_eq!(ours.format.rate, theirs.format.rate);
     assert_eq!(ours.frames, theirs.frames);

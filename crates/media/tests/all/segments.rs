@@ -32,12 +32,8 @@ fn picture(i: usize, channels: usize) -> Frame {
 }
 
 fn options(video: &str) -> WriteOptions {
-    WriteOptions {
-        video: (!video.is_empty()).then(|| video.parse().unwrap()),
-        overwrite: true,
-        threads: Some(2),
-        ..WriteOptions::default()
-    }
+    let video = (!video.is_empty()).then(|| video.parse().unwrap());
+    WriteOptions { video, overwrite: true, threads: Some(2), ..WriteOptions::default() }
 }
 
 /// A film of its own, in segments that are copied.
@@ -396,8 +392,8 @@ fn segments_that_do_not_fit_are_refused_by_number() {
         (vec![&a, &gone], 1, "No such file"),
     ];
     let left = |about: &str| {
-        let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert!(names.iter().all(|n| !n.to_string_lossy().contains("film")), "{about}: {names:?}");
+        let names = remaster_testkit::names(folder.path());
+        assert!(names.iter().all(|name| !name.contains("film")), "{about}: {names:?}");
     };
     for (paths, expected, words) in refusals {
         let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();

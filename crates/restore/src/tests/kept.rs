@@ -18,13 +18,8 @@ fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {
     let network = NetworkId { kind: "vae".into(), name: "formula:tiny".into(), sha256: None };
     let source = source(&Arc::new(frames.to_vec()));
     let mut about = About::new(source.format(), recipe.geometry, network, None);
-    about.restored = Some(Restored {
-        model: "formula:tiny-3b".into(),
-        seed: 42,
-        window: 17,
-        shown: recipe.shown,
-        read: String::new(),
-    });
+    let (model, shown, read) = ("formula:tiny-3b".into(), recipe.shown, String::new());
+    about.restored = Some(Restored { model, seed: 42, window: 17, shown, read });
     LatentWriter::create(path, true, &about, 16).unwrap()
 }
 

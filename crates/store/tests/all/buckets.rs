@@ -4,7 +4,6 @@
 //! REMASTER_MOTO=.../moto REMASTER_WEED=.../weed REMASTER_RCLONE=.../rclone \
 //!     cargo test -p remaster-store --features cloud --test all buckets:: -- --ignored --nocapture
 //! ```
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 #![cfg(feature = "cloud")]
 
 use std::io::{Read, Write};

@@ -1,6 +1,5 @@
 //! Stores that fail: in every call in turn, and at random under several workers. The result is correct or an error with
 //! a type, nothing is half visible, and nobody wins twice.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,13 +18,8 @@ const PLAN: &str = r#"{"film":"a"}"#;
 
 /// Short enough for thousands of runs. What is late comes after the limit `call`.
 fn limits(call: Duration) -> Limits {
-    Limits {
-        call,
-        tries: 3,
-        wait: Duration::from_micros(100),
-        longest_wait: Duration::from_millis(1),
-        part: 1000,
-    }
+    let [wait, longest_wait] = [100, 1000].map(Duration::from_micros);
+    Limits { call, tries: 3, wait, longest_wait, part: 1000 }
 }
 
 const SHORT: Duration = Duration::from_millis(25);

@@ -1,5 +1,4 @@
 //! Records that somebody changed: an error or a record that passes every check, never a panic.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
 

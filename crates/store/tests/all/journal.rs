@@ -1,5 +1,4 @@
 //! The protocol: plans, attempts, commits, damage, cleaning.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 //! Stores in which somebody put links, pipes and devices: nothing outside is read, written or removed, and nothing waits.
 #![cfg(unix)]
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use remaster_testkit::says;
 
 use super::quote;
 use super::{Job, Kind, job};
@@ -55,9 +56,7 @@ impl Bench {
     }
 
     fn program(&self, name: &str, text: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        remaster_testkit::program(&self.path("bin").join(name), text);
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
@@ -101,36 +100,26 @@ impl Bench {
 
 fn ran(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{said}{errors}");
     output
 }
 
 fn film(name: &str) -> Job {
-    Job {
-        name: name.into(),
-        plan: name.into(),
-        units: 10,
-        chunk: 4,
-        input: Some(name.into()),
-        output: Some(name.into()),
-        unit_words: vec!["--device".into(), "cpu".into(), format!("--temp={name}"), name.into()],
-        ..Job::default()
-    }
+    let unit_words = vec!["--device".into(), "cpu".into(), format!("--temp={name}"), name.into()];
+    let (input, output) = (Some(name.into()), Some(name.into()));
+    let job = Job { name: name.into(), plan: name.into(), input, output, ..Job::default() };
+    Job { units: 10, chunk: 4, unit_words, ..job }
 }
 
 /// Every unit was in exactly one task with the right words, and the assembly came last.
 fn check(calls: &[Vec<String>], job: &Job) {
     let (assemble, units) = calls.split_last().unwrap();
     let plan = format!("--plan={}", job.plan);
-    let output = job.output.as_ref().map(|output| format!("--output={output}"));
+    let input = job.input.as_ref().map(|input| format!("--input={input}"));
     let mut expected = vec!["assemble".to_owned(), plan.clone()];
-    expected.extend(job.input.as_ref().map(|input| format!("--input={input}")));
-    expected.extend(output);
+    expected.extend(input.clone());
+    expected.extend(job.output.as_ref().map(|output| format!("--output={output}")));
     expected.push("-y".into());
     expected.extend(job.assemble_words.iter().cloned());
     assert_eq!(*assemble, expected);
@@ -140,9 +129,8 @@ fn check(calls: &[Vec<String>], job: &Job) {
         let is_index = |word: &&String| word.starts_with("--index=");
         let index = call.iter().find(is_index).unwrap();
         let rest: Vec<&String> = call.iter().filter(|word| !is_index(word)).collect();
-        let input = job.input.as_ref().map(|input| format!("--input={input}"));
         let mut expected = vec!["unit".to_owned(), "run".into(), plan.clone()];
-        expected.extend(input);
+        expected.extend(input.clone());
         expected.extend(job.ram.map(|bytes| format!("--ram={}M", bytes.div_ceil(1 << 20))));
         expected.extend(job.unit_words.iter().cloned());
         assert_eq!(rest, expected.iter().collect::<Vec<_>>());
@@ -273,13 +261,10 @@ fn slurm_gets_an_array_and_an_assembly_behind_it() {
         let submitted = fs::read_to_string(bench.path("sbatch")).unwrap();
         fs::remove_file(bench.path("sbatch")).unwrap();
         let [array, assembly] = submitted.lines().collect::<Vec<_>>()[..] else { panic!("{submitted}") };
-        for word in ["--array=0-2%20", "--requeue", "--gres=gpu:1", "--mem=9140M", "--cpus-per-task=4", "gpu"]
-        {
-            assert!(array.contains(word), "{word} in {array}");
-        }
-        for word in ["--dependency=afterok:77 ", "--kill-on-invalid-dep=yes", "--partition=gpu"] {
-            assert!(assembly.contains(word), "{word} in {assembly}");
-        }
+        let words =
+            ["--array=0-2%20", "--requeue", "--gres=gpu:1", "--mem=9140M", "--cpus-per-task=4", "gpu"];
+        says(array, &words);
+        says(assembly, &["--dependency=afterok:77 ", "--kill-on-invalid-dep=yes", "--partition=gpu"]);
         assert!(!assembly.contains("gres"), "{assembly}");
     }
     assert!(!bench.path("failed").exists());
@@ -349,14 +334,12 @@ fn requirements_are_named_only_when_there_are_some() {
     }
     let needs = Job { gpu: true, ram: Some(1), cores: Some(2), ..film("/plan") };
     let text = job(Kind::Openjd, &needs);
-    for word in ["amount.worker.gpu, min: 1", "amount.worker.memory, min: 129}", "amount.worker.vcpu, min: 2"]
-    {
-        assert!(text.contains(word), "{text}");
-    }
+    let words =
+        ["amount.worker.gpu, min: 1", "amount.worker.memory, min: 129}", "amount.worker.vcpu, min: 2"];
+    says(&text, &words);
     let text = job(Kind::K8s, &needs);
-    assert!(text.contains("limits: {memory: 129Mi, nvidia.com/gpu: 1}"), "{text}");
+    says(&text, &["limits: {memory: 129Mi, nvidia.com/gpu: 1}", "requests: {memory: 129Mi, cpu: 2}"]);
     assert_eq!(text.matches("nvidia").count(), 1, "the assembly needs no GPU");
-    assert!(text.contains("requests: {memory: 129Mi, cpu: 2}"), "{text}");
     // Vulkan in a container needs it, and the units alone.
     assert_eq!(
         text.matches("NVIDIA_DRIVER_CAPABILITIES, value: \"compute,graphics,utility,video\"").count(),

@@ -1,5 +1,4 @@
 //! A checkpoint whose file changes during a run: a typed error that names it, never a signal and never other values.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};

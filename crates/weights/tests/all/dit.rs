@@ -1,5 +1,4 @@
 //! Recognising a diffusion transformer, holding it against the network, and loading it: sparse files of the real sizes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 

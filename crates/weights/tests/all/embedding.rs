@@ -1,7 +1,6 @@
 //! Text embeddings: from checkpoints, safetensors files and PyTorch's zip.
 //!
 //! `REMASTER_POS_EMB` names the published `pos_emb.pt` for the test that needs it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! What is accepted, by content and not by name, and what values come out.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use crate::support::{file, file_of, on_disk, put};
 use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype};

@@ -1,5 +1,4 @@
 //! The formula weights, bit for bit: the stored checksums come from another implementation.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::path::Path;
 

@@ -2,12 +2,6 @@
 //! without a panic and without more memory than a small multiple of the header that is really there.
 //!
 //! `REMASTER_HOSTILE_CASES` sets the number of random files (default 100,000: about a second).
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! What a layer can be made of: a matrix without bias, rows of a shared tensor, plain vectors, computed values.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Recognising a VAE, holding it against the network, and loading it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Small files, made by hand so that they can be wrong on purpose.
 #![allow(dead_code, reason = "every test binary uses another part")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::path::{Path, PathBuf};
