@@ -13,6 +13,7 @@ pub mod op_cases;
 mod rng;
 mod says;
 pub mod stills;
+mod threads;
 pub mod token_cases;
 
 pub use bias_cases::{check_unbiased, unbiased};
@@ -27,3 +28,4 @@ pub use not_run::no_disk;
 pub use not_run::{nightly, no_gpu, no_units, not_run};
 pub use rng::{Noise, Rng};
 pub use says::says;
+pub use threads::in_threads;

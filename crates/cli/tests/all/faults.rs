@@ -11,10 +11,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, in_threads, nightly};
 use serde_json::Value;
 
 use crate::desk::{Desk, Mounted, ended, ffmpeg};
@@ -404,23 +403,15 @@ fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<Str
 fn after_any_fault_a_run_ends_in_time_and_leaves_nothing_behind() {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok());
     let from = number("REMASTER_FAULTS_FROM").unwrap_or(0);
-    let to = from + number("REMASTER_FAULTS").unwrap_or(remaster_testkit::nightly(KINDS.len(), 200));
+    let to = from + number("REMASTER_FAULTS").unwrap_or(nightly(KINDS.len(), 200));
     let bench = bench();
-    let (next, failures) = (AtomicUsize::new(from), Mutex::new(Vec::new()));
+    let failures = Mutex::new(Vec::new());
     // Most runs wait for something: three at a time keep two cores busy.
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while let case = next.fetch_add(1, Ordering::Relaxed)
-                    && case < to
-                {
-                    let (name, wrong) = fault(&bench, case);
-                    println!("{name}");
-                    if !wrong.is_empty() {
-                        failures.lock().unwrap().push(format!("{name}\n    {}", wrong.join("\n    ")));
-                    }
-                }
-            });
+    in_threads(3, from..to, |case| {
+        let (name, wrong) = fault(&bench, case);
+        println!("{name}");
+        if !wrong.is_empty() {
+            failures.lock().unwrap().push(format!("{name}\n    {}", wrong.join("\n    ")));
         }
     });
     let failures = failures.into_inner().unwrap();

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use remaster_media::{
-    FrameSink, FrameSource, MediaError, OutputKind, PictureWriter, Pictures, ReadOptions, Stop,
-    TimeBase,
+    FrameSink, FrameSource, MediaError, OutputKind, PictureWriter, Pictures, ReadOptions, Stop, TimeBase,
 };
 use remaster_picture::{Frame, StillFormat, StillInfo, still};
 use remaster_testkit::stills::{psnr, put, read, waves};

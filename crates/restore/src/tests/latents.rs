@@ -122,7 +122,7 @@ fn times_of_every_length_come_back_and_alpha_stays_out() {
 
 #[test]
 fn latents_of_one_network_are_refused_by_another() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     write(&path, 2, Edges::Black);
     let file = LatentFile::open(&path).unwrap();
     file.made_by(&network("identity", None)).unwrap();
@@ -141,7 +141,7 @@ fn latents_of_one_network_are_refused_by_another() {
 
 #[test]
 fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     write(&path, 6, Edges::Black);
     let (good, data) = parts(&path);
     let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
@@ -253,7 +253,7 @@ fn read_shots(path: &Path) -> Result<(Vec<ShotLatents>, Vec<f32>), PipelineError
 
 #[test]
 fn shots_of_a_restored_film_come_back() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     write_shots(&path, &[1, 6, 5, 2]);
     let (shots, firsts) = read_shots(&path).unwrap();
     let expected = [(1, 0, 0..1), (6, 1, 1..4), (5, 2, 4..6), (2, 0, 6..8)];
@@ -271,7 +271,7 @@ fn shots_of_a_restored_film_come_back() {
 
 #[test]
 fn shots_that_cannot_be_are_refused() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     write_shots(&path, &[1, 6, 5]);
     let (good, data) = parts(&path);
     let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
@@ -314,7 +314,7 @@ fn shots_that_cannot_be_are_refused() {
 
 #[test]
 fn mutated_files_of_shots_end_in_errors_or_in_latents() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     let mut good = Vec::new();
     for shots in [&[1][..], &[6, 1, 9], &[2, 2, 2, 2, 2]] {
         write_shots(&path, shots);

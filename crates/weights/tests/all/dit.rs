@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::gguf::Gguf;
-use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, zeros};
+use crate::support::{Put, bytes_of, checkpoint as open, file, formula_f16, header, zeros};
 use remaster_model::Param;
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_weights::{
@@ -201,10 +201,6 @@ fn a_q4_k_file_of_7b_opens_with_a_clean_report() {
 
 fn tiny(family: Family) -> Vec<Put> {
     dit::params(&DitConfig::tiny(family)).iter().map(formula_f16).collect()
-}
-
-fn open(tensors: &[Put]) -> Checkpoint {
-    Checkpoint::from_bytes(file_of(tensors, "")).unwrap()
 }
 
 #[test]

@@ -3,21 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, on_disk, put, sparse, zeros};
+use crate::support::{
+    Put, bytes_of, checkpoint as open, file, file_of, formula_f16, header, on_disk, put, sparse, zeros,
+};
 use remaster_compute::{DType, Part, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
 use remaster_weights::{
-    Checkpoint, CheckpointParams, Kind, LoadError, LoadReport, VaeDoubt, check, fill_formula, identify,
-    open_vae,
+    Checkpoint, CheckpointParams, Kind, LoadError, LoadReport, VaeDoubt, check, identify, open_vae,
 };
 
 fn tiny() -> Vec<Put> {
     vae::params(&VaeConfig::tiny()).iter().map(formula_f16).collect()
-}
-
-fn open(tensors: &[Put]) -> Checkpoint {
-    Checkpoint::from_bytes(file_of(tensors, "")).unwrap()
 }
 
 fn report(tensors: &[Put]) -> LoadReport {
@@ -207,8 +204,7 @@ fn read_all(params: &mut CheckpointParams, prefix: &str, spec: WeightSpec) -> [V
 }
 
 fn formula(param: &str, shape: &[usize]) -> Vec<f32> {
-    let mut values = vec![0.0; shape.iter().product()];
-    fill_formula(param, shape, 0, &mut values).unwrap();
+    let mut values = crate::support::formula(param, shape);
     DType::F16.round_all(&mut values);
     values
 }
