@@ -193,9 +193,8 @@ fn whole_frame_rates_reach_video_in_lowest_terms() {
     for i in 0..5 {
         put(&folder.join(format!("in/{i}.png")), &waves(32, 32, 8), StillInfo::srgb(8));
     }
-    for (rate, expected) in
-        [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")]
-    {
+    let cases = [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")];
+    for (rate, expected) in cases {
         folder.works(&format!("{} --fps {rate} -y", roundtrip("in", "out.mkv")));
         let found = ffprobe("-show_entries stream=r_frame_rate -of csv=p=0", folder.join("out.mkv"));
         assert_eq!(found.trim(), expected, "--fps {rate}");

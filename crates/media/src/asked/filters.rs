@@ -245,40 +245,13 @@ mod tests {
         for good in good.split(' ') {
             assert_eq!(String::from(listed(good).unwrap()), good);
         }
-        for bad in [
-            "",
-            "metadata=mode=print:file=/victim",
-            "metadata=mode=add:key=x:value=y,metadata=mode=print:file=/victim",
-            "movie=/etc/passwd[a];[in][a]overlay",
-            "amovie=x",
-            "subtitles=/x.srt",
-            "ass=x",
-            "lut3d=file=/x",
-            "lut3d=/x",
-            "sendcmd=f=/x",
-            "zmq",
-            "drawtext=textfile=/etc/passwd",
-            "curves=psfile=/x",
-            "psnr=stats_file=/x",
-            "nnedi=weights=/x",
-            "geq=lum=random(0)",
-            "select=gt(scene\\,0.4)",
-            "crop=w='iw':h=ih",
-            "[in]hflip[out]",
-            "hflip;vflip",
-            "hflip@a",
-            "crop=enable=1",
-            "hqdn3d=file=/x",
-            "hqdn3d=4:/x",
-            "scale=99999:99999",
-            "scale=16384:16384,tmix=frames=9,scale=48:48",
-            "tmix=frames=128",
-            "scale=iw*100:ih*100",
-            "fps=1000000",
-            &["hflip"; 17].join(","),
-            "format=|",
-            "hflip,",
-        ] {
+        let bad = "metadata=mode=print:file=/victim movie=/etc/passwd[a];[in][a]overlay amovie=x subtitles=/x.srt \
+            metadata=mode=add:key=x:value=y,metadata=mode=print:file=/victim ass=x lut3d=file=/x lut3d=/x \
+            sendcmd=f=/x zmq drawtext=textfile=/etc/passwd curves=psfile=/x psnr=stats_file=/x nnedi=weights=/x \
+            geq=lum=random(0) select=gt(scene\\,0.4) crop=w='iw':h=ih [in]hflip[out] hflip;vflip hflip@a \
+            crop=enable=1 hqdn3d=file=/x hqdn3d=4:/x scale=99999:99999 fps=1000000 format=| hflip, \
+            scale=16384:16384,tmix=frames=9,scale=48:48 tmix=frames=128 scale=iw*100:ih*100";
+        for bad in bad.split(' ').chain(["", &["hflip"; 17].join(",")]) {
             assert!(listed(bad).is_err(), "{bad}");
         }
     }

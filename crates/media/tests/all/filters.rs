@@ -27,10 +27,8 @@ fn the_size_behind_the_filters_is_the_size_of_the_frames() {
     let whole = read(&tools, &file, ReadOptions::default()).unwrap();
     let got = read(&tools, &file, filtered("crop=80:48:8:6")).unwrap();
     assert_eq!((got.format.width, got.format.height, got.frames.len()), (80, 48, 25));
-    assert_eq!(
-        (got.times, got.format.frames, got.format.rate),
-        (whole.times, whole.format.frames, whole.format.rate)
-    );
+    let expected = (whole.times, whole.format.frames, whole.format.rate);
+    assert_eq!((got.times, got.format.frames, got.format.rate), expected);
     for (a, b) in got.frames.iter().zip(&whole.frames) {
         assert_eq!(*a, cropped(b, [8, 6, 80, 48]));
     }
@@ -165,10 +163,8 @@ fn a_filter_that_ffmpeg_refuses_is_an_error_in_its_words() {
         ("scale=60000:60000", ""),
     ] {
         let error = read(&tools, &file, filtered(filters)).err().unwrap_or_else(|| panic!("{filters}"));
-        assert!(
-            matches!(error, MediaError::Filters { .. } | MediaError::TooLarge { .. }),
-            "{filters}: {error}"
-        );
+        let typed = matches!(error, MediaError::Filters { .. } | MediaError::TooLarge { .. });
+        assert!(typed, "{filters}: {error}");
         assert!(error.to_string().contains(word), "{filters}: {error}");
     }
     assert!(!Path::new("/tmp/other").exists());

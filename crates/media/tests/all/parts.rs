@@ -229,9 +229,8 @@ fn sound_stays_with_the_picture() {
         let flash_of = |read: &Read| read.seconds()[read.frames.iter().position(bright).unwrap()];
         let (origin, before) = (whole.seconds()[0], tone(file).0 - flash_of(&whole));
         assert!((flash_of(&whole) - origin - FLASH).abs() < 0.01, "{}", file.display());
-        for (start, end, endings) in
-            [(0.0, 15.0, &["mkv"][..]), (3.217, 17.9, &["mp4"]), (11.983, 14.03, &["mkv", "mp4"])]
-        {
+        let cases = [(0.0, 15.0, &["mkv"][..]), (3.217, 17.9, &["mp4"]), (11.983, 14.03, &["mkv", "mp4"])];
+        for (start, end, endings) in cases {
             for ending in endings {
                 let about = format!("{} to .{ending} from {start} to {end}", file.display());
                 let to = folder.path().join(format!("out.{ending}"));

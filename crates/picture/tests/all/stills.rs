@@ -292,11 +292,8 @@ fn what_is_not_read_is_refused_in_words() {
         for end in (0..file.len() - 2).step_by(7) {
             // The last bytes of a PNG and of a JPEG say only that it ends.
             let tolerated = format == StillFormat::Png && end + 12 >= file.len();
-            assert!(
-                decode(&file[..end], MOST).is_err() || tolerated,
-                "{format:?} cut at {end} of {}",
-                file.len()
-            );
+            let refused = decode(&file[..end], MOST).is_err();
+            assert!(refused || tolerated, "{format:?} cut at {end} of {}", file.len());
         }
     }
     let alpha = picture(4, 4, 4, 8);
@@ -321,15 +318,12 @@ fn a_file_is_what_is_in_it_whatever_its_name() {
 #[test]
 fn a_budget_is_asked_before_memory_is() {
     let frame = picture(64, 32, 3, 8);
-    for format in
-        [StillFormat::Jpeg, StillFormat::Png, StillFormat::WebP, StillFormat::Tiff, StillFormat::Exr]
-    {
+    let cases = [StillFormat::Jpeg, StillFormat::Png, StillFormat::WebP, StillFormat::Tiff, StillFormat::Exr];
+    for format in cases {
         let file = encode(&frame, format, &srgb(8)).unwrap();
         let error = decode(&file, 10_000).unwrap_err();
-        assert!(
-            matches!(error, PictureError::OverBudget { width: 64, height: 32, .. }),
-            "{format:?}: {error}"
-        );
+        let typed = matches!(error, PictureError::OverBudget { width: 64, height: 32, .. });
+        assert!(typed, "{format:?}: {error}");
         let PictureError::OverBudget { needs, .. } = error else { return };
         decode(&file, needs).unwrap();
     }

@@ -79,12 +79,9 @@ fn jump(windows: Windows) -> f64 {
     let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
     let across = mean((1..FRAMES).filter(|i| borders.contains(i)).map(step).collect());
     let inside = mean((1..FRAMES).filter(|i| !borders.contains(i)).map(step).collect());
-    println!(
-        "{} borders: {across:.5} across, {inside:.5} inside, jump {:.3}",
-        borders.len(),
-        across / inside
-    );
-    across / inside
+    let (count, jump) = (borders.len(), across / inside);
+    println!("{count} borders: {across:.5} across, {inside:.5} inside, jump {jump:.3}");
+    jump
 }
 
 #[test]

@@ -44,9 +44,8 @@ fn a_film_made_again_is_the_film_and_another_input_is_refused() {
     assert!(done.groups > 1);
     assert!(again(&path, &film, &first).unwrap() == expected);
     // Other colours, strength and rounding are those of a whole run.
-    for (colour, pool) in
-        [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)]
-    {
+    let cases = [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)];
+    for (colour, pool) in cases {
         let mut other = recipe(shots(), pool);
         (other.finish.colour, other.finish.strength, other.finish.dither) = (colour, 1.0, None);
         assert!(again(&path, &film, &other).unwrap() == run(&film, &other, &whole()).0, "{colour:?}");

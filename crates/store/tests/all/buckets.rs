@@ -119,10 +119,8 @@ fn promises(server: &Server, name: &str) {
     for round in 0..5 {
         let start = Instant::now();
         let winners = race(|| server.store(&format!("race{round}")));
-        println!(
-            "{name}: 16 racers, winners of the key and of the commit: {winners:?}, {:?}",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        println!("{name}: 16 racers, winners of the key and of the commit: {winners:?}, {took:?}");
         assert_eq!(winners, (1, 1));
     }
 }

@@ -310,16 +310,13 @@ fn slurm_tells_the_program_before_the_time_limit_and_queues_the_task_again() {
 
 #[test]
 fn arrays_stay_below_the_usual_limits() {
-    for (units, chunk, most) in
-        [(1, 1, 1000), (1000, 1, 1000), (1001, 1, 1000), (2800, 1, 1000), (10, 50, 1000)]
-    {
+    let cases = [(1, 1, 1000), (1000, 1, 1000), (1001, 1, 1000), (2800, 1, 1000), (10, 50, 1000)];
+    for (units, chunk, most) in cases {
         let job = Job { units, chunk, ..Job::default() };
         let tasks = job.tasks(most);
         assert!(tasks.count <= most && tasks.chunk >= 1 && tasks.chunk <= units);
-        assert!(
-            tasks.count * tasks.chunk >= units && (tasks.count - 1) * tasks.chunk < units,
-            "no empty task"
-        );
+        let filled = tasks.count * tasks.chunk >= units && (tasks.count - 1) * tasks.chunk < units;
+        assert!(filled, "no empty task");
     }
     let long = Job { units: 2800, chunk: 1, ..film("/plan") };
     assert!(job(Kind::Slurm, &long).contains("--array=0-933 "));
@@ -341,11 +338,8 @@ fn requirements_are_named_only_when_there_are_some() {
     says(&text, &["limits: {memory: 129Mi, nvidia.com/gpu: 1}", "requests: {memory: 129Mi, cpu: 2}"]);
     assert_eq!(text.matches("nvidia").count(), 1, "the assembly needs no GPU");
     // Vulkan in a container needs it, and the units alone.
-    assert_eq!(
-        text.matches("NVIDIA_DRIVER_CAPABILITIES, value: \"compute,graphics,utility,video\"").count(),
-        1,
-        "{text}"
-    );
+    let capabilities = "NVIDIA_DRIVER_CAPABILITIES, value: \"compute,graphics,utility,video\"";
+    assert_eq!(text.matches(capabilities).count(), 1, "{text}");
     assert!(!text.contains("kueue"), "{text}");
     // The assembly job stays suspended until it is started by hand; Kueue would start it.
     let queued = job(Kind::K8s, &Job { queue: Some("films".into()), ..needs });
@@ -356,20 +350,15 @@ fn requirements_are_named_only_when_there_are_some() {
 fn a_moved_input_reaches_both_steps_of_openjd_as_a_path() {
     let text = job(Kind::Openjd, &film("/films/a.mkv"));
     assert_eq!(text.matches("--input={{Param.Input}}").count(), 2, "{text}");
-    assert!(
-        text.contains("{name: Input, type: PATH, objectType: FILE, dataFlow: IN, default: \"/films/a.mkv\"}"),
-        "{text}"
-    );
-    assert!(text.contains("{name: Output, type: PATH, objectType: FILE, dataFlow: OUT"), "{text}");
+    says(&text, &["{name: Input, type: PATH, objectType: FILE, dataFlow: IN, default: \"/films/a.mkv\"}"]);
+    says(&text, &["{name: Output, type: PATH, objectType: FILE, dataFlow: OUT"]);
 }
 
 #[test]
 fn a_bucket_gets_its_credentials_and_a_folder_is_mounted() {
     let bucket = job(Kind::K8s, &Job { plan: "s3://films/a".into(), input: None, output: None, ..film("a") });
-    assert!(
-        bucket.contains("\"remaster-store\", optional: true") && !bucket.contains("hostPath"),
-        "{bucket}"
-    );
+    says(&bucket, &["\"remaster-store\", optional: true"]);
+    assert!(!bucket.contains("hostPath"), "{bucket}");
     let named =
         job(Kind::K8s, &Job { secret: Some("mine".into()), image: Some("hub/r:1".into()), ..film("/a/b") });
     assert!(named.contains("name: \"mine\"") && named.contains("image: \"hub/r:1\""), "{named}");
@@ -409,9 +398,7 @@ fn quoted_words_are_read_back_by_shells() {
 
 /// The folder `bin` with openjd, kubernetes-validate and a python that knows YAML.
 fn tools() -> PathBuf {
-    PathBuf::from(
-        std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")),
-    )
+    std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")).into()
 }
 
 #[test]
@@ -422,13 +409,9 @@ fn openjd_runs_the_job_whatever_the_names_are() {
     let hostile = HOSTILE.map(|name| name.replace('\r', ""));
     // A run takes seconds, so three names share one.
     for names in hostile.chunks(3) {
-        let film = Job {
-            input: names.get(1).cloned(),
-            output: names.get(2).cloned(),
-            unit_words: hostile.to_vec(),
-            assemble_words: hostile.to_vec(),
-            ..film(&names[0])
-        };
+        let (input, output) = (names.get(1).cloned(), names.get(2).cloned());
+        let (unit_words, assemble_words) = (hostile.to_vec(), hostile.to_vec());
+        let film = Job { input, output, unit_words, assemble_words, ..film(&names[0]) };
         let template = bench.write("job.yaml", &job(Kind::Openjd, &film));
         let mut run = bench.command(tools().join("openjd"));
         ran(run.arg("run").arg(&template).args(["--step", "Assemble", "--run-dependencies"]));
@@ -448,13 +431,9 @@ fn openjd_runs_the_job_whatever_the_names_are() {
 fn kubernetes_takes_the_job_and_its_words_arrive() {
     let bench = Bench::new();
     for (n, name) in HOSTILE.into_iter().enumerate() {
-        let film = Job {
-            gpu: n % 2 == 0,
-            ram: (n % 3 == 0).then_some(8 << 30),
-            cores: (n % 4 == 0).then_some(4),
-            secret: (n % 5 == 0).then(|| "mine".into()),
-            ..film(name)
-        };
+        let (ram, cores) = ((n % 3 == 0).then_some(8 << 30), (n % 4 == 0).then_some(4));
+        let secret = (n % 5 == 0).then(|| "mine".into());
+        let film = Job { gpu: n % 2 == 0, ram, cores, secret, ..film(name) };
         let file = bench.write("job.yaml", &job(Kind::K8s, &film));
         ran(bench.command(tools().join("kubernetes-validate")).arg("--strict").arg(&file));
         let read = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";

@@ -5,14 +5,8 @@
 use std::path::Path;
 
 use crate::support::{file_of, on_disk, put};
-use remaster_testkit::hostile::attack;
+use remaster_testkit::hostile::{attack, crc32};
 use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
-
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { (c >> 1) ^ 0xedb8_8320 } else { c >> 1 })
-    })
-}
 
 /// A zip as PyTorch writes it: stored members, sizes in the directory only.
 fn zip(members: &[(&str, Vec<u8>)], method: u16) -> Vec<u8> {

@@ -156,10 +156,10 @@ impl Aims<'_> {
             1 => symlink(self.canary, at),
             2 => symlink("../".repeat(1 + rng.below(6)), at),
             3 => symlink(at, at),
-            4 => symlink(
-                rng.pick(&["/dev/zero", "/dev/stdin", "/dev/full", "/etc/passwd", "/proc/self/mem"]),
-                at,
-            ),
+            4 => {
+                let aims = ["/dev/zero", "/dev/stdin", "/dev/full", "/etc/passwd", "/proc/self/mem"];
+                symlink(rng.pick(&aims), at)
+            }
             5 => Ok(mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o644), 0)?),
             // Endless zeros, where this user may make a device.
             6 => Ok(mknodat(CWD, at, FileType::CharacterDevice, Mode::from_raw_mode(0o644), (1 << 8) | 5)?),
