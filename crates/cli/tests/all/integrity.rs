@@ -214,8 +214,8 @@ fn an_option_that_changes_bits_changes_the_class_of_results() {
     let program = class["program"].as_str().unwrap();
     assert!(program.len() > 30 && program.starts_with(env!("CARGO_PKG_VERSION")), "{program}");
     // Every option that decides how the machine computes and not what.
-    let options = "--stripes 3, --slice 4, --threads 1, --threads 3, --cpu-path portable, --no-tune, --no-collapse, \
-        --ram 700M, --disk 300M, --spill ., --checkpoint 0s, --stall-seconds 60";
+    let options = "--stripes 3, --slice 4, --threads 1, --threads 3, --cpu-path portable, --no-tune, \
+        --no-collapse, --ram 700M, --disk 300M, --spill ., --checkpoint 0s, --stall-seconds 60";
     for (i, option) in options.split(", ").enumerate() {
         let (other, its) = made(&i.to_string(), option);
         assert!(other == film || its != class, "{option} changes frames and not the class: {class}");

@@ -120,15 +120,16 @@ mod tests {
     fn only_files_of_a_journal_are_called_so() {
         let id = AttemptId::random();
         let ours = format!(
-            "plan.json plan.json#12 units/000001/done.json units/000001/done.json#7 units/000001/kept/latents-0 \
-             units/000001/attempts/{id}/piece-000000.nut#3 probe/{id}/one probe/{id}/race#12"
+            "plan.json plan.json#12 units/000001/done.json units/000001/done.json#7 \
+             units/000001/kept/latents-0 units/000001/attempts/{id}/piece-000000.nut#3 probe/{id}/one \
+             probe/{id}/race#12"
         );
         for ours in ours.split(' ') {
             assert!(is_of_a_journal(ours), "{ours}");
         }
         let others = format!(
-            "notes.txt plan.json.bak units units/000001/x units/1/done.json plan.json#x probe/a probe/abc/one \
-             probe/{id}/raw.bin takes/Scene#12"
+            "notes.txt plan.json.bak units units/000001/x units/1/done.json plan.json#x probe/a \
+             probe/abc/one probe/{id}/raw.bin takes/Scene#12"
         );
         for other in others.split(' ').chain([""]) {
             assert!(!is_of_a_journal(other), "{other}");

@@ -390,8 +390,8 @@ fn files_of_others_in_a_store_stay() {
     let place = tempfile::tempdir().unwrap();
     let store = folder(place.path());
     let at = |name: &str| place.path().join(name);
-    let theirs = "takes/Scene#12 notes#1 probe/2024/raw.bin probe/one units/mine/film#3 units/000000/mine/film#3 \
-        units/000000/attempts/mine/film.nut";
+    let theirs = "takes/Scene#12 notes#1 probe/2024/raw.bin probe/one units/mine/film#3 \
+        units/000000/mine/film#3 units/000000/attempts/mine/film.nut";
     for name in theirs.split(' ') {
         std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
         std::fs::write(at(name), "theirs").unwrap();

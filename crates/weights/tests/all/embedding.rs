@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::support::{file_of, on_disk, put};
+use crate::support::{file_of, on_disk, place, put};
 use remaster_testkit::hostile::{attack, crc32};
 use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
 
@@ -145,8 +145,7 @@ fn the_published_files_are_known_by_their_hash() {
 /// `REMASTER_HOSTILE_CASES=100000` for the long version.
 #[test]
 fn mutated_zips_give_an_embedding_or_a_typed_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("emb");
+    let (_folder, path) = place("emb");
     attack("embedding", &[zip(&members(), 0)], 1 << 20, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         if let Err(error) = TextEmbedding::open(&path, 4) {

@@ -133,8 +133,8 @@ impl Aims<'_> {
 
     /// A name that work has, or one that it has not.
     fn name(&self, rng: &mut Rng) -> PathBuf {
-        let names = "lock plan.json done.json work kept units store attempts 000000 remaster-state piece-000000.nut \
-            .tmpAbCdEf -y a\nb ffffffffffffffffffffffffffffffff";
+        let names = "lock plan.json done.json work kept units store attempts 000000 remaster-state \
+            piece-000000.nut .tmpAbCdEf -y a\nb ffffffffffffffffffffffffffffffff";
         let names: Vec<&str> = names.split(' ').collect();
         match rng.one_in(8) {
             true => OsStr::from_bytes(b"\xff\xfe").into(),
