@@ -96,10 +96,8 @@ mod tests {
 
     #[test]
     fn a_mistyped_variable_is_noticed_and_those_of_tests_are_not() {
-        assert_eq!(
-            unread("REMASTER_MODLE"),
-            "the variable REMASTER_MODLE is not used; did you mean REMASTER_MODEL?"
-        );
+        let expected = "the variable REMASTER_MODLE is not used; did you mean REMASTER_MODEL?";
+        assert_eq!(unread("REMASTER_MODLE"), expected);
         for name in ["REMASTER_MODLE", "REMASTER_SCALE", "REMASTER_"] {
             assert!(is_unknown(name), "{name}");
         }

@@ -168,18 +168,12 @@ fn check(scenario: &Scenario, wanted: &Undisturbed, desk: &Path, about: &str) {
 
 /// Does jobs in two threads, and says all that went wrong.
 fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) + Sync) {
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(job)));
-                    if let Err(panic) = done {
-                        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                        wrong.lock().unwrap().push(text);
-                    }
-                }
-            });
+    let wrong = Mutex::new(Vec::new());
+    remaster_testkit::in_threads(2, 0..jobs.len(), |i| {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&jobs[i])));
+        if let Err(panic) = done {
+            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            wrong.lock().unwrap().push(text);
         }
     });
     let wrong = wrong.into_inner().unwrap();
@@ -188,24 +182,19 @@ fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) + Sync) {
 
 /// Kills at `most` points, spread over all of them.
 fn kill_at(most: usize) {
-    let scenarios: Vec<(Scenario, Undisturbed)> = scenarios()
-        .into_iter()
-        .map(|scenario| {
-            let undisturbed = undisturbed(&scenario);
-            (scenario, undisturbed)
-        })
-        .collect();
+    let scenarios = scenarios();
+    let wanted: Vec<Undisturbed> = scenarios.iter().map(undisturbed).collect();
     let mut points = Vec::new();
-    for (i, (_, undisturbed)) in scenarios.iter().enumerate() {
-        for (at, list) in undisturbed.points.iter().enumerate() {
+    for (i, wanted) in wanted.iter().enumerate() {
+        for (at, list) in wanted.points.iter().enumerate() {
             points.extend((0..list.len()).map(|point| (i, at, point)));
         }
     }
     let tried = some_of(&points, most, 7);
     let killed = AtomicUsize::new(0);
     all(&tried, |(i, at, point)| {
-        let (scenario, undisturbed) = &scenarios[*i];
-        killed.fetch_add(usize::from(kill(scenario, undisturbed, (*at, *point))), Ordering::Relaxed);
+        let was_killed = kill(&scenarios[*i], &wanted[*i], (*at, *point));
+        killed.fetch_add(usize::from(was_killed), Ordering::Relaxed);
     });
     let (found, killed, tried) = (points.len(), killed.into_inner(), tried.len());
     println!("{found} points found, {tried} tried, {killed} processes killed, {tried} films compared");

@@ -36,12 +36,8 @@ mod tests {
     #[test]
     fn http_proxies_are_taken_and_others_named() {
         let with = |url: &str, rules: &str| {
-            let settings = Settings {
-                proxy: Some(url.to_owned()),
-                no_proxy: Some(rules.to_owned()),
-                ..Settings::new("/c")
-            };
-            proxy(&settings)
+            let (proxy, no_proxy) = (Some(url.to_owned()), Some(rules.to_owned()));
+            super::proxy(&Settings { proxy, no_proxy, ..Settings::new("/c") })
         };
         assert!(with("", "").unwrap().is_none());
         assert_eq!(with("http://p:3128", "").unwrap().unwrap().port(), 3128);

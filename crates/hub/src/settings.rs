@@ -191,11 +191,8 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        let settings = Settings {
-            token: Some("hf_secret".into()),
-            proxy: Some("http://me:word@proxy".into()),
-            ..Settings::new("/c")
-        };
+        let (token, proxy) = (Some("hf_secret".into()), Some("http://me:word@proxy".into()));
+        let settings = Settings { token, proxy, ..Settings::new("/c") };
         let text = format!("{settings:?}");
         assert!(!text.contains("secret") && !text.contains("word@"), "{text}");
     }

@@ -68,12 +68,8 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit_and_end_after_the_last_attempt() {
-        let limits = Limits {
-            retries: 3,
-            backoff: Duration::from_millis(2),
-            longest_wait: Duration::from_millis(5),
-            ..Limits::default()
-        };
+        let [backoff, longest_wait] = [2, 5].map(Duration::from_millis);
+        let limits = Limits { retries: 3, backoff, longest_wait, ..Limits::default() };
         let mut tries = Tries::new(&limits);
         let mut waits = Vec::new();
         let fault = |after| Fault::Passing { host: "h".into(), reason: "r".into(), after };

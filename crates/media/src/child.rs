@@ -408,10 +408,8 @@ mod tests {
             found.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(places("ffmpeg"), ["ffprobe"]);
-        assert_eq!(
-            places("/opt/ffmpeg-linux-x86_64-v7.0.2"),
-            ["/opt/ffprobe-linux-x86_64-v7.0.2", "/opt/ffprobe", "ffprobe"]
-        );
+        let expected = ["/opt/ffprobe-linux-x86_64-v7.0.2", "/opt/ffprobe", "ffprobe"];
+        assert_eq!(places("/opt/ffmpeg-linux-x86_64-v7.0.2"), expected);
         assert_eq!(places("/opt/mine"), ["/opt/ffprobe", "ffprobe"]);
         assert_eq!(places("/a/ffmpeg"), ["/a/ffprobe", "ffprobe"]);
     }

@@ -203,12 +203,9 @@ mod tests {
         let said = |i: usize| Some(colours[i].as_str());
         let said =
             Said { matrix: said(0), range: said(1), primaries: said(2), transfer: said(3), siting: said(4) };
-        let stream = |index, kind: &str| Stream {
-            index,
-            kind: kind.into(),
-            codec: word(index),
-            language: Some(word(index + 3)),
-            cover: false,
+        let stream = |index, kind: &str| {
+            let (codec, language) = (word(index), Some(word(index + 3)));
+            Stream { index, kind: kind.into(), codec, language, cover: false }
         };
         Probe {
             path: "/in.mkv".into(),
@@ -255,32 +252,18 @@ mod tests {
     /// The arguments for a file that claims so; `None` if it is refused.
     fn line(claims: &Claims) -> Option<Vec<OsString>> {
         let probe = probe(claims);
-        let format = Format {
-            width: 64,
-            height: 48,
-            layout: probe.video.read_as,
-            colour: probe.video.colour.clone(),
-            hdr: Some(Hdr { master_display: claims.display, light_level: claims.light }),
-            sample_aspect: [1, 1],
-            time_base: probe.video.time_base,
-            rate: None,
-            frames: None,
-        };
+        let (layout, colour) = (probe.video.read_as, probe.video.colour.clone());
+        let hdr = Some(Hdr { master_display: claims.display, light_level: claims.light });
+        let even = Format::even([64, 48], layout, colour, TimeBase { num: 25, den: 1 });
+        let format = Format { hdr, rate: None, ..even };
         let known = |_: &str| Ok(vec![(format.layout, format.layout.name())]);
         let (path, options) = (Path::new("/out.mkv"), WriteOptions::default());
         let (from, kind) = (Some(&probe), SegmentKind::Final);
         let target = settle(known, &Film { path, format: &format, from, options: &options, kind }).ok()?;
         let clock = TimeBase { num: 1, den: 25 };
-        Some(arguments(&Order {
-            part: Path::new("/part"),
-            target: &target,
-            from: Some(&probe),
-            frame: 1000,
-            clock,
-            extent: Extent::Whole,
-            picture: Picture::Encoded,
-            repeats: false,
-        }))
+        let (part, from, target) = (Path::new("/part"), Some(&probe), &target);
+        let (extent, picture) = (Extent::Whole, Picture::Encoded);
+        Some(arguments(&Order { part, target, from, frame: 1000, clock, extent, picture, repeats: false }))
     }
 
     /// Words as files have them, and such as would be options or parameters.

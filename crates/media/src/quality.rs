@@ -56,10 +56,8 @@ mod tests {
 
     #[test]
     fn a_quality_that_the_encoder_does_not_have_is_refused_with_what_it_has() {
-        assert_eq!(
-            with("libx264", 52, true).unwrap_err(),
-            "--crf 52 is out of range for libx264; use 0 to 51"
-        );
+        let expected = "--crf 52 is out of range for libx264; use 0 to 51";
+        assert_eq!(with("libx264", 52, true).unwrap_err(), expected);
         assert!(with("libx264", 51, true).is_ok());
         for encoder in ["ffv1", "prores_ks", "mpeg4", ""] {
             let error = with(encoder, 18, false).unwrap_err();

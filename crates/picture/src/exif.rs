@@ -251,10 +251,8 @@ mod tests {
             b"<x tiff:Orientation=\"6\"/><tiff:Orientation>8</tiff:Orientation> tiff:Orientation".to_vec();
         let settled = settled_xmp(packet);
         let text = String::from_utf8(settled).unwrap();
-        assert_eq!(
-            text,
-            "<x tiff:Orientation=\"1\"/><tiff:Orientation>1</tiff:Orientation> tiff:Orientation"
-        );
+        let expected = "<x tiff:Orientation=\"1\"/><tiff:Orientation>1</tiff:Orientation> tiff:Orientation";
+        assert_eq!(text, expected);
     }
 
     #[test]

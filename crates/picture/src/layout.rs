@@ -218,10 +218,8 @@ mod tests {
         assert_eq!(bytes("gray", 0, 3), Some(0));
         for name in ["gray16le", "yuv444p", "rgb24", "gbrp"] {
             assert_eq!(bytes(name, usize::MAX, 2), None);
-            assert_eq!(
-                bytes(name, usize::MAX / 2, 1),
-                if name == "gray16le" { Some(usize::MAX - 1) } else { None }
-            );
+            let expected = if name == "gray16le" { Some(usize::MAX - 1) } else { None };
+            assert_eq!(bytes(name, usize::MAX / 2, 1), expected);
         }
         for name in NAMES.split_whitespace() {
             let layout = Layout::from_name(name).unwrap();

@@ -132,9 +132,8 @@ mod tests {
 
     #[test]
     fn frames_are_padded_and_cut_back() {
-        for (edges, padded) in
-            [(Edges::Black, [16, 16]), (Edges::Mirror, [16, 16]), (Edges::MirrorBlack, [32, 32])]
-        {
+        let cases = [(Edges::Black, [16, 16]), (Edges::Mirror, [16, 16]), (Edges::MirrorBlack, [32, 32])];
+        for (edges, padded) in cases {
             for channels in [3, 4] {
                 let geometry = Geometry::new([5, 3], Resize::Keep, edges).with_alpha(channels == 4);
                 assert_eq!(geometry.padded, padded);

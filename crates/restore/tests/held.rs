@@ -29,17 +29,8 @@ struct Grey {
 
 fn grey(frames: usize, size: [usize; 2], alpha: bool) -> Box<dyn FrameSource> {
     let layout = Layout::from_name(if alpha { "rgba" } else { "rgb24" }).unwrap();
-    let format = Format {
-        width: size[0],
-        height: size[1],
-        layout,
-        colour: Colour::new(Said::default(), &layout, size),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base: TimeBase { num: 1, den: 25 },
-        rate: None,
-        frames: None,
-    };
+    let colour = Colour::new(Said::default(), &layout, size);
+    let format = Format { rate: None, ..Format::even(size, layout, colour, TimeBase { num: 25, den: 1 }) };
     Box::new(Grey { frames, given: 0, format })
 }
 

@@ -148,17 +148,8 @@ mod tests {
         ] {
             assert_eq!(Place::parse(text).unwrap(), place);
         }
-        for text in [
-            "",
-            "file://host/a",
-            "file:///%zz",
-            "file:///%00",
-            "ftp://a/b",
-            "s3://",
-            "s3:///a",
-            "s3://a/../b",
-            "s3://a//b",
-        ] {
+        let bad = "file://host/a file:///%zz file:///%00 ftp://a/b s3:// s3:///a s3://a/../b s3://a//b";
+        for text in bad.split(' ').chain([""]) {
             assert!(Place::parse(text).is_err(), "{text}");
         }
     }

@@ -7,6 +7,7 @@ use remaster_compute::{
     WeightSource, WeightSpec,
 };
 
+use crate::op_cases::tolerance;
 use crate::rng::{Noise, Rng};
 
 /// The bias is zero, or is not there and must not be asked for.
@@ -55,13 +56,10 @@ pub fn unbiased(ops: &mut dyn Ops, seed: u64, dtype: DType, spelled: bool) -> Re
     for way in 0..3 {
         let y = ops.alloc(output, dtype)?;
         match way {
-            2 => ops.linear(&LinearDesc {
-                input: x.view(),
-                weight: &linear,
-                accumulate: false,
-                sums: None,
-                output: y.view(),
-            })?,
+            2 => {
+                let (input, weight, output) = (x.view(), &linear, y.view());
+                ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })?;
+            }
             _ => ops.conv(&ConvDesc {
                 input: x.view(),
                 prologue: None,
@@ -91,11 +89,7 @@ pub fn check_unbiased(ops: &mut dyn Ops, twin: &mut dyn Ops, seeds: std::ops::Ra
         let (none, zeros, slow) = (run(ops, false), run(ops, true), run(twin, false));
         assert!(none.iter().zip(&zeros).all(|(a, b)| a.to_bits() == b.to_bits()), "seed {seed} in {dtype}");
         // Twice what the op suite allows for one op: sums of up to 891 products, and of a shortcut.
-        let tolerance = match dtype {
-            DType::F32 => 4e-5,
-            DType::Bf16 => 0.04,
-            DType::F16 => 0.005,
-        };
+        let tolerance = 2.0 * tolerance(dtype);
         let far = none.iter().zip(&slow).map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).fold(0.0, f32::max);
         assert!(far <= tolerance, "seed {seed} in {dtype}: {far} from the twin");
     }

@@ -101,6 +101,12 @@ pub fn attack(name: &str, good: &[Vec<u8>], allowed: usize, mut parse: impl FnMu
     }
 }
 
+/// The checksum of PNG, bit by bit.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+    !bytes.iter().fold(!0, |crc, b| (0..8).fold(crc ^ u32::from(*b), |c, _| step(c)))
+}
+
 /// Counts what the current thread holds. Tests run on several threads; each sees its own.
 pub struct Counting;
 

@@ -5,11 +5,15 @@ mod bias_cases;
 mod busy;
 mod clip;
 mod faulty;
+mod folder;
 pub mod held;
 pub mod hostile;
 mod not_run;
 pub mod op_cases;
 mod rng;
+mod says;
+pub mod stills;
+mod threads;
 pub mod token_cases;
 
 pub use bias_cases::{check_unbiased, unbiased};
@@ -17,6 +21,11 @@ pub use busy::busy;
 pub use clip::{dry_run, run_clip};
 pub use faulty::Faults;
 #[cfg(unix)]
+pub use folder::program;
+pub use folder::{Mounted, names};
+#[cfg(unix)]
 pub use not_run::no_disk;
 pub use not_run::{nightly, no_gpu, no_units, not_run};
 pub use rng::{Noise, Rng};
+pub use says::says;
+pub use threads::in_threads;

@@ -10,6 +10,7 @@ use remaster_compute::{
 };
 
 use crate::Rng;
+use crate::op_cases::tolerance;
 
 /// One call: which op, of which sizes, on which values.
 #[derive(Clone, Copy, Debug)]
@@ -100,15 +101,9 @@ impl TokenCase {
     pub fn wide() -> Vec<Self> {
         let dtypes = [DType::F32, DType::Bf16, DType::F16];
         let all = OPS.iter().flat_map(|op| dtypes.iter().map(move |dtype| (*op, *dtype)));
-        let case = |(i, (op, dtype)): (usize, (TokenOp, DType))| TokenCase {
-            seed: 900 + i as u64,
-            op,
-            dtype,
-            other: DType::F32,
-            heads: 20 + 4 * (i % 2),
-            width: 128,
-            tokens: 130,
-            poison: None,
+        let case = |(i, (op, dtype)): (usize, (TokenOp, DType))| {
+            let (seed, other, heads) = (900 + i as u64, DType::F32, 20 + 4 * (i % 2));
+            TokenCase { seed, op, dtype, other, heads, width: 128, tokens: 130, poison: None }
         };
         all.enumerate().map(case).collect()
     }
@@ -200,14 +195,9 @@ pub fn run_tokens(ops: &mut dyn Ops, case: &TokenCase, cut: bool) -> Result<Vec<
             let places = run.filled(Shape::new(1, tokens, 1, 3), DType::F32, &places)?;
             for rows in pieces {
                 let rotation = Rotation { table: table.view(), places: places.view().rows(rows.clone()) };
-                run.ops.token_norm(&TokenNormDesc {
-                    input: x.view().rows(rows.clone()),
-                    heads,
-                    eps: 1e-5,
-                    affine: (seed % 16 < 12).then_some(&affine),
-                    rotation: turned.then_some(rotation),
-                    output: y.view().rows(rows),
-                })?;
+                let (input, output) = (x.view().rows(rows.clone()), y.view().rows(rows));
+                let (affine, rotation) = ((seed % 16 < 12).then_some(&affine), turned.then_some(rotation));
+                run.ops.token_norm(&TokenNormDesc { input, heads, eps: 1e-5, affine, rotation, output })?;
             }
             run.ops.values(y.view())
         }
@@ -275,6 +265,7 @@ fn attention(run: &mut Run<'_>, case: &TokenCase, asked: bool, cut: bool) -> Res
     let mut first = 0;
     for windows in groups {
         let rows = first..first + windows.iter().sum::<usize>();
+        let common = CommonQueries { q: cq.view(), share, accumulate: first > 0, output: sum.view() };
         run.ops.window_attention(&WindowAttentionDesc {
             q: q.view().rows(rows.clone()),
             k: k.view().rows(rows.clone()),
@@ -282,12 +273,7 @@ fn attention(run: &mut Run<'_>, case: &TokenCase, asked: bool, cut: bool) -> Res
             windows,
             common_k: ck.view(),
             common_v: cv.view(),
-            common: asked.then(|| CommonQueries {
-                q: cq.view(),
-                share,
-                accumulate: first > 0,
-                output: sum.view(),
-            }),
+            common: asked.then_some(common),
             heads,
             scale: 2.0 / (width as f32).sqrt(),
             output: y.view().rows(rows.clone()),
@@ -328,11 +314,7 @@ fn windows_of(rng: &mut Rng, size: [usize; 3]) -> Vec<Window> {
 /// The largest difference of two results, in units of what rounding to the format explains.
 pub fn token_distance(case: &TokenCase, a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "{case:?}");
-    let tolerance = match case.dtype {
-        DType::F32 => 2e-5,
-        DType::Bf16 => 0.02,
-        DType::F16 => 0.0025,
-    };
+    let tolerance = tolerance(case.dtype);
     a.iter().zip(b).map(|(a, b)| (a - b).abs() / (tolerance * b.abs().max(1.0))).fold(0.0, f32::max)
 }
 

@@ -245,6 +245,8 @@ mod tests {
 
     fn plain() -> Request {
         let share = |value: f32| Share::try_from(value).unwrap();
+        let video = Some(Asked::encoding(&Encoding::typed("libx264 -crf 16").unwrap()));
+        let pixel_format = Some("yuv420p10le".into());
         Request {
             seed: 42,
             softness: share(0.0),
@@ -269,13 +271,7 @@ mod tests {
                 keep_damaged: false,
                 exr: false,
             },
-            writing: AskedTarget {
-                video: Some(Asked::encoding(&Encoding::typed("libx264 -crf 16").unwrap())),
-                crf: None,
-                pixel_format: Some("yuv420p10le".into()),
-                lossless: false,
-                silent: false,
-            },
+            writing: AskedTarget { video, crf: None, pixel_format, lossless: false, silent: false },
         }
     }
 

@@ -60,16 +60,10 @@ mod tests {
 
     #[test]
     fn another_class_is_refused_by_name_and_mixing_allows_what_fits_together() {
-        let plan = ResultClass {
-            program: "0.1.0".into(),
-            backend: "cpu avx512".into(),
-            dtype: "f32".into(),
-            tiling: None,
-            ffmpeg: "5.1".into(),
-            encoder: "libx264".into(),
-            sample: Some(Hash::of(b"sample")),
-            threads: 2,
-        };
+        let words = ["0.1.0", "cpu avx512", "f32", "5.1", "libx264"];
+        let [program, backend, dtype, ffmpeg, encoder] = words.map(str::to_owned);
+        let (tiling, sample) = (None, Some(Hash::of(b"sample")));
+        let plan = ResultClass { program, backend, dtype, tiling, ffmpeg, encoder, sample, threads: 2 };
         plan.check(&plan, false).unwrap();
         let device = ResultClass { backend: "gpu 12".into(), ..plan.clone() };
         let error = plan.check(&device, false).unwrap_err().to_string();

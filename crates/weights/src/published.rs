@@ -146,10 +146,8 @@ mod tests {
         let names: HashSet<&str> = PUBLISHED.iter().map(|p| p.name()).collect();
         assert_eq!((hashes.len(), names.len()), (PUBLISHED.len(), PUBLISHED.len()));
         for p in PUBLISHED {
-            assert!(
-                p.sha256.len() == 64 && p.sha256.bytes().all(|b| b"0123456789abcdef".contains(&b)),
-                "{p:?}"
-            );
+            let is_hash = p.sha256.len() == 64 && p.sha256.bytes().all(|b| b"0123456789abcdef".contains(&b));
+            assert!(is_hash, "{p:?}");
             assert_eq!(published(&p.sha256.to_uppercase()), Some(p));
         }
         assert_eq!(published(""), None);

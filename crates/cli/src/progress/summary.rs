@@ -113,13 +113,9 @@ mod tests {
 
     #[test]
     fn the_block_reads_like_a_table() {
-        let phase = |phase, seconds, frames, fps, peak_bytes| PhaseSummary {
-            phase,
-            seconds,
-            share: seconds / 250.0,
-            frames,
-            fps,
-            peak_bytes,
+        let phase = |phase, seconds, frames, fps, peak_bytes| {
+            let share = seconds / 250.0;
+            PhaseSummary { phase, seconds, share, frames, fps, peak_bytes }
         };
         let summary = Summary {
             version: "0.1.0",

@@ -87,10 +87,8 @@ fn json_lines_are_objects_that_name_their_event() {
     assert_eq!(events[events.len() - 2..], ["warning", "summary"]);
     assert_eq!(lines[2]["estimated"], true);
     let middle = &lines[3];
-    assert_eq!(
-        (&middle["phase"], &middle["done"], &middle["total"]),
-        (&json!("encode"), &json!(4), &json!(4))
-    );
+    let expected = (&json!("encode"), &json!(4), &json!(4));
+    assert_eq!((&middle["phase"], &middle["done"], &middle["total"]), expected);
     assert_eq!((&middle["eta"], &middle["peak_bytes"]), (&json!("estimated"), &json!(7)));
     let summary = lines.last().unwrap();
     assert_eq!(summary["phases"][0]["peak_bytes"], 7);

@@ -223,10 +223,8 @@ mod tests {
             "encode 33/65 frames  [############............]  50%  3.21 fps  ETA 0:12  \
              1.50 GiB, peak 1.75 GiB of 2.00 GiB planned"
         );
-        assert_eq!(
-            view().bar(style(80)).0,
-            "encode 33/65  [######.......]  50%  3.21 fps  ETA 0:12  1.50 peak 1.75/2.00 GiB"
-        );
+        let expected = "encode 33/65  [######.......]  50%  3.21 fps  ETA 0:12  1.50 peak 1.75/2.00 GiB";
+        assert_eq!(view().bar(style(80)).0, expected);
         assert_eq!(view().bar(style(35)).0, "encode 33/65  50%  ETA 0:12");
         assert_eq!(view().bar(style(8)).0, "encode ");
     }

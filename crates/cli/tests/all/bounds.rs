@@ -29,12 +29,7 @@ fn run(desk: &Desk, line: &str) -> Run {
 /// Runs a command and samples what it and its children hold.
 fn watched(command: &mut Command) -> (Output, Option<u64>) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let id = child.id();
-    let mut peak = 0;
-    while child.try_wait().unwrap().is_none() {
-        peak = peak.max(crate::tree::resident(id));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let peak = crate::tree::peak(&mut child);
     (child.wait_with_output().unwrap(), Path::new("/proc/self").exists().then_some(peak))
 }
 
@@ -128,10 +123,8 @@ fn the_network_that_computes_nothing_is_planned_for_nothing() {
     let shared = "vae roundtrip small.y4m -o small-out.y4m --weights identity --mode shared-stats";
     run(&desk, shared).fails(2, &["encode has no shared-stats mode", "--mode exact"]);
     for mode in ["auto", "exact", "blend --tile 32 --overlap 8"] {
-        let ran = run(
-            &desk,
-            &format!("vae roundtrip small.y4m -o small-out.y4m -y --weights identity --mode {mode}"),
-        );
+        let line = format!("vae roundtrip small.y4m -o small-out.y4m -y --weights identity --mode {mode}");
+        let ran = run(&desk, &line);
         assert_eq!(ran.code, 0, "{mode}: {}", ran.told);
         if !mode.starts_with("blend") {
             // Headers may differ.
@@ -153,12 +146,8 @@ fn an_unused_tensor_costs_nothing() {
     let length = usize::try_from(u64::from_le_bytes(good[..8].try_into().unwrap())).unwrap();
     let (header, data) = (std::str::from_utf8(&good[8..8 + length]).unwrap().trim_end(), &good[8 + length..]);
     let more = 1_500_000_000usize / 4 * 4;
-    let unused = format!(
-        ",\"unused\":{{\"dtype\":\"F32\",\"shape\":[{}],\"data_offsets\":[{},{}]}}}}",
-        more / 4,
-        data.len(),
-        data.len() + more
-    );
+    let (shape, start, end) = (more / 4, data.len(), data.len() + more);
+    let unused = format!(r#","unused":{{"dtype":"F32","shape":[{shape}],"data_offsets":[{start},{end}]}}}}"#);
     let mut header = format!("{}{unused}", header.strip_suffix('}').unwrap());
     while !header.len().is_multiple_of(8) {
         header.push(' ');

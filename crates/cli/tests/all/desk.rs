@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use remaster_model::Param;
+pub(crate) use remaster_testkit::{Mounted, names, program};
 use remaster_weights::{NamedTensor, fill_formula, write_tensors};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -55,15 +56,24 @@ impl Desk {
         Desk(tempfile::tempdir().unwrap(), home)
     }
 
-    /// Writes a file, and makes the folders that it is in.
+    /// Where a file goes; the folders that it is in are made.
+    fn place(&self, name: &str) -> PathBuf {
+        let path = self.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        std::fs::create_dir_all(self.join(name).parent().unwrap()).unwrap();
-        std::fs::write(self.join(name), bytes).unwrap();
+        std::fs::write(self.place(name), bytes).unwrap();
+    }
+
+    /// Writes a script that can be run.
+    pub(crate) fn program(&self, name: &str, text: &str) {
+        program(&self.place(name), text);
     }
 
     pub(crate) fn tensors(&self, name: &str, tensors: &[NamedTensor]) {
-        std::fs::create_dir_all(self.join(name).parent().unwrap()).unwrap();
-        write_tensors(&self.join(name), tensors, &BTreeMap::new()).unwrap();
+        write_tensors(&self.place(name), tensors, &BTreeMap::new()).unwrap();
     }
 
     /// One tensor in a file.
@@ -122,12 +132,8 @@ impl Run {
     /// How a command ended.
     pub(crate) fn new(command: &Command, out: Output) -> Self {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-        Run {
-            line: words.join(" "),
-            code: out.status.code(),
-            stdout: String::from_utf8(out.stdout).unwrap(),
-            stderr: String::from_utf8(out.stderr).unwrap(),
-        }
+        let [stdout, stderr] = [out.stdout, out.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        Run { line: words.join(" "), code: out.status.code(), stdout, stderr }
     }
 
     /// stdout as the one JSON document it must be.
@@ -276,15 +282,6 @@ pub(crate) fn remove(folder: &Path, name: &str) {
     std::fs::remove_file(folder.join(name)).unwrap();
 }
 
-/// What is in a folder, in order.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
 /// Regular files below a folder, in order.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -327,20 +324,5 @@ pub(crate) fn signal(child: &Child, name: &str) {
 
 /// A small file system in memory; `None` where that is not allowed.
 pub(crate) fn small_disk(folder: &Path, megabytes: u64) -> Option<Mounted> {
-    mount(folder, &format!("size={megabytes}m"))
-}
-
-pub(crate) fn mount(folder: &Path, options: &str) -> Option<Mounted> {
-    std::fs::create_dir_all(folder).unwrap();
-    let mount = ["-t", "tmpfs", "-o", options, "tmpfs", folder.to_str().unwrap()];
-    let done = Command::new("mount").args(mount).stderr(Stdio::null()).status();
-    done.is_ok_and(|status| status.success()).then(|| Mounted(folder.to_owned()))
-}
-
-pub(crate) struct Mounted(pub(crate) PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
+    Mounted::new(folder, &format!("size={megabytes}m"))
 }

@@ -15,9 +15,8 @@ impl Group {
     /// `None` where this process may make none.
     fn new(bytes: u64) -> Option<Self> {
         let name = format!("remaster-test-{}", std::process::id());
-        for (root, limit) in
-            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
-        {
+        let cases = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        for (root, limit) in cases {
             let folder = Path::new(root).join(&name);
             if std::fs::create_dir(&folder).is_err() {
                 continue;

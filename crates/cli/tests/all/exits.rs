@@ -60,43 +60,21 @@ const CASES: &[(i32, &str, &[&str])] = &[
 ];
 
 /// Numbers out of their range. None may start the work.
-const NUMBERS: &[&str] = &[
-    "bench card --minutes 0",
-    "bench card --minutes 61",
-    "bench kernels --repeat 0",
-    "bench kernels --repeat 99999999999999999999",
-    "bench kernels --repeat -1",
-    "bench kernels --warmup 1001",
-    "bench vae encode --repeat 0",
-    "bench vae encode --frames 0",
-    "bench vae encode --frames 2",
-    "bench vae encode --height 0",
-    "bench vae encode --width 7",
-    "bench vae encode --slice 3",
-    "bench vae encode --tile 0",
-    "bench vae encode --stripes 0",
-    "bench scaling --sides 0",
-    "bench scaling --sides 12",
-    "bench scaling --sides 99999",
-    "bench scaling --repeat 0",
-    "plan --network decode --height 0 --width 0",
-    "plan --network decode --height 64 --width 64 --frames 0",
-    "plan --network decode --height 64 --width 64 --slice 3",
-    "plan --network decode --height 64 --width 64 --stripes 0",
-    "plan --network decode --height 64 --width 64 --mode blend --tile 0",
-    "plan --network decode --height 64 --width 64 --mode blend --tile 64 --overlap 64",
-    "plan --network decode --height 64 --width 64 --threads 0",
-    "plan --network decode --height 64 --width 64 --ram nan",
-    "plan --network decode --height 64 --width 64 --ram 101%",
-    "compare in.mkv in.mkv --frames 0",
-    "compare in.mkv in.mkv --tile 0",
-    "compare in.mkv in.mkv --min-psnr nan",
-    "compare in.mkv in.mkv --min-psnr -1",
-    "vae roundtrip in.mkv -o out.mkv --weights identity --fps 0",
-    "vae roundtrip in.mkv -o out.mkv --weights identity --resolution 0",
-    "vae roundtrip in.mkv -o out.mkv --weights identity --resolution nanx",
-    "vae roundtrip in.mkv -o out.mkv --weights identity --stall-seconds 0",
+const NUMBERS: &[(&str, &[&str])] = &[
+    ("bench card", &["--minutes 0", "--minutes 61"]),
+    ("bench kernels", &["--repeat 0", "--repeat 99999999999999999999", "--repeat -1", "--warmup 1001"]),
+    ("bench vae encode", &["--repeat 0", "--frames 0", "--frames 2", "--height 0", "--width 7", "--slice 3"]),
+    ("bench vae encode", &["--tile 0", "--stripes 0"]),
+    ("bench scaling", &["--sides 0", "--sides 12", "--sides 99999", "--repeat 0"]),
+    ("plan --network decode", &["--height 0 --width 0"]),
+    (SQUARE, &["--frames 0", "--slice 3", "--stripes 0", "--threads 0", "--ram nan", "--ram 101%"]),
+    (SQUARE, &["--mode blend --tile 0", "--mode blend --tile 64 --overlap 64"]),
+    ("compare in.mkv in.mkv", &["--frames 0", "--tile 0", "--min-psnr nan", "--min-psnr -1"]),
+    (TRIP, &["--fps 0", "--resolution 0", "--resolution nanx", "--stall-seconds 0"]),
 ];
+
+const SQUARE: &str = "plan --network decode --height 64 --width 64";
+const TRIP: &str = "vae roundtrip in.mkv -o out.mkv --weights identity";
 
 /// Ends as it must, as text and as JSON. A failure's document is an error; that of a failed check is the result.
 fn ends(desk: &Desk, line: &str, words: &[&str], code: i32, environment: Option<&str>) {
@@ -131,8 +109,8 @@ fn each_failure_has_the_code_that_is_documented() {
 #[test]
 fn numbers_out_of_range_are_wrong_usage() {
     let desk = desk();
-    for line in NUMBERS {
-        ends(&desk, line, &[], 2, None);
+    for (line, flags) in NUMBERS {
+        flags.iter().for_each(|flags| ends(&desk, &format!("{line} {flags}"), &[], 2, None));
     }
 }
 
@@ -144,12 +122,9 @@ fn a_panic_is_an_internal_error_with_a_document() {
 
 #[test]
 fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
-    use std::os::unix::fs::PermissionsExt;
-
     let desk = desk();
     for name in ["old/ffmpeg", "old/ffprobe"] {
-        desk.put(name, "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n");
-        fs::set_permissions(desk.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        desk.program(name, "#!/bin/sh\necho ffmpeg version 4.4.2 Copyright\n");
     }
     ends(&desk, "probe in.mkv --ffmpeg old/ffmpeg", &["4.4.2", "5.1"], 3, None);
 

@@ -8,17 +8,15 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, in_threads, nightly};
 use serde_json::Value;
 
-use crate::desk::{Desk, Mounted, ended, ffmpeg, mount};
+use crate::desk::{Desk, Mounted, ended, ffmpeg};
 
 /// A run takes one or two seconds here; the rest is for a machine that has other work.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -169,9 +167,7 @@ impl<'a> Place<'a> {
         }
         fs::copy(bench.folder.join(job.input), folder.join(job.input)).unwrap();
         for name in ["ffmpeg", "ffprobe"] {
-            let file = folder.join("bin").join(name);
-            fs::write(&file, WRAPPER).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            folder.program(&format!("bin/{name}"), WRAPPER);
         }
         let mark = format!("{}-{mark}", std::process::id());
         Place { job, folder, mark, mounts: Vec::new() }
@@ -244,7 +240,7 @@ impl<'a> Place<'a> {
 
     /// Makes a folder a disk of some KiB. Only root can.
     fn small_disk(&mut self, name: &str, kib: usize) -> bool {
-        let disk = mount(&self.path(name), &format!("size={kib}k"));
+        let disk = Mounted::new(&self.path(name), &format!("size={kib}k"));
         self.mounts.extend(disk);
         !self.mounts.is_empty()
     }
@@ -407,23 +403,15 @@ fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<Str
 fn after_any_fault_a_run_ends_in_time_and_leaves_nothing_behind() {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<usize>().ok());
     let from = number("REMASTER_FAULTS_FROM").unwrap_or(0);
-    let to = from + number("REMASTER_FAULTS").unwrap_or(remaster_testkit::nightly(KINDS.len(), 200));
+    let to = from + number("REMASTER_FAULTS").unwrap_or(nightly(KINDS.len(), 200));
     let bench = bench();
-    let (next, failures) = (AtomicUsize::new(from), Mutex::new(Vec::new()));
+    let failures = Mutex::new(Vec::new());
     // Most runs wait for something: three at a time keep two cores busy.
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while let case = next.fetch_add(1, Ordering::Relaxed)
-                    && case < to
-                {
-                    let (name, wrong) = fault(&bench, case);
-                    println!("{name}");
-                    if !wrong.is_empty() {
-                        failures.lock().unwrap().push(format!("{name}\n    {}", wrong.join("\n    ")));
-                    }
-                }
-            });
+    in_threads(3, from..to, |case| {
+        let (name, wrong) = fault(&bench, case);
+        println!("{name}");
+        if !wrong.is_empty() {
+            failures.lock().unwrap().push(format!("{name}\n    {}", wrong.join("\n    ")));
         }
     });
     let failures = failures.into_inner().unwrap();

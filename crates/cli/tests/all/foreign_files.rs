@@ -1,8 +1,6 @@
 //! Files from elsewhere: what they say is shown but not obeyed, what is missing is said, and interlaced ones come out
 //! as frames.
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::desk::{Desk, Run, bytes, ffmpeg, ffprobe, times};
 
 fn roundtrip(desk: &Desk, from: &str, to: &str, flags: &str) -> Run {
@@ -50,8 +48,7 @@ fn a_short_result_is_a_warning_and_a_killed_decoder_an_error() {
 
     let decode = "ffmpeg \"$@\" 2>/dev/null | head -c 60000; kill -9 $$";
     let script = format!("#!/bin/sh\ncase \"$*\" in *rawvideo*) {decode};; esac; exec ffmpeg \"$@\"\n");
-    desk.put("ffmpeg", script);
-    std::fs::set_permissions(desk.join("ffmpeg"), PermissionsExt::from_mode(0o755)).unwrap();
+    desk.program("ffmpeg", &script);
     let flags = format!("--damaged keep --ffmpeg {}", desk.join("ffmpeg").display());
     roundtrip(&desk, "whole.mp4", "other.mkv", &flags).ends(3, &["was killed"]);
     assert!(!desk.join("other.mkv").exists());

@@ -116,11 +116,8 @@ fn row(name: &str, a: &Facts, b: &Facts, output: &str) -> Result<Vec<String>, St
     let start = |f: &Facts| f.times.first().copied().unwrap_or(0.0);
     let worst = a.times.iter().zip(&b.times).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
     if worst > 0.0011 {
-        return Err(format!(
-            "{name}: timestamps are up to {worst} s off; they start at {} and {}",
-            start(a),
-            start(b)
-        ));
+        let (a, b) = (start(a), start(b));
+        return Err(format!("{name}: timestamps are up to {worst} s off; they start at {a} and {b}"));
     }
     cells.push(format!("{:.1} ms", worst * 1e3));
     let gap = |f: &Facts| match f.times.len() {
@@ -165,11 +162,8 @@ fn row(name: &str, a: &Facts, b: &Facts, output: &str) -> Result<Vec<String>, St
     cells.push(differ("size", before, after)? + if turned { ", upright" } else { "" });
     cells.push(differ("aspect", aspect(a), aspect(b))?);
     cells.push(differ("depth", depth(a).to_string(), depth(b).to_string())?);
-    cells.push(
-        differ("alpha", a.alpha.to_string(), b.alpha.to_string())?
-            .replace("false", "-")
-            .replace("true", "yes"),
-    );
+    let alpha = differ("alpha", a.alpha.to_string(), b.alpha.to_string())?;
+    cells.push(alpha.replace("false", "-").replace("true", "yes"));
     for tag in ["color_space", "color_transfer", "color_primaries", "color_range"] {
         let of = |f: &Facts| f.video[tag].as_str().map(str::to_owned);
         if let (Some(x), y) = (of(a), of(b)) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::desk::{Desk, bytes, document, ffmpeg, ffprobe, files, refused, remaster, remove, works};
+use crate::desk::{Desk, bytes, document, ffmpeg, ffprobe, files, refused, remove, works};
 
 /// 60 frames in three shots.
 fn film(name: &str) -> Desk {
@@ -191,11 +191,8 @@ fn a_batch_skips_a_film_only_if_all_of_its_input_is_the_same() {
     let at = &large();
     ffmpeg(at, "-i film.y4m -c:v rawvideo film.mkv");
     let line = "batch film.mkv --model identity --resolution 48 --json";
-    let status = |line: &str| -> String {
-        let out = remaster(at, line);
-        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        report["films"][0]["status"].as_str().unwrap().to_owned()
-    };
+    let status =
+        |line: &str| -> String { at.run(line).json()["films"][0]["status"].as_str().unwrap().to_owned() };
     assert_eq!([status(line), status(line)], ["done", "skipped"]);
     retouch(&at.join("film.mkv"), BETWEEN);
     assert_eq!(status(line), "failed", "the result is of another input, and stays");
@@ -217,21 +214,9 @@ fn an_option_that_changes_bits_changes_the_class_of_results() {
     let program = class["program"].as_str().unwrap();
     assert!(program.len() > 30 && program.starts_with(env!("CARGO_PKG_VERSION")), "{program}");
     // Every option that decides how the machine computes and not what.
-    let options = [
-        "--stripes 3",
-        "--slice 4",
-        "--threads 1",
-        "--threads 3",
-        "--cpu-path portable",
-        "--no-tune",
-        "--no-collapse",
-        "--ram 700M",
-        "--disk 300M",
-        "--spill .",
-        "--checkpoint 0s",
-        "--stall-seconds 60",
-    ];
-    for (i, option) in options.into_iter().enumerate() {
+    let options = "--stripes 3, --slice 4, --threads 1, --threads 3, --cpu-path portable, --no-tune, \
+        --no-collapse, --ram 700M, --disk 300M, --spill ., --checkpoint 0s, --stall-seconds 60";
+    for (i, option) in options.split(", ").enumerate() {
         let (other, its) = made(&i.to_string(), option);
         assert!(other == film || its != class, "{option} changes frames and not the class: {class}");
     }

@@ -250,13 +250,9 @@ fn a_made_up_machine_decides_what_is_refused() {
 #[test]
 fn a_preview_is_one_sheet() {
     let at = &film();
-    let request = PreviewRequest {
-        input: at.join("film.mkv"),
-        output: Some(at.join("sheet.png")),
-        overwrite: false,
-        shots: 2,
-        how: request(at, "unused.mkv").how,
-    };
+    let (input, output) = (at.join("film.mkv"), Some(at.join("sheet.png")));
+    let how = request(at, "unused.mkv").how;
+    let request = PreviewRequest { input, output, overwrite: false, shots: 2, how };
     let made = preview(&request, &Machine::this(), &Control::default(), &mut |_| ()).unwrap();
     assert_eq!(made.frames.len(), 2);
     assert!(bytes(at, "sheet.png").starts_with(b"\x89PNG"));

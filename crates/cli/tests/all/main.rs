@@ -12,6 +12,7 @@ mod documents;
 mod emitted;
 mod exits;
 mod extras;
+mod farm;
 mod faults;
 mod foreign_files;
 mod formats;

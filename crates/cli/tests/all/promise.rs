@@ -4,9 +4,9 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::desk::{Desk, ffmpeg, testdata};
+use crate::tree::peak;
 
 struct Random(u64);
 
@@ -23,14 +23,8 @@ fn run(folder: &Path, args: &[String]) -> (i32, String, u64) {
     let log = std::fs::File::create(folder.join("log")).unwrap();
     command.args(args).current_dir(folder).stdout(Stdio::null()).stderr(log);
     let mut child = command.spawn().unwrap();
-    let mut peak = 0;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        peak = peak.max(crate::tree::resident(child.id()));
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let peak = peak(&mut child);
+    let status = child.wait().unwrap();
     let told = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
     (status.code().unwrap_or(-1), told, peak)
 }

@@ -1,11 +1,10 @@
 //! The whole product on trained weights: films, stills and pipes in, restored ones out, nothing lost.
 
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
-use crate::desk::{Desk, bytes, ffmpeg, ffprobe, names, plain, refused, remaster, remove, testdata, times};
+use crate::desk::{Desk, bytes, ffmpeg, ffprobe, names, plain, refused, remove, testdata, times};
 
 /// `film.mkv`: three shots of 20, 12 and 18 frames at 24 fps, with sound, a subtitle's worth of tags, and a chapter's
 /// worth of time.
@@ -18,17 +17,6 @@ fn film() -> Desk {
     Desk::filmed(&format!("-f lavfi -i {graph} {sound} -c:v libx264 -crf 8 film.mkv"))
 }
 
-fn works(folder: &Path, line: &str) -> Output {
-    let out = remaster(folder, line);
-    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    out
-}
-
-/// The document that a run prints.
-fn report(folder: &Path, line: &str) -> Value {
-    serde_json::from_slice(&works(folder, line).stdout).unwrap()
-}
-
 /// Streams of a file.
 fn probe(path: &Path) -> Value {
     let text = ffprobe("-count_packets -show_streams -show_format -of json", path);
@@ -39,10 +27,9 @@ fn probe(path: &Path) -> Value {
 #[test]
 fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     let here = &film();
-    let out = works(here, "film.mkv --model nano --resolution 80 --json");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("demonstration network"), "{said}");
-    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let out = here.works("film.mkv --model nano --resolution 80 --json");
+    assert!(out.stderr.contains("demonstration network"), "{}", out.stderr);
+    let report = out.json();
     assert_eq!(report["output"], "film_upscaled.mkv");
     assert_eq!(report["shots"], serde_json::json!([0, 20, 32]));
     assert_eq!([&report["frames"], &report["width"], &report["height"]], [50, 120, 80]);
@@ -64,7 +51,7 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     let phases = summary["phases"].as_array().unwrap().iter().map(|p| &p["phase"]);
     assert!(phases.eq(["scan", "encode", "restore", "decode", "finish"]), "{summary}");
     // Once more: it is done. With other options the film that is there stays.
-    works(here, "film.mkv --model nano --resolution 80");
+    here.works("film.mkv --model nano --resolution 80");
     refused(here, "film.mkv --model nano --resolution 64", 2, &["film_upscaled.mkv", "-y"]);
 }
 
@@ -73,15 +60,15 @@ fn kept_latents_become_other_films_of_the_same_frames() {
     let here = &film();
     let how = "--dtype f32 --progress none -q";
     let restore = format!("film.mkv --model nano --resolution 1x {how} --to 2");
-    works(here, &format!("{restore} --keep-latents kept.safetensors -o first.y4m"));
-    works(here, &format!("redecode film.mkv kept.safetensors --to 2.0 {how} -o again.y4m"));
+    here.works(&format!("{restore} --keep-latents kept.safetensors -o first.y4m"));
+    here.works(&format!("redecode film.mkv kept.safetensors --to 2.0 {how} -o again.y4m"));
     assert!(bytes(here, "first.y4m") == bytes(here, "again.y4m"));
     // What a whole run with other settings gives.
     let other = "--color wavelet_adaptive --color-pool shot --strength 0.5";
-    works(here, &format!("{restore} {other} -o other.y4m"));
-    works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} {other} -o fast.y4m"));
+    here.works(&format!("{restore} {other} -o other.y4m"));
+    here.works(&format!("redecode film.mkv kept.safetensors --to 2 {how} {other} -o fast.y4m"));
     assert!(bytes(here, "other.y4m") == bytes(here, "fast.y4m"));
-    works(here, &format!("redecode film.mkv kept.safetensors --to 2 {how} -o made.mkv"));
+    here.works(&format!("redecode film.mkv kept.safetensors --to 2 {how} -o made.mkv"));
     let about = probe(&here.join("made.mkv"));
     assert_eq!(about["streams"][0]["nb_read_packets"], "48");
     assert_eq!(about["streams"][1]["codec_name"], "aac");
@@ -109,8 +96,8 @@ fn alpha_of_a_still_is_kept_and_what_is_opaque_stays_so() {
     ffmpeg(here, &format!("-f lavfi -i {cut} -frames:v 1 -update 1 cut.png"));
     let full = "testsrc2=s=64x48:r=25,format=rgba";
     ffmpeg(here, &format!("-f lavfi -i {full} -frames:v 5 -c:v ffv1 -pix_fmt bgra full.mkv"));
-    works(here, "cut.png -o out.png --model identity --resolution 1x -q");
-    works(here, "full.mkv -o out.mkv --model identity --resolution 1x -q");
+    here.works("cut.png -o out.png --model identity --resolution 1x -q");
+    here.works("full.mkv -o out.mkv --model identity --resolution 1x -q");
     // The least and the most of alpha in all frames.
     let range = |name: &str| {
         let filters = "format=rgba,alphaextract,format=gray";
@@ -126,7 +113,7 @@ fn sound_that_is_longer_than_the_picture_is_no_damage() {
     let here = &Desk::filmed(
         "-f lavfi -i testsrc2=s=64x48:r=25:d=0.8 -f lavfi -i sine=d=6 -c:v libx264 -c:a aac long.mkv",
     );
-    works(here, "long.mkv -o out.mkv --model identity --resolution 1x -q");
+    here.works("long.mkv -o out.mkv --model identity --resolution 1x -q");
     let about = probe(&here.join("out.mkv"));
     assert_eq!(about["streams"][0]["nb_read_packets"], "20");
 }
@@ -136,25 +123,25 @@ fn budgets_lists_of_shots_and_pipes_give_the_same_frames() {
     let here = &film();
     let how =
         "--model formula:tiny-3b --resolution 48 --edges black --dtype f32 --window 9 --progress none -q";
-    works(here, &format!("film.mkv {how} -o whole.y4m"));
-    works(here, "scenes film.mkv -o shots.json");
-    works(here, &format!("restore film.mkv {how} --scenes shots.json --slice 4 --threads 1 -o shots.y4m"));
+    here.works(&format!("film.mkv {how} -o whole.y4m"));
+    here.works("scenes film.mkv -o shots.json");
+    here.works(&format!("restore film.mkv {how} --scenes shots.json --slice 4 --threads 1 -o shots.y4m"));
     ffmpeg(here, "-i film.mkv -strict -1 film.y4m");
     let mut pipe = plain(here, &format!("- {how} -o -"));
     let piped = pipe.stdin(std::fs::File::open(here.join("film.y4m")).unwrap()).output().unwrap();
     assert!(piped.status.success(), "{}", String::from_utf8_lossy(&piped.stderr));
     let whole = bytes(here, "whole.y4m");
     assert!(whole == bytes(here, "shots.y4m"), "another plan");
-    works(here, &format!("film.y4m {how} -o raw.y4m"));
+    here.works(&format!("film.y4m {how} -o raw.y4m"));
     assert!(piped.stdout == bytes(here, "raw.y4m"), "through a pipe");
-    let other = works(here, &format!("film.mkv {how} --seed 7 -o other.y4m"));
-    assert!(whole != bytes(here, "other.y4m"), "{other:?}");
+    let other = here.works(&format!("film.mkv {how} --seed 7 -o other.y4m"));
+    assert!(whole != bytes(here, "other.y4m"), "{}", other.stderr);
 }
 
 #[test]
 fn a_part_of_a_film_and_filters_in_front() {
     let here = &film();
-    works(here, "film.mkv --model nano --resolution 1x -ss 0.5 -to 1 -vf crop=64:48:8:8 -o part.mkv -q");
+    here.works("film.mkv --model nano --resolution 1x -ss 0.5 -to 1 -vf crop=64:48:8:8 -o part.mkv -q");
     let about = probe(&here.join("part.mkv"));
     let video = &about["streams"][0];
     assert_eq!([&video["width"], &video["height"]], [64, 48]);
@@ -164,10 +151,10 @@ fn a_part_of_a_film_and_filters_in_front() {
 #[test]
 fn stills_folders_and_alpha() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=50x38 -frames:v 1 -pix_fmt rgba still.png");
-    works(here, "still.png --model nano --resolution 2x -q");
+    here.works("still.png --model nano --resolution 2x -q");
     assert_eq!(probe(&here.join("still_upscaled.png"))["streams"][0]["width"], 100);
     let pictures = testdata("media/png16a");
-    works(here, &format!("{} --model nano --resolution 64 --fps 25 -q -o pictures", pictures.display()));
+    here.works(&format!("{} --model nano --resolution 64 --fps 25 -q -o pictures", pictures.display()));
     let made = probe(&here.join("pictures/f0001.png"));
     assert_eq!(made["streams"][0]["pix_fmt"], "rgba64be", "{made}");
     assert_eq!(names(&here.join("pictures")).len(), 3);
@@ -177,7 +164,7 @@ fn stills_folders_and_alpha() {
 fn pixels_become_square_unless_they_are_kept() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=64x48:r=10:d=0.3,setsar=16/11 -c:v ffv1 wide.mkv");
     let size = |flags: &str| {
-        works(here, &format!("wide.mkv --model nano --resolution 1x -y -q {flags}"));
+        here.works(&format!("wide.mkv --model nano --resolution 1x -y -q {flags}"));
         let video = probe(&here.join("wide_upscaled.mkv"))["streams"][0].clone();
         (video["width"].as_u64().unwrap(), video["sample_aspect_ratio"].as_str().unwrap_or("1:1").to_owned())
     };
@@ -188,17 +175,15 @@ fn pixels_become_square_unless_they_are_kept() {
 #[test]
 fn words_of_another_tool_are_understood() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=48x32:r=10:d=0.6 in.mkv");
-    let out = works(
-        here,
+    let out = here.works(
         "in.mkv --output out.mkv --dit_model nano --resolution 32 --batch_size 5 --color_correction wavelet \
          --blocks_to_swap 16 --vae_decode_tiled --10bit",
     );
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let said = out.stderr;
     assert_eq!(said.matches("warning:").count(), 1, "{said}");
     assert!(said.contains("--blocks_to_swap, --vae_decode_tiled"), "{said}");
     assert_eq!(probe(&here.join("out.mkv"))["streams"][0]["pix_fmt"], "yuv420p10le");
-    works(
-        here,
+    here.works(
         "in.mkv -o batches.mkv --model nano --resolution 32 --compat numz --batch_size 5 --temporal_overlap 3 -q",
     );
     assert_eq!(probe(&here.join("batches.mkv"))["streams"][0]["nb_read_packets"], "6");
@@ -233,15 +218,14 @@ fn what_cannot_work_is_refused_before_the_work() {
 #[test]
 fn a_restoration_is_planned_without_models() {
     let here = &film();
-    let plan = report(here, "plan film.mkv --json --model-dir . --device cpu");
+    let plan = here.json("plan film.mkv --json --model-dir . --device cpu");
     let plans = plan["plans"].as_array().unwrap();
     assert!(plans.iter().map(|p| &p["job"]["network"]["name"]).eq(["encode", "dit", "decode"]), "{plan}");
     assert_eq!(plan["geometry"]["shown"], serde_json::json!([1620, 1080]));
     // A time, and what it rests on.
     assert!(plan["seconds_per_frame"].as_f64().unwrap() > 1.0, "{}", plan["seconds_per_frame"]);
     assert_eq!(plan["basis"], "calibrated");
-    let out = works(here, "plan film.mkv --model-dir . --device cpu");
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let said = here.works("plan film.mkv --model-dir . --device cpu").stdout;
     assert!(said.contains("about ") && said.contains("estimated from a"), "{said}");
     for word in ["TFLOP", "formula", "tokens"] {
         assert!(!said.contains(word), "{word} in {said}");
@@ -252,7 +236,7 @@ fn a_restoration_is_planned_without_models() {
 #[test]
 fn a_film_without_a_network_is_planned_for_what_it_needs() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=720x576:r=25:d=1 -c:v mpeg2video -q:v 3 dvd.mpg");
-    let plan = report(here, "plan dvd.mpg --model identity --json --device cpu");
+    let plan = here.json("plan dvd.mpg --model identity --json --device cpu");
     for plan in plan["plans"].as_array().unwrap() {
         let [device, host] = ["device", "host"].map(|place| plan["peaks"][place].as_u64().unwrap());
         assert!(device + host < 1 << 30, "{plan}");

@@ -3,52 +3,19 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use remaster_picture::{Frame, PictureInfo, StillFormat, StillInfo, still};
+use remaster_picture::{Frame, StillFormat, StillInfo, still};
+use remaster_testkit::stills::{psnr, put, read, waves};
 
 use crate::desk::{Desk, bytes, ffmpeg, ffprobe};
-
-const MOST: u64 = 1 << 30;
 
 fn roundtrip(from: &str, to: &str) -> String {
     format!("vae roundtrip {from} -o {to} --weights identity --progress none")
 }
 
-/// Codes of `depth` bits: waves with some noise.
-fn picture(width: usize, height: usize, depth: u32) -> Frame {
-    let top = ((1u32 << depth) - 1) as f32;
-    let mut frame = Frame::new(width, height, 3);
-    for y in 0..height {
-        for (i, v) in frame.row_mut(y).iter_mut().enumerate() {
-            let wave = ((i / 3 + 7 * (i % 3)) as f32 / 11.0).sin() * (y as f32 / 9.0).cos();
-            let noise = ((i * 31 + y * 17) % 13) as f32 / 400.0;
-            *v = ((0.5 + 0.4 * wave + noise) * top).round() / top;
-        }
-    }
-    frame
-}
-
-fn put(path: &Path, frame: &Frame, info: StillInfo) {
-    let format = StillFormat::of_ending(path).unwrap();
-    still::write(path, frame, format, &PictureInfo::Still(info)).unwrap();
-}
-
-fn read(path: &Path) -> (Frame, StillInfo) {
-    match still::read(path, MOST).unwrap() {
-        (frame, PictureInfo::Still(info)) => (frame, info),
-        (_, PictureInfo::Exr(_)) => panic!("{} is an EXR", path.display()),
-    }
-}
-
-fn psnr(a: &Frame, b: &Frame) -> f64 {
-    assert_eq!((a.width, a.height, a.channels), (b.width, b.height, b.channels));
-    let sum: f64 = a.data.iter().zip(&b.data).map(|(x, y)| f64::from(x - y).powi(2)).sum();
-    -10.0 * (sum / a.data.len() as f64).log10()
-}
-
 #[test]
 fn every_format_becomes_every_other() {
     let folder = Desk::bare();
-    let frame = picture(37, 22, 8);
+    let frame = waves(37, 22, 8);
     for name in ["in.png", "in.jpg", "in.webp", "in.tif"] {
         put(&folder.join(name), &frame, StillInfo::srgb(8));
     }
@@ -74,7 +41,7 @@ fn every_format_becomes_every_other() {
 #[test]
 fn sixteen_bits_stay_sixteen_where_the_format_has_them() {
     let folder = Desk::bare();
-    let frame = picture(20, 18, 16);
+    let frame = waves(20, 18, 16);
     put(&folder.join("in.png"), &frame, StillInfo::srgb(16));
     put(&folder.join("in.tif"), &frame, StillInfo::srgb(16));
     for from in ["in.png", "in.tif"] {
@@ -94,17 +61,13 @@ fn sixteen_bits_stay_sixteen_where_the_format_has_them() {
 #[test]
 fn pictures_come_upright_with_what_they_say() {
     let folder = Desk::bare();
-    let frame = picture(24, 10, 8);
+    let frame = waves(24, 10, 8);
     let mut exif = b"II*\0\x08\0\0\0\x02\0\x0f\x01\x02\0\x03\0\0\0Me\0\0".to_vec();
     exif.extend(b"\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0");
     let mut profile = vec![5; 300];
     profile[16..20].copy_from_slice(b"RGB ");
-    let info = StillInfo {
-        exif: Some(exif),
-        icc: Some(profile.clone()),
-        xmp: Some(b"<x:xmpmeta tiff:Orientation=\"6\"/>".to_vec()),
-        ..StillInfo::srgb(8)
-    };
+    let (icc, xmp) = (Some(profile.clone()), Some(b"<x:xmpmeta tiff:Orientation=\"6\"/>".to_vec()));
+    let info = StillInfo { exif: Some(exif), icc, xmp, ..StillInfo::srgb(8) };
     put(&folder.join("in.png"), &frame, info);
     let shown = remaster_picture::upright(frame, 6);
     for to in ["a.png", "a.jpg", "a.webp", "a.tif"] {
@@ -123,11 +86,11 @@ fn pictures_come_upright_with_what_they_say() {
 #[test]
 fn what_is_not_written_is_refused_before_any_work() {
     let folder = Desk::bare();
-    put(&folder.join("in.png"), &picture(16, 16, 8), StillInfo::srgb(8));
+    put(&folder.join("in.png"), &waves(16, 16, 8), StillInfo::srgb(8));
     for ending in ["bmp", "gif", "heic", "jxl", "avif", "jp2", "GIF"] {
         folder.run(&roundtrip("in.png", &format!("o.{ending}"))).ends(2, &[".jpg, .png, .webp, .tif, .exr"]);
     }
-    let alpha = Frame { channels: 4, data: vec![0.5; 4 * 256], ..picture(16, 16, 8) };
+    let alpha = Frame { channels: 4, data: vec![0.5; 4 * 256], ..waves(16, 16, 8) };
     put(&folder.join("alpha.png"), &alpha, StillInfo::srgb(8));
     folder.run(&roundtrip("alpha.png", "o.jpg")).ends(2, &["alpha", ".png, .webp or .tif"]);
     assert_eq!(folder.names(), ["alpha.png", "in.png"]);
@@ -170,7 +133,7 @@ fn a_restored_folder_has_the_names_of_its_input() {
     use std::os::unix::ffi::OsStrExt;
     let folder = Desk::bare();
     std::fs::create_dir(folder.join("in")).unwrap();
-    let frame = picture(32, 24, 8);
+    let frame = waves(32, 24, 8);
     let odd: &OsStr = OsStr::from_bytes(b"frame 007 \xff.jpg");
     let given = ["frame 003.png", "frame 004.PNG", "frame 009.tif", "-y.png", "--help.webp", "a\nb.png"];
     for name in given.iter().map(OsStr::new).chain([odd]) {
@@ -211,7 +174,7 @@ fn two_pictures_that_would_get_one_name_are_refused_before_the_work() {
     let folder = Desk::bare();
     std::fs::create_dir(folder.join("in")).unwrap();
     for name in ["a.png", "a.jpg", "b.png"] {
-        put(&folder.join("in").join(name), &picture(32, 24, 8), StillInfo::srgb(8));
+        put(&folder.join("in").join(name), &waves(32, 24, 8), StillInfo::srgb(8));
     }
     let words = ["a.jpg and a.png would both become a.png", "rename one of them"];
     folder.run("in -o out --model nano --resolution 1x -q").ends(3, &words);
@@ -228,11 +191,10 @@ fn whole_frame_rates_reach_video_in_lowest_terms() {
     let folder = Desk::bare();
     std::fs::create_dir(folder.join("in")).unwrap();
     for i in 0..5 {
-        put(&folder.join(format!("in/{i}.png")), &picture(32, 32, 8), StillInfo::srgb(8));
+        put(&folder.join(format!("in/{i}.png")), &waves(32, 32, 8), StillInfo::srgb(8));
     }
-    for (rate, expected) in
-        [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")]
-    {
+    let cases = [("25", "25/1"), ("29.97", "30000/1001"), ("0.5", "1/2"), ("24000/1001", "24000/1001")];
+    for (rate, expected) in cases {
         folder.works(&format!("{} --fps {rate} -y", roundtrip("in", "out.mkv")));
         let found = ffprobe("-show_entries stream=r_frame_rate -of csv=p=0", folder.join("out.mkv"));
         assert_eq!(found.trim(), expected, "--fps {rate}");

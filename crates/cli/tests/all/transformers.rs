@@ -1,6 +1,7 @@
 //! `remaster models` on files of diffusion transformers.
 
 use remaster_model::dit::{self, DitConfig, Family};
+use remaster_testkit::says;
 use remaster_weights::NamedTensor;
 use serde_json::Value;
 
@@ -16,11 +17,8 @@ fn a_transformer_is_inspected_listed_and_verified() {
         command.env("HOME", folder).env_remove("REMASTER_MODEL_DIR").env_remove("HF_HOME");
     });
     let mut with_text = tensors(Family::Shared);
-    with_text.push(NamedTensor {
-        name: "positive_conditioning".to_owned(),
-        shape: vec![2, 48],
-        data: vec![0.5; 96],
-    });
+    let (name, shape, data) = ("positive_conditioning".to_owned(), vec![2, 48], vec![0.5; 96]);
+    with_text.push(NamedTensor { name, shape, data });
     desk.tensors("a.safetensors", &with_text);
     desk.tensors("b.safetensors", &tensors(Family::Separate));
 
@@ -30,8 +28,7 @@ fn a_transformer_is_inspected_listed_and_verified() {
     assert_eq!((&json["sizes"]["width"], &json["sizes"]["blocks"]), (&64.into(), &4.into()));
     assert_eq!(json["fit"]["ignored"][0], "positive_conditioning");
     let text = desk.run("models inspect b.safetensors").stdout;
-    assert!(text.contains("like 7B with width 64 and 4 blocks"), "{text}");
-    assert!(text.contains("pos_emb.pt"), "{text}");
+    says(&text, &["like 7B with width 64 and 4 blocks", "pos_emb.pt"]);
 
     let json = desk.json("models list --model-dir . --json");
     assert_eq!(json["files"].as_array().unwrap().len(), 2);

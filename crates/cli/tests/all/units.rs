@@ -5,13 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, says};
 
 use crate::desk::{
-    self, Desk, LIMIT, bytes, command, document, ended, ffmpeg, ffprobe, refused, remove, small_disk, told,
-    until, works,
+    self, Desk, LIMIT, bytes, command, document, ended, ffmpeg, refused, remove, small_disk, until, works,
 };
 
 /// `film.mp4`: 97 frames in three shots, with sound.
@@ -24,7 +23,7 @@ fn three_shots(folder: &Path) {
     remove(folder, "silent.mp4");
 }
 
-fn film() -> Desk {
+pub(crate) fn film() -> Desk {
     let desk = Desk::new();
     three_shots(&desk);
     desk
@@ -211,58 +210,6 @@ fn units_of_a_tape_are_the_tape() {
 }
 
 #[test]
-fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
-    let at = &film();
-    let how = "--model identity --resolution 96 --unit-frames 45 --piece-frames 20";
-    works(at, &format!("film.mp4 -o here.mkv {how} --no-manifest"));
-    works(at, &format!("plan film.mp4 -o there.mkv --store store {how}"));
-    let join = "assemble --plan store --input film.mp4 -o there.mkv";
-    refused(at, join, 3, &["3 of 3 units are not done", "unit 0"]);
-    refused(at, "unit run --plan store --input film.mp4 --index 3", 2, &["no unit 3", "the plan has 3"]);
-    refused(at, "unit run --plan nowhere --input film.mp4 --index 0", 3, &["nowhere"]);
-    let said = told(at, "unit run --plan store --input film.mp4 --index 0,2 --json");
-    assert_eq!(said["done"], json!([0, 2]));
-    refused(at, join, 3, &["1 of 3 units", "unit 1"]);
-    let said = told(at, "unit run --plan store --input film.mp4 --index 0-2 --json");
-    assert_eq!((&said["done"], &said["elsewhere"]), (&json!([1]), &json!([0, 2])));
-    works(at, join);
-    assert_eq!(bytes(at, "there.mkv"), bytes(at, "here.mkv"));
-    works(at, "assemble --plan store --input film.mp4 -o again.mkv");
-    assert_eq!(bytes(at, "again.mkv"), bytes(at, "here.mkv"));
-    // What is there already is the film; another file stays.
-    works(at, join);
-    at.put("foreign.mkv", b"precious");
-    refused(at, "assemble --plan store --input film.mp4 -o foreign.mkv", 2, &["foreign.mkv", "exists"]);
-    assert_eq!(bytes(at, "foreign.mkv"), b"precious");
-    refused(at, "assemble --plan store --input film.mp4 -o other.mp4", 2, &["other.mp4", "container"]);
-
-    // Settings travel with the film if somebody wants that.
-    works(at, "assemble --plan store --input film.mp4 -o told.mkv --embed-manifest");
-    let tags = ffprobe("-show_entries format_tags=REMASTER -of default=nk=1:nw=1", at.join("told.mkv"));
-    let about: Value = serde_json::from_str(&tags).unwrap();
-    assert_eq!((&about["frames"], &about["settings"]["mix"]), (&json!(97), &json!(false)));
-    let line = "film.mp4 -o told.mp4 --model identity --resolution 96 --embed-manifest";
-    refused(at, line, 2, &["told.mp4", ".mkv"]);
-
-    // The film and its manifest belong together.
-    assert!(works(at, "verify there.mkv").contains("as it was written"));
-    let mut film = bytes(at, "there.mkv");
-    let middle = film.len() / 2;
-    film[middle] ^= 1;
-    at.put("there.mkv", film);
-    refused(at, "verify there.mkv", 6, &["there.mkv", "not what"]);
-    refused(at, "verify film.mp4", 3, &["manifest"]);
-
-    // Another film under the same name, and a plan that somebody changed.
-    at.put("film.mp4", bytes(at, "here.mkv"));
-    let late = "assemble --plan store --input film.mp4 -o late.mkv";
-    refused(at, late, 3, &["film.mp4", "not the film that was planned"]);
-    let plan = String::from_utf8(bytes(at, "store/plan.json")).unwrap();
-    at.put("store/plan.json", plan.replace("\"short\":96", "\"short\":97"));
-    refused(at, late, 3, &["plan.json", "damaged"]);
-}
-
-#[test]
 fn unfinished_work_is_for_the_same_settings_only() {
     let at = &film();
     let line = "film.mp4 -o out.mkv --model identity --resolution 96 --unit-frames 45";
@@ -310,17 +257,6 @@ fn several_devices_and_a_killed_child_make_the_same_film() {
 }
 
 #[test]
-fn a_unit_that_is_left_has_the_frames_of_the_input() {
-    let at = &film();
-    works(at, "plan film.mp4 -o out.mkv --store store --model nano --resolution 96 --unit-frames 45");
-    works(at, "unit run --plan store --input film.mp4 --index 1,2");
-    works(at, "unit run --plan store --input film.mp4 --index 0 --leave");
-    let said = told(at, "assemble --plan store --input film.mp4 -o out.mkv --json -q");
-    assert_eq!((&said["left"], &said["frames"]), (&json!([0]), &json!(97)));
-    assert!(works(at, "verify out.mkv").contains("not restored"));
-}
-
-#[test]
 fn a_run_stops_at_the_time_of_day_and_goes_on() {
     let at = &film();
     let line = "film.mp4 -o out.mkv --model identity --resolution 96 --unit-frames 20 --piece-frames 3 --no-manifest";
@@ -331,28 +267,6 @@ fn a_run_stops_at_the_time_of_day_and_goes_on() {
     assert!(at.join("out.mkv.remaster").is_dir() && !at.join("out.mkv").exists());
     assert!(works(at, line).contains("resuming at frame "));
     assert_eq!(bytes(at, "out.mkv"), bytes(at, "ref.mkv"));
-}
-
-#[test]
-fn a_plan_says_what_is_missing_and_a_worker_does_that() {
-    let at = &film();
-    works(at, "plan film.mp4 -o out.mkv --store store --model identity --resolution 96 --unit-frames 20");
-    let status = || told(at, "unit status --plan store --json");
-    let all = status()["units"].as_u64().unwrap();
-    assert_eq!((&status()["frames_done"], &status()["done"]), (&json!(0), &json!([])));
-    works(at, "unit run --plan store --input film.mp4 --index 1");
-    works(at, "unit run --plan store --input film.mp4 --index 2 --leave");
-    let said = works(at, "unit status --plan store");
-    for word in [format!("1 of {all} units done"), "not restored 2".into(), "--index missing".into()] {
-        assert!(said.contains(&word), "no `{word}` in {said}");
-    }
-    assert_eq!((&status()["done"], &status()["left"]), (&json!([1]), &json!([2])));
-    let did = told(at, "unit run --plan store --input film.mp4 --index missing --json -q");
-    assert_eq!(did["done"].as_array().unwrap().len() as u64, all - 2);
-    assert_eq!((&status()["missing"], &status()["frames_done"]), (&json!([]), &json!(97)));
-    assert!(works(at, "unit status --plan store").contains("remaster assemble"));
-    works(at, "unit run --plan store --input film.mp4 --index missing");
-    works(at, "assemble --plan store --input film.mp4 -o out.mkv");
 }
 
 #[test]
@@ -379,101 +293,8 @@ fn films_that_are_done_are_skipped_without_a_look_at_the_machine() {
     refused(at, line, 3, &["0_upscaled.mp4", "exists", "1 of 6 films failed"]);
     // A shell names results, too, and several films are a batch.
     let said = works(at, "films/1.mp4 films/1_upscaled.mp4 films/2.mp4 --model identity --resolution 48");
-    assert!(said.contains("left out films/1_upscaled.mp4: made by an earlier run"), "{said}");
-    assert!(said.contains("2 films: 0 restored, 2 skipped"), "{said}");
-}
-
-#[test]
-fn a_hostile_plan_reaches_no_option() {
-    let at = &film();
-    works(at, "plan film.mp4 -o out.mkv --store store --model identity --resolution 96");
-    let sealed = document(at, "store/plan.json");
-    at.put("victim", b"precious");
-    let victim = at.join("victim").display().to_string();
-    let reading = "/plan/settings/request/reading/filters";
-    let video = "/plan/settings/request/writing/video";
-    let attacks = [
-        (reading, format!("metadata=mode=print:file={victim}")),
-        (reading, format!("metadata=mode=add:key=x:value=y,metadata=mode=print:file={victim}")),
-        (reading, format!("movie={victim}")),
-        (video, format!("ffv1 -y {victim} -c:v ffv1")),
-        (video, "ffv1 -f matroska tcp://127.0.0.1:9".to_owned()),
-        (video, format!("libx264 -x264-params stats={victim}:pass=1")),
-        (video, format!("libx264 -passlogfile {victim}")),
-    ];
-    let forged = |place: &str, value: Value| {
-        let mut body = sealed["body"].clone();
-        *body.pointer_mut(place).unwrap() = value;
-        forge(&at.join("store/plan.json"), body);
-    };
-    let run = "unit run --plan store --input film.mp4 --index 0";
-    for (place, text) in attacks {
-        for asked in [json!({"listed": text}), json!(text), json!({"typed": text})] {
-            forged(place, asked);
-            refused(at, run, 3, &["plan cannot be used"]);
-            refused(at, "assemble --plan store --input film.mp4 -o a.mkv", 3, &["plan cannot be used"]);
-        }
-    }
-    let mut body = sealed["body"].clone();
-    body["plan"]["settings"]["words"] = json!(["--ffmpeg=/bin/false"]);
-    forge(&at.join("store/plan.json"), body);
-    refused(at, run, 3, &["words"]);
-    // Paths of a plan open nothing.
-    forged("/plan/settings/models/0/name", json!(victim));
-    refused(at, run, 2, &["victim", "--model"]);
-    for output in [victim.clone(), "../victim".into(), String::new()] {
-        forged("/plan/settings/output", json!(output));
-        refused(at, run, 3, &["output"]);
-    }
-    refused(at, "unit run --plan store --index 0", 2, &["--input"]);
-    refused(at, "assemble --plan store --input film.mp4", 2, &["--output"]);
-    assert_eq!(bytes(at, "victim"), b"precious");
-    for (place, value) in [
-        ("/plan/piece_frames", json!(0)),
-        ("/plan/time_base/den", json!(0)),
-        ("/plan/frames", json!(u64::MAX)),
-        ("/plan/version", json!(9)),
-        ("/plan/units", json!([])),
-    ] {
-        forged(place, value);
-        refused(at, run, 3, &["plan"]);
-    }
-}
-
-#[test]
-fn a_worker_repeats_what_a_plan_cannot_hold() {
-    let at = &film();
-    // `metadata` can open files, so a plan holds its hash alone; `hflip` is listed.
-    let how = "--model identity --resolution 96 --video ffv1";
-    works(at, &format!("film.mp4 -o here.mkv {how} --vf metadata=mode=delete --no-manifest"));
-    works(at, &format!("plan film.mp4 -o there.mkv --store store {how} --vf metadata=mode=delete"));
-    let plan = String::from_utf8(bytes(at, "store/plan.json")).unwrap();
-    assert!(!plan.contains("mode=delete") && plan.contains("ffv1"), "{plan}");
-    let run = "unit run --plan store --input film.mp4 --index 0";
-    refused(at, run, 2, &["repeat --vf"]);
-    refused(at, &format!("{run} --vf metadata=mode=print"), 2, &["--vf is other"]);
-    works(at, &format!("{run} --vf metadata=mode=delete"));
-    refused(at, "assemble --plan store --input film.mp4 -o there.mkv", 2, &["repeat --vf"]);
-    works(at, "assemble --plan store --input film.mp4 -o there.mkv --vf metadata=mode=delete");
-    assert_eq!(bytes(at, "there.mkv"), bytes(at, "here.mkv"));
-    let out =
-        command(at, "film.mp4 -o a.mkv").args(["--video", "ffv1 -y victim.mkv -c:v ffv1"]).output().unwrap();
-    assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("\"-y\""));
-}
-
-/// Writes a plan with a right hash, as somebody with write access could.
-pub(crate) fn forge(path: &Path, body: Value) {
-    use std::io::Write;
-    let body = body.to_string();
-    let mut hash = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    hash.stdin.take().unwrap().write_all(format!("remaster plan\n1\n{body}").as_bytes()).unwrap();
-    let hash = String::from_utf8(hash.wait_with_output().unwrap().stdout).unwrap();
-    let text = format!(
-        "{{\"format\":\"remaster plan\",\"version\":1,\"sha256\":\"{}\",\"body\":{body}}}\n",
-        &hash[..64]
-    );
-    std::fs::write(path, text).unwrap();
+    let words = ["left out films/1_upscaled.mp4: made by an earlier run", "2 films: 0 restored, 2 skipped"];
+    says(&said, &words);
 }
 
 #[test]
@@ -484,9 +305,7 @@ fn a_batch_goes_on_skips_what_is_done_and_reports() {
     three_shots(&films);
     std::fs::write(films.join("broken.mkv"), b"no film").unwrap();
     std::fs::write(films.join("notes.txt"), b"no film").unwrap();
-    let hook = at.join("hook");
-    std::fs::write(&hook, "#!/bin/sh\necho \"$1 $2 $3\" >> hooked\n").unwrap();
-    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    at.program("hook", "#!/bin/sh\necho \"$1 $2 $3\" >> hooked\n");
     let line = "batch films -d out --model identity --resolution 96 --report report.json --on-done ./hook";
     refused(at, line, 3, &["1 of 2 films failed", "broken.mkv"]);
     let report = document(at, "report.json");

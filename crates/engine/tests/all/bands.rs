@@ -1,5 +1,4 @@
 //! Shared-statistics mode: bands with the statistics of the whole frame.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use crate::common::{Bench, WHOLE, build, direction};
 use remaster_compute::{Backend, DType, HostTensor};
@@ -23,14 +22,10 @@ fn bands_with_exact_statistics_are_the_whole_frame_to_the_bit() {
         let bench = Bench::new(&VaeConfig::tiny(), direction, clip, Backend::cpu_with(2), build);
         let (whole, _) = bench.run(&bench.plan(WHOLE)).unwrap();
         let bands = Bands { level: 1 + rng.below(3), count: 1 + rng.below(6), halo: None, reduce: 1 };
-        let how = Candidate {
-            mode: Mode::SharedStats(bands),
-            slice: 4 * rng.below(3),
-            state: if rng.one_in(2) { Tiers::file(0) } else { Tiers::DEVICE },
-            stream_weights: rng.one_in(2),
-            read_ahead: rng.one_in(2),
-            ..WHOLE
-        };
+        let (mode, slice) = (Mode::SharedStats(bands), 4 * rng.below(3));
+        let state = if rng.one_in(2) { Tiers::file(0) } else { Tiers::DEVICE };
+        let (stream_weights, read_ahead) = (rng.one_in(2), rng.one_in(2));
+        let how = Candidate { mode, slice, state, stream_weights, read_ahead, ..WHOLE };
         let plan = bench.plan(how);
         let (cut, used) = bench.run(&plan).unwrap();
         assert_eq!(cut.difference(&whole).max_abs, 0.0, "{clip:?} {direction:?} {how:?}");

@@ -1,5 +1,4 @@
 //! The diffusion transformer: however it is cut, the same bits, within the memory that was planned.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::dit::{run, task};
 use crate::common::way;

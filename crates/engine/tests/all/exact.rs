@@ -1,5 +1,4 @@
 //! Cutting the work changes no bit, and takes what the plan says.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Bench, WHOLE, build, clip, direction, same, way};
 use remaster_compute::{Backend, CpuPath, DType};

@@ -1,5 +1,4 @@
 //! Runs that do not end well: typed errors, nothing half-made, nothing left behind.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
 //! Memory does not grow with the length of the video, as the system counts it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
 //! Saved states made to do harm: an error or a good state, never a panic and never much memory.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Bench, WHOLE};
 use remaster_model::vae::Direction;

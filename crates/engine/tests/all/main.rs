@@ -1,4 +1,5 @@
 //! Plans as they run, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,4 @@
 //! NaN and infinity end a run with the frame and the layer, in every mode and on every CPU path.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use crate::common::spoiled::{Spoil, bench};
 use crate::common::{WHOLE, build};
@@ -29,9 +28,8 @@ fn named(error: EngineError) -> (usize, String, DType) {
 
 #[test]
 fn a_bad_weight_in_the_last_layer_is_named_in_every_mode() {
-    for (direction, layer) in
-        [(Direction::Decode, "decoder.conv_out"), (Direction::Encode, "encoder.conv_out")]
-    {
+    let cases = [(Direction::Decode, "decoder.conv_out"), (Direction::Encode, "encoder.conv_out")];
+    for (direction, layer) in cases {
         let bench = bench(direction, DType::F32, Backend::cpu_with(2), Some(Spoil::nan(layer)));
         for how in ways() {
             let (frame, at, _) = named(bench.run(&bench.plan(how)).unwrap_err());
@@ -76,9 +74,8 @@ fn a_bad_value_of_the_input_is_the_inputs_fault_and_its_frame_is_named() {
 /// The third latent stands for frames 5 to 8.
 #[test]
 fn an_overflow_of_f16_names_its_frame_and_the_format_to_use() {
-    for (direction, layer, from) in
-        [(Direction::Decode, "decoder.conv_in", 2), (Direction::Encode, "encoder.conv_in", 5)]
-    {
+    let cases = [(Direction::Decode, "decoder.conv_in", 2), (Direction::Encode, "encoder.conv_in", 5)];
+    for (direction, layer, from) in cases {
         let times = Spoil { layer: layer.into(), times: 64.0, nan: false };
         let mut bench = bench(direction, DType::F16, Backend::cpu_with(2), Some(times));
         let frame = bench.clip.data.len() / bench.clip.shape.t;

@@ -1,5 +1,4 @@
 //! Everything around the network, without a network.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{clip, way};
 use remaster_compute::{Backend, DType, HostTensor};

@@ -1,5 +1,4 @@
 //! Clips whose length is only known at their end.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Bench, WHOLE, direction};
 use remaster_compute::HostTensor;
@@ -30,13 +29,10 @@ fn an_open_end_fits_wherever_it_comes() {
         let (expected, _) = whole.run(&whole.plan(WHOLE)).unwrap();
         let (mut source, mut sink) = whole.ends();
         let used = bench.task.run(&plan, &mut source, &mut sink, &mut |_| ());
-        let used =
-            used.unwrap_or_else(|e| panic!("{direction:?} {height} x {width}, {slice}, {frames}: {e}"));
+        let about = format!("{direction:?} {height} x {width}, slices of {slice}, {frames} frames");
+        let used = used.unwrap_or_else(|e| panic!("{about}: {e}"));
         assert!(used.device_peak <= plan.peaks.device);
-        assert_eq!(
-            sink.clip, expected,
-            "{direction:?} {height} x {width}, slices of {slice}, {frames} frames"
-        );
+        assert_eq!(sink.clip, expected, "{about}");
         let input = bench.task.job.network.frames(INPUT, real.cells().steps);
         assert_eq!(whole.clip.shape.t, input);
     }

@@ -1,17 +1,15 @@
 //! A network of another kind: tokens instead of pixels, no time, no state. It is described, planned, measured, cut and
 //! run by the same engine as the VAE.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 
 use remaster_compute::{
-    AttentionDesc, Backend, ComputeError, DType, HostTensor, LinearDesc, Part, Shape, SourceError, Tensor,
-    Weight, WeightSource, WeightSpec,
+    AttentionDesc, Backend, ComputeError, DType, HostTensor, LinearDesc, Shape, Tensor, Weight, WeightSpec,
 };
 use remaster_engine::{EngineError, MemoryClip, Task};
 use remaster_model::{Module, Network, Pass};
 use remaster_plan::{Budget, Candidate, Cells, Mode, PlanError, Tiers, Wish, WishedMode};
-use remaster_testkit::Rng;
+use remaster_testkit::{Noise, Rng};
 
 const WIDTH: usize = 32;
 
@@ -22,21 +20,11 @@ struct Block {
     project: Weight,
 }
 
-struct Noise(u64);
-
-impl WeightSource for Noise {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        let all = Rng::new(self.0 + u64::from(part == Part::Bias)).values(start + out.len());
-        out.iter_mut().zip(&all[start..]).for_each(|(o, v)| *o = v * 0.2);
-        Ok(())
-    }
-}
-
 impl Block {
     fn new() -> Self {
         let linear = |name: &str, seed, cout| {
             let spec = WeightSpec::Linear { cin: WIDTH, cout, dtype: DType::F32 };
-            Weight::new(name, spec, Arc::new(Noise(seed)))
+            Weight::new(name, spec, Arc::new(Noise { seed, scale: 0.2, centre: 0.0 }))
         };
         let qkv = [("q", 1), ("k", 3), ("v", 5)].map(|(name, seed)| linear(name, seed, WIDTH));
         Block { qkv, out: linear("out", 7, WIDTH), project: linear("project", 9, 8) }
@@ -116,13 +104,9 @@ fn tokens_are_planned_cut_and_run_to_the_bit() {
     let (tokens, width) = (3 * 517, WIDTH as u64);
     assert_eq!(plan.work.macs, tokens * width * (4 * width + 8));
     assert_eq!(plan.work.attention_macs, 2 * tokens * 517 * width);
-    for (stripes, far) in [(1, Tiers::host(0)), (7, Tiers::host(1 << 16)), (64, Tiers::file(0))] {
-        let how = Candidate {
-            mode: Mode::Exact { stripes },
-            activations: far,
-            stream_weights: true,
-            ..Candidate::WHOLE
-        };
+    for (stripes, activations) in [(1, Tiers::host(0)), (7, Tiers::host(1 << 16)), (64, Tiers::file(0))] {
+        let mode = Mode::Exact { stripes };
+        let how = Candidate { mode, activations, stream_weights: true, ..Candidate::WHOLE };
         let (cut, smaller) = run(how);
         assert_eq!(cut, whole, "{how:?}");
         assert!(smaller.peaks.device < plan.peaks.device, "{how:?}");

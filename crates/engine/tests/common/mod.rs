@@ -1,6 +1,5 @@
 //! What the engine's tests share: a network, clips and random ways to cut them.
 #![allow(dead_code, reason = "each program uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 pub(crate) mod dit;
 pub(crate) mod spoiled;
@@ -87,15 +86,9 @@ pub(crate) fn way(rng: &mut Rng) -> Candidate {
         Tiers { device: limit(rng), host: limit(rng) }
     };
     let (activations, state) = (rule(), rule());
-    Candidate {
-        mode: Mode::Exact { stripes: 1 + rng.below(30) },
-        slice: 4 * rng.below(4),
-        activations,
-        state,
-        stream_weights: rng.one_in(3),
-        read_ahead: rng.one_in(2),
-        group: 0,
-    }
+    let (mode, slice) = (Mode::Exact { stripes: 1 + rng.below(30) }, 4 * rng.below(4));
+    let (stream_weights, read_ahead) = (rng.one_in(3), rng.one_in(2));
+    Candidate { mode, slice, activations, state, stream_weights, read_ahead, group: 0 }
 }
 
 pub(crate) fn direction(rng: &mut Rng) -> Direction {

@@ -1,4 +1,5 @@
 //! On a GPU, or on software Vulkan. Programs of this name run with the Mesa of `.ci/mesa`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 #[path = "../common/mod.rs"]
 mod common;

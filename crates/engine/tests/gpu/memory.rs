@@ -1,6 +1,5 @@
 //! The memory that a GPU's driver counts against the plan: at most a tenth more. On a software device the
 //! process holds it, so the system is asked too.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::sync::{Mutex, PoisonError};
 
@@ -37,28 +36,19 @@ impl Counted {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
         let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-        Counted {
-            reserved: gpu.reserved_bytes().unwrap(),
-            used: gpu.memory().and_then(|m| m.used),
-            resident: kib.map(|kib| kib << 10),
-        }
+        let (reserved, used) = (gpu.reserved_bytes().unwrap(), gpu.memory().and_then(|m| m.used));
+        Counted { reserved, used, resident: kib.map(|kib| kib << 10) }
     }
 
     fn most(self, other: Self) -> Self {
-        Counted {
-            reserved: self.reserved.max(other.reserved),
-            used: self.used.max(other.used),
-            resident: self.resident.max(other.resident),
-        }
+        let (reserved, used) = (self.reserved.max(other.reserved), self.used.max(other.used));
+        Counted { reserved, used, resident: self.resident.max(other.resident) }
     }
 
     fn since(self, before: Self) -> Self {
         let less = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_sub(b?));
-        Counted {
-            reserved: self.reserved.saturating_sub(before.reserved),
-            used: less(self.used, before.used),
-            resident: less(self.resident, before.resident),
-        }
+        let (used, resident) = (less(self.used, before.used), less(self.resident, before.resident));
+        Counted { reserved: self.reserved.saturating_sub(before.reserved), used, resident }
     }
 }
 
@@ -80,10 +70,8 @@ fn keeps_its_promise(device: GpuDevice, task: &Task, least: u64) {
         let taken = most.since(before);
         println!("planned {planned} bytes, {} in host memory; {taken:?}", plan.peaks.host);
         assert!(taken.reserved <= planned / 10 * 11, "{taken:?} for {planned}");
-        assert!(
-            taken.reserved + GpuSizing { choices: Choices::default() }.fixed_bytes() >= planned,
-            "{taken:?} for {planned}"
-        );
+        let fixed = GpuSizing { choices: Choices::default() }.fixed_bytes();
+        assert!(taken.reserved + fixed >= planned, "{taken:?} for {planned}");
         assert!(used(&taken).is_none_or(|used| used <= planned / 10 * 11), "{taken:?} for {planned}");
         if let (true, true, Some(resident)) = (software, compiled, taken.resident) {
             // The sink keeps what it gets.

@@ -1,5 +1,4 @@
 //! NaN ends a run on the GPU with the frame and the layer, as on the CPU.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use crate::common::WHOLE;
 use crate::common::spoiled::{Spoil, bench};

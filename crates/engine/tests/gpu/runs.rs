@@ -1,6 +1,5 @@
 //! The GPU backend under plans: the bits of the whole run, the promised memory, and nothing made anew once
 //! slices are steady. On the first device of this machine, a software one included.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::time::Duration;
 

@@ -1,10 +1,5 @@
 //! Downloads from a server in this process that misbehaves as told.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod cached;
 mod faults;

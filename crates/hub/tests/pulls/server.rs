@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use remaster_testkit::Rng;
 use sha2::{Digest, Sha256};
 
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -128,14 +129,8 @@ pub(crate) struct Content {
 impl Content {
     /// Bytes that repeat nowhere soon.
     pub(crate) fn new(length: usize) -> Arc<Self> {
-        let mut state = 0x2545_f491_4f6c_dd1du64;
-        let next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        };
-        Self::of(std::iter::repeat_with(next).take(length).collect())
+        let mut rng = Rng::new(0x2545_f491_4f6c_dd1d);
+        Self::of((0..length).map(|_| rng.bits() as u8).collect())
     }
 
     pub(crate) fn of(bytes: Vec<u8>) -> Arc<Self> {

@@ -1,5 +1,8 @@
 //! Disks that are full before or during a download.
 
+#[cfg(target_os = "linux")]
+use remaster_testkit::{Mounted, no_disk};
+
 use super::*;
 
 #[test]
@@ -25,37 +28,16 @@ fn a_file_that_cannot_fit_is_not_begun() {
     }
 }
 
-/// A small disk, if this user may make one.
-#[cfg(target_os = "linux")]
-struct Disk(TempDir);
-
-#[cfg(target_os = "linux")]
-impl Disk {
-    fn new(size: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(folder.path());
-        mount.output().is_ok_and(|out| out.status.success()).then_some(Disk(folder))
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_that_fills_up_keeps_what_came_and_a_later_run_continues() {
-    let Some(disk) = Disk::new("8m") else {
-        let name = "a_disk_that_fills_up_keeps_what_came_and_a_later_run_continues";
-        return println!("NOT RUN: {name} (mounting a small disk needs root)");
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Mounted::new(folder.path(), "size=8m") else {
+        return no_disk("a_disk_that_fills_up_keeps_what_came_and_a_later_run_continues");
     };
     let content = Content::new(5_000_000);
     // Somebody else takes the space as soon as the first bytes are on their way.
-    let other = disk.0.path().join("other");
+    let other = disk.0.join("other");
     let taken = other.clone();
     let server = server::hub(&content, move |content, request, stream| {
         if request.start().is_none() {
@@ -64,7 +46,7 @@ fn a_disk_that_fills_up_keeps_what_came_and_a_later_run_continues() {
         content.send(request, stream, usize::MAX)
     });
     let settings =
-        || Settings { endpoint: server.url(), limits: LIMITS, ..Settings::new(disk.0.path().join("cache")) };
+        || Settings { endpoint: server.url(), limits: LIMITS, ..Settings::new(disk.0.join("cache")) };
     let error = pull(settings(), &content).unwrap_err();
     let HubError::Full { path, bytes } = &error else { panic!("{error}") };
     let there = std::fs::metadata(path).unwrap().len();

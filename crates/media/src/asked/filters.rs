@@ -239,54 +239,21 @@ mod tests {
     #[test]
     fn usual_filters_are_listed_and_those_that_open_something_are_not() {
         let listed = |text: &str| ListedFilters::try_from(text.to_owned());
-        for good in [
-            "hqdn3d,crop=704:576:8:0",
-            "hqdn3d=4:3:6:4.5",
-            "crop=w=iw-16:h=ih-4:x=8:y=2,scale=-2:720:flags=lanczos",
-            "bwdif=mode=send_field:parity=tff",
-            "eq=contrast=1.1:saturation=0.9",
-            "fps=24000/1001",
-            "setdar=16/9",
-            "format=yuv420p10le",
-            "unsharp=5:5:0.8",
-            "vflip",
-        ] {
+        let good = "hqdn3d,crop=704:576:8:0 hqdn3d=4:3:6:4.5 \
+            crop=w=iw-16:h=ih-4:x=8:y=2,scale=-2:720:flags=lanczos bwdif=mode=send_field:parity=tff \
+            eq=contrast=1.1:saturation=0.9 fps=24000/1001 setdar=16/9 format=yuv420p10le \
+            unsharp=5:5:0.8 vflip";
+        for good in good.split(' ') {
             assert_eq!(String::from(listed(good).unwrap()), good);
         }
-        for bad in [
-            "",
-            "metadata=mode=print:file=/victim",
-            "metadata=mode=add:key=x:value=y,metadata=mode=print:file=/victim",
-            "movie=/etc/passwd[a];[in][a]overlay",
-            "amovie=x",
-            "subtitles=/x.srt",
-            "ass=x",
-            "lut3d=file=/x",
-            "lut3d=/x",
-            "sendcmd=f=/x",
-            "zmq",
-            "drawtext=textfile=/etc/passwd",
-            "curves=psfile=/x",
-            "psnr=stats_file=/x",
-            "nnedi=weights=/x",
-            "geq=lum=random(0)",
-            "select=gt(scene\\,0.4)",
-            "crop=w='iw':h=ih",
-            "[in]hflip[out]",
-            "hflip;vflip",
-            "hflip@a",
-            "crop=enable=1",
-            "hqdn3d=file=/x",
-            "hqdn3d=4:/x",
-            "scale=99999:99999",
-            "scale=16384:16384,tmix=frames=9,scale=48:48",
-            "tmix=frames=128",
-            "scale=iw*100:ih*100",
-            "fps=1000000",
-            &["hflip"; 17].join(","),
-            "format=|",
-            "hflip,",
-        ] {
+        let bad = "metadata=mode=print:file=/victim movie=/etc/passwd[a];[in][a]overlay amovie=x \
+            subtitles=/x.srt metadata=mode=add:key=x:value=y,metadata=mode=print:file=/victim ass=x \
+            lut3d=file=/x lut3d=/x sendcmd=f=/x zmq drawtext=textfile=/etc/passwd curves=psfile=/x \
+            psnr=stats_file=/x nnedi=weights=/x geq=lum=random(0) select=gt(scene\\,0.4) crop=w='iw':h=ih \
+            [in]hflip[out] hflip;vflip hflip@a crop=enable=1 hqdn3d=file=/x hqdn3d=4:/x scale=99999:99999 \
+            fps=1000000 format=| hflip, scale=16384:16384,tmix=frames=9,scale=48:48 tmix=frames=128 \
+            scale=iw*100:ih*100";
+        for bad in bad.split(' ').chain(["", &["hflip"; 17].join(",")]) {
             assert!(listed(bad).is_err(), "{bad}");
         }
     }

@@ -187,10 +187,8 @@ mod tests {
     #[test]
     fn an_encoder_carries_no_other_output_and_no_option_of_ffmpeg() {
         let read = |text: &str| Encoding::typed(text).map(|e| e.text());
-        assert_eq!(
-            read(" libx264  -crf 12 -x264-params:v:0 stats=/x ").unwrap(),
-            "libx264 -crf 12 -x264-params:v:0 stats=/x"
-        );
+        let expected = "libx264 -crf 12 -x264-params:v:0 stats=/x";
+        assert_eq!(read(" libx264  -crf 12 -x264-params:v:0 stats=/x ").unwrap(), expected);
         assert_eq!(read("libx264 -flags -cgop -b_qfactor -1").unwrap(), "libx264 -flags -cgop -b_qfactor -1");
         for (text, word) in [
             ("", "\"\""),

@@ -117,12 +117,8 @@ fn times_at_the_end_of_the_range_are_no_panic() {
 
 #[test]
 fn compressed_frames_come_back_with_their_order_and_headers() {
-    let stream = VideoStream {
-        fourcc: *b"H264",
-        delay: 2,
-        specific: (0..=255).cycle().take(5000).collect(),
-        ..stream()
-    };
+    let specific = (0..=255).cycle().take(5000).collect();
+    let stream = VideoStream { fourcc: *b"H264", delay: 2, specific, ..stream() };
     let mut writer = NutWriter::new(Vec::new(), &stream).unwrap();
     let frames = [(0, true), (9, false), (3, false), (6, false), (12, true)];
     for (pts, is_key) in frames {

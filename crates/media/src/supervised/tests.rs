@@ -105,11 +105,8 @@ fn a_child_that_was_killed_is_not_one_that_failed() {
 
 #[test]
 fn complaints_are_kept_and_a_flood_of_them_does_not_block() {
-    let mut child = shell(
-        "i=0; while [ $i -lt 30000 ]; do echo line $i >&2; i=$((i+1)); done; echo out",
-        60,
-        &Stop::never(),
-    );
+    let flood = "i=0; while [ $i -lt 30000 ]; do echo line $i >&2; i=$((i+1)); done; echo out";
+    let mut child = shell(flood, 60, &Stop::never());
     assert_eq!(read(&mut child), b"out\n");
     let lines = child.finish().unwrap();
     assert_eq!(lines.len(), LINES);

@@ -9,14 +9,7 @@ use remaster_media::place::{Part, abandon, write};
 fn a_process_that_ends_at_once_removes_its_parts_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let names = || {
-        let mut names: Vec<String> = fs::read_dir(folder.path())
-            .unwrap()
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    };
+    let names = || remaster_testkit::names(folder.path());
     // Names of the form that parts have, and one that a pattern for a.mp4 would match.
     for other in [".a.mp4.12345678.part", ".a.b.mp4.12345678.part"] {
         fs::create_dir(at(other)).unwrap();

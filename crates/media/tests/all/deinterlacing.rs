@@ -116,18 +116,13 @@ fn film_comes_out_of_its_pulldown_as_it_went_in() {
         assert!(auto.notes[0].contains("3:2 pulldown"), "{marked} {first}: {:?}", auto.notes);
         assert_eq!(auto.format.rate, Some(TimeBase { num: 24000, den: 1001 }), "{marked} {first}");
         let (got, stated) = (auto.frames.len(), auto.format.frames.unwrap());
-        assert!(
-            got.abs_diff(96) <= 2 && stated.abs_diff(96) <= 2,
-            "{marked} {first}: {got} frames, {stated} stated"
-        );
+        let near = got.abs_diff(96) <= 2 && stated.abs_diff(96) <= 2;
+        assert!(near, "{marked} {first}: {got} frames, {stated} stated");
         let times = auto.seconds();
         for (i, pair) in times.windows(2).enumerate() {
             let step = 1001.0 / 24000.0;
-            assert!(
-                (pair[1] - pair[0] - step).abs() < 0.002,
-                "{marked} {first}: frame {i} {:?}",
-                &times[i..i + 2]
-            );
+            let off = (pair[1] - pair[0] - step).abs();
+            assert!(off < 0.002, "{marked} {first}: frame {i} {:?}", &times[i..i + 2]);
         }
         // The first and last round may lack a partner.
         let same = auto.frames[5..80].iter().filter(|f| truth.frames.contains(f)).count();

@@ -27,10 +27,8 @@ fn the_size_behind_the_filters_is_the_size_of_the_frames() {
     let whole = read(&tools, &file, ReadOptions::default()).unwrap();
     let got = read(&tools, &file, filtered("crop=80:48:8:6")).unwrap();
     assert_eq!((got.format.width, got.format.height, got.frames.len()), (80, 48, 25));
-    assert_eq!(
-        (got.times, got.format.frames, got.format.rate),
-        (whole.times, whole.format.frames, whole.format.rate)
-    );
+    let expected = (whole.times, whole.format.frames, whole.format.rate);
+    assert_eq!((got.times, got.format.frames, got.format.rate), expected);
     for (a, b) in got.frames.iter().zip(&whole.frames) {
         assert_eq!(*a, cropped(b, [8, 6, 80, 48]));
     }
@@ -74,10 +72,8 @@ fn a_person_s_deinterlacer_doubles_the_rate_like_ours() {
     let source = "testsrc2=s=96x64:r=50:d=2,interlace=scan=tff";
     let file = lossless(folder.path(), source, &["-pix_fmt", "yuv420p", "-field_order", "tt"]);
     let ours = ReadOptions { deinterlace: Deinterlace::Double, ..ReadOptions::default() };
-    let theirs = ReadOptions {
-        deinterlace: Deinterlace::Off,
-        ..filtered("bwdif=mode=send_field:parity=tff:deint=all")
-    };
+    let filters = filtered("bwdif=mode=send_field:parity=tff:deint=all");
+    let theirs = ReadOptions { deinterlace: Deinterlace::Off, ..filters };
     let (ours, theirs) = (read(&tools, &file, ours).unwrap(), read(&tools, &file, theirs).unwrap());
     assert_eq!(ours.format.rate, theirs.format.rate);
     assert_eq!(ours.frames, theirs.frames);
@@ -167,10 +163,8 @@ fn a_filter_that_ffmpeg_refuses_is_an_error_in_its_words() {
         ("scale=60000:60000", ""),
     ] {
         let error = read(&tools, &file, filtered(filters)).err().unwrap_or_else(|| panic!("{filters}"));
-        assert!(
-            matches!(error, MediaError::Filters { .. } | MediaError::TooLarge { .. }),
-            "{filters}: {error}"
-        );
+        let typed = matches!(error, MediaError::Filters { .. } | MediaError::TooLarge { .. });
+        assert!(typed, "{filters}: {error}");
         assert!(error.to_string().contains(word), "{filters}: {error}");
     }
     assert!(!Path::new("/tmp/other").exists());

@@ -26,12 +26,8 @@ fn picture(i: usize) -> Frame {
 }
 
 fn encode(tools: &Tools, video: &str, pixels: &str, threads: usize, path: &Path) -> Vec<u8> {
-    let options = WriteOptions {
-        video: Some(video.parse().unwrap()),
-        threads: Some(threads),
-        overwrite: true,
-        ..WriteOptions::default()
-    };
+    let (video, threads) = (Some(video.parse().unwrap()), Some(threads));
+    let options = WriteOptions { video, threads, overwrite: true, ..WriteOptions::default() };
     let (film, format) = (Path::new("film.mkv"), format(pixels));
     let film = Film { path: film, format: &format, from: None, options: &options, kind: SegmentKind::Final };
     let mut encoder = Box::new(Encoder::segment(tools, path, &film).unwrap());

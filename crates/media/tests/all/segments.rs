@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{all, ask, media, tools};
+use crate::common::{all, ask, make, media, span, tools};
 use remaster_media::{
     Colour, Decoder, Encoder, Film, Format, FrameSink, FrameSource, MediaError, ReadOptions, Said,
     SegmentKind, TimeBase, Tools, WriteOptions, join, probe,
@@ -32,12 +32,8 @@ fn picture(i: usize, channels: usize) -> Frame {
 }
 
 fn options(video: &str) -> WriteOptions {
-    WriteOptions {
-        video: (!video.is_empty()).then(|| video.parse().unwrap()),
-        overwrite: true,
-        threads: Some(2),
-        ..WriteOptions::default()
-    }
+    let video = (!video.is_empty()).then(|| video.parse().unwrap());
+    WriteOptions { video, overwrite: true, threads: Some(2), ..WriteOptions::default() }
 }
 
 /// A film of its own, in segments that are copied.
@@ -277,15 +273,13 @@ fn goes_along(name: &str, video: &str, part: Option<[f64; 2]>) {
     if !name.ends_with("mkv") {
         // Fonts and FLAC go nowhere else.
         let bare = folder.path().join("bare.mkv");
-        crate::common::make(
-            &["-i", source.to_str().unwrap(), "-map", "0", "-map", "-0:t", "-c", "copy", "-c:a", "aac"],
-            &bare,
-        );
+        let path = source.to_str().unwrap();
+        make(&["-i", path, "-map", "0", "-map", "-0:t", "-c", "copy", "-c:a", "aac"], &bare);
         source = bare;
     }
     let mut from = probe(&tools, &source).unwrap();
     if let Some([start, end]) = part {
-        from = from.within(crate::common::span(start, end)).unwrap();
+        from = from.within(span(start, end)).unwrap();
     }
     let mut decoder = Decoder::open(&tools, &from, ReadOptions::default()).unwrap();
     let format = decoder.format().clone();
@@ -396,8 +390,8 @@ fn segments_that_do_not_fit_are_refused_by_number() {
         (vec![&a, &gone], 1, "No such file"),
     ];
     let left = |about: &str| {
-        let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert!(names.iter().all(|n| !n.to_string_lossy().contains("film")), "{about}: {names:?}");
+        let names = remaster_testkit::names(folder.path());
+        assert!(names.iter().all(|name| !name.contains("film")), "{about}: {names:?}");
     };
     for (paths, expected, words) in refusals {
         let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();
@@ -412,10 +406,8 @@ fn segments_that_do_not_fit_are_refused_by_number() {
     // Too few, too many, none, and one that its maker could not give.
     for (frames, paths) in [(5, vec![a.clone(), b.clone()]), (3, vec![a.clone(), b.clone()]), (1, vec![])] {
         let error = joined(&tools, &film, frames, &paths).unwrap_err();
-        assert!(
-            matches!(&error, MediaError::Verify { .. } | MediaError::Segment { number: 1, .. }),
-            "{error}"
-        );
+        let typed = matches!(&error, MediaError::Verify { .. } | MediaError::Segment { number: 1, .. });
+        assert!(typed, "{error}");
         left("a wrong number of frames");
     }
     let mut lost = [Ok(a.clone()), Err(MediaError::Cancelled)].into_iter();

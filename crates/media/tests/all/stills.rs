@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use remaster_media::{
-    FrameSink, FrameSource, MediaError, OutputKind, PictureInfo, PictureWriter, Pictures, ReadOptions, Stop,
-    TimeBase,
+    FrameSink, FrameSource, MediaError, OutputKind, PictureWriter, Pictures, ReadOptions, Stop, TimeBase,
 };
 use remaster_picture::{Frame, StillFormat, StillInfo, still};
+use remaster_testkit::stills::{psnr, put, read, waves};
 
 const MOST: u64 = 1 << 30;
 
@@ -28,37 +28,6 @@ fn pass(from: &Path, to: &Path) -> Result<Vec<String>, MediaError> {
     Ok(notes)
 }
 
-/// Codes of `depth` bits: waves with some noise.
-fn picture(depth: u32) -> Frame {
-    let top = ((1u32 << depth) - 1) as f32;
-    let mut frame = Frame::new(37, 22, 3);
-    for y in 0..22 {
-        for (i, v) in frame.row_mut(y).iter_mut().enumerate() {
-            let wave = ((i / 3 + 7 * (i % 3)) as f32 / 11.0).sin() * (y as f32 / 9.0).cos();
-            *v = ((0.5 + 0.4 * wave + ((i * 31 + y * 17) % 13) as f32 / 400.0) * top).round() / top;
-        }
-    }
-    frame
-}
-
-fn put(path: &Path, frame: &Frame, info: StillInfo) {
-    let format = StillFormat::of_ending(path).unwrap();
-    still::write(path, frame, format, &PictureInfo::Still(info)).unwrap();
-}
-
-fn read(path: &Path) -> (Frame, StillInfo) {
-    match still::read(path, MOST).unwrap() {
-        (frame, PictureInfo::Still(info)) => (frame, info),
-        (_, PictureInfo::Exr(_)) => panic!("{} is an EXR", path.display()),
-    }
-}
-
-fn psnr(a: &Frame, b: &Frame) -> f64 {
-    assert_eq!((a.width, a.height, a.channels), (b.width, b.height, b.channels));
-    let sum: f64 = a.data.iter().zip(&b.data).map(|(x, y)| f64::from(x - y).powi(2)).sum();
-    -10.0 * (sum / a.data.len() as f64).log10()
-}
-
 #[test]
 fn every_format_becomes_every_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,7 +37,7 @@ fn every_format_becomes_every_other() {
             if depth == 16 && !StillFormat::of_ending(&from).unwrap().is_deep() {
                 continue;
             }
-            put(&from, &picture(depth), StillInfo::srgb(depth));
+            put(&from, &waves(37, 22, depth), StillInfo::srgb(depth));
             let (source, _) = read(&from);
             for to in ["png", "jpg", "jpeg", "webp", "tif", "tiff"] {
                 let out = folder.path().join(format!("{depth}.{}.{to}", from.extension().unwrap().display()));

@@ -156,10 +156,8 @@ fn every_kind_of_png_is_read() {
         png::decode(&raw_png(size, color, depth, data, palette)).unwrap()
     };
     let (frame, info) = read([2, 1], ColorType::Grayscale, BitDepth::Eight, &[0, 255], &[]);
-    assert_eq!(
-        (frame.channels, frame.data, info.gray, info.alpha),
-        (3, [grey(0.0), grey(1.0)].concat(), true, false)
-    );
+    let expected = (3, [grey(0.0), grey(1.0)].concat(), true, false);
+    assert_eq!((frame.channels, frame.data, info.gray, info.alpha), expected);
     let (frame, info) = read([1, 1], ColorType::GrayscaleAlpha, BitDepth::Eight, &[51, 102], &[]);
     assert_eq!((frame.channels, frame.data, info.alpha), (4, vec![0.2, 0.2, 0.2, 0.4], true));
     let deep = [0x33, 0x33, 0xff, 0xff];
@@ -186,10 +184,8 @@ fn other_depths_are_refused() {
         Err(PictureError::Depth { .. })
     ));
     let nothing = Frame::new(0, 2, 3);
-    assert!(
-        png::encode(&nothing, &StillInfo::srgb(8)).is_err()
-            && exr::encode(&nothing, &ExrInfo::default()).is_err()
-    );
+    assert!(png::encode(&nothing, &StillInfo::srgb(8)).is_err());
+    assert!(exr::encode(&nothing, &ExrInfo::default()).is_err());
 }
 
 /// `file` with a chunk's bytes changed and its checksum made good again.

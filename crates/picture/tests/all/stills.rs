@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use remaster_picture::still::{self, decode, encode};
 use remaster_picture::{Frame, PictureError, PictureInfo, StillFormat, StillInfo};
+use remaster_testkit::stills::psnr;
 
 const MOST: u64 = 1 << 30;
 const LOSSLESS: [StillFormat; 3] = [StillFormat::Png, StillFormat::WebP, StillFormat::Tiff];
@@ -68,12 +69,6 @@ fn lossless_files_come_back_to_the_bit() {
     }
 }
 
-fn psnr(a: &Frame, b: &Frame) -> f64 {
-    assert_eq!((a.width, a.height, a.channels), (b.width, b.height, b.channels));
-    let sum: f64 = a.data.iter().zip(&b.data).map(|(x, y)| f64::from(x - y).powi(2)).sum();
-    -10.0 * (sum / a.data.len() as f64).log10()
-}
-
 /// Measured: 36.8 dB for this picture, whose three colours have noise of their own; photos are above 40 dB.
 #[test]
 fn a_jpeg_is_as_near_as_quality_95_without_subsampling_is() {
@@ -121,13 +116,10 @@ fn ffmpeg_reads_what_is_written() {
         ("a.png", StillFormat::Png, 8),
     ] {
         let path = folder.path().join(name);
-        let info = PictureInfo::Still(StillInfo {
-            exif: Some(exif(1)),
-            xmp: Some(b"<x:xmpmeta/>".to_vec()),
-            icc: Some(profile(b"RGB ", 200)),
-            ..StillInfo::srgb(depth)
-        });
-        still::write(&path, &frame, format, &info).unwrap();
+        let (exif, icc, xmp) = (exif(1), profile(b"RGB ", 200), b"<x:xmpmeta/>");
+        let (exif, icc, xmp) = (Some(exif), Some(icc), Some(xmp.to_vec()));
+        let info = StillInfo { exif, xmp, icc, ..StillInfo::srgb(depth) };
+        still::write(&path, &frame, format, &PictureInfo::Still(info)).unwrap();
         let run = shown(&path);
         assert_eq!(run.stdout.len(), codes.len(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         let most = run.stdout.iter().zip(&codes).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
@@ -182,12 +174,8 @@ fn what_ffmpeg_writes_is_read() {
 #[test]
 fn descriptions_go_along_in_every_format_that_holds_them() {
     let frame = picture(20, 10, 3, 8);
-    let said = StillInfo {
-        icc: Some(profile(b"RGB ", 150_000)),
-        exif: Some(exif(1)),
-        xmp: Some(b"<x:xmpmeta>words</x:xmpmeta>".to_vec()),
-        ..StillInfo::srgb(8)
-    };
+    let (icc, xmp) = (Some(profile(b"RGB ", 150_000)), Some(b"<x:xmpmeta>words</x:xmpmeta>".to_vec()));
+    let said = StillInfo { icc, exif: Some(exif(1)), xmp, ..StillInfo::srgb(8) };
     for format in [StillFormat::Jpeg, StillFormat::Png, StillFormat::WebP, StillFormat::Tiff] {
         let file = encode(&frame, format, &PictureInfo::Still(said.clone())).unwrap();
         let back = still(decode(&file, MOST).unwrap().1);
@@ -304,11 +292,8 @@ fn what_is_not_read_is_refused_in_words() {
         for end in (0..file.len() - 2).step_by(7) {
             // The last bytes of a PNG and of a JPEG say only that it ends.
             let tolerated = format == StillFormat::Png && end + 12 >= file.len();
-            assert!(
-                decode(&file[..end], MOST).is_err() || tolerated,
-                "{format:?} cut at {end} of {}",
-                file.len()
-            );
+            let refused = decode(&file[..end], MOST).is_err();
+            assert!(refused || tolerated, "{format:?} cut at {end} of {}", file.len());
         }
     }
     let alpha = picture(4, 4, 4, 8);
@@ -333,15 +318,12 @@ fn a_file_is_what_is_in_it_whatever_its_name() {
 #[test]
 fn a_budget_is_asked_before_memory_is() {
     let frame = picture(64, 32, 3, 8);
-    for format in
-        [StillFormat::Jpeg, StillFormat::Png, StillFormat::WebP, StillFormat::Tiff, StillFormat::Exr]
-    {
+    let cases = [StillFormat::Jpeg, StillFormat::Png, StillFormat::WebP, StillFormat::Tiff, StillFormat::Exr];
+    for format in cases {
         let file = encode(&frame, format, &srgb(8)).unwrap();
         let error = decode(&file, 10_000).unwrap_err();
-        assert!(
-            matches!(error, PictureError::OverBudget { width: 64, height: 32, .. }),
-            "{format:?}: {error}"
-        );
+        let typed = matches!(error, PictureError::OverBudget { width: 64, height: 32, .. });
+        assert!(typed, "{format:?}: {error}");
         let PictureError::OverBudget { needs, .. } = error else { return };
         decode(&file, needs).unwrap();
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use remaster_colour::Mode;
 use remaster_colour::alpha::Border;
-use remaster_compute::{Backend, DType};
+use remaster_compute::Backend;
 use remaster_engine::{ClipRunner, MemoryClip};
 use remaster_model::dit::{DitConfig, Family};
-use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::vae::VaeConfig;
 use remaster_picture::{Edges, Frame};
 use remaster_plan::{LookBack, ShotRange, Windows};
 use remaster_weights::{FormulaParams, LATENT_SCALE, NamedTensor, read_tensors};
@@ -52,10 +52,7 @@ impl Golden {
     /// Encoder, transformer and decoder on frames of 80 x 48, windows of `latents`.
     fn machines(&self, latents: usize) -> Machines {
         let backend = Backend::cpu_with(1);
-        let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
-            let network = direction.network(&VaeConfig::tiny(), &mut FormulaParams, DType::F32);
-            vae(network, [80, 48], backend)
-        });
+        let [encode, decode] = vae(&VaeConfig::tiny(), &mut FormulaParams, [80, 48], backend);
         let text = self.get("txt").to_vec();
         let text = (11, move |i: usize| text[i]);
         let config = DitConfig::tiny(Family::Shared);
@@ -71,12 +68,8 @@ fn reader(images: &Arc<Vec<Frame>>, geometry: Geometry, cuts: Cuts) -> Reader<'s
 }
 
 fn sampling(noise: &[f32], frames: usize) -> Sampling {
-    Sampling {
-        start: Start::Values(Arc::new(noise.to_vec())),
-        windows: Windows::new(frames).unwrap(),
-        scale: LATENT_SCALE,
-        latent_noise: 0.0,
-    }
+    let (start, windows) = (Start::Values(Arc::new(noise.to_vec())), Windows::new(frames).unwrap());
+    Sampling { start, windows, scale: LATENT_SCALE, latent_noise: 0.0 }
 }
 
 fn geometry(short: usize) -> Geometry {

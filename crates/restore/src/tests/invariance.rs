@@ -2,7 +2,7 @@
 
 use remaster_colour::Mode as Colour;
 use remaster_colour::alpha::Border;
-use remaster_compute::{Backend, DType};
+use remaster_compute::Backend;
 use remaster_engine::Event;
 use remaster_model::dit::{DitConfig, Family};
 use remaster_model::vae::{Direction, VaeConfig};
@@ -44,28 +44,11 @@ pub(super) fn film() -> Vec<Frame> {
 
 pub(crate) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
-    Recipe {
-        geometry,
-        shown: geometry.shown,
-        cuts,
-        softness: 0.0,
-        input_noise: 0.5,
-        sampling: Sampling {
-            start: Start::Seed(42),
-            windows: Windows::new(17).unwrap(),
-            scale: LATENT_SCALE,
-            latent_noise: 0.2,
-        },
-        finish: Finish {
-            colour: Colour::Lab,
-            pool,
-            strength: 0.8,
-            dither: Some(8),
-            border: Border::Inside,
-            folder: folder(),
-            room: 1 << 30,
-        },
-    }
+    let (windows, scale) = (Windows::new(17).unwrap(), LATENT_SCALE);
+    let sampling = Sampling { start: Start::Seed(42), windows, scale, latent_noise: 0.2 };
+    let (colour, border, folder) = (Colour::Lab, Border::Inside, folder());
+    let finish = Finish { colour, pool, strength: 0.8, dither: Some(8), border, folder, room: 1 << 30 };
+    Recipe { geometry, shown: geometry.shown, cuts, softness: 0.0, input_noise: 0.5, sampling, finish }
 }
 
 /// Nothing is added: no noise, nothing of the input, no dithering.
@@ -104,10 +87,7 @@ impl Machines {
     pub(super) fn new(recipe: &Recipe, way: &Way) -> Self {
         let [width, height] = recipe.geometry.padded;
         let backend = Backend::cpu_with(way.threads);
-        let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
-            let network = direction.network(&way.config, &mut FormulaParams, DType::F32);
-            vae(network, [width, height], backend)
-        });
+        let [encode, decode] = vae(&way.config, &mut FormulaParams, recipe.geometry.padded, backend);
         let text = (9, |i: usize| uniform("text", i as u64));
         let tokens = [recipe.sampling.windows.length(), height / 16, width / 16];
         let dit = dit(&DitConfig::tiny(Family::Shared), &mut FormulaParams, text, tokens, backend);
@@ -187,10 +167,8 @@ fn budgets_slices_stripes_groups_threads_and_room_change_no_bit() {
 fn nothing_crosses_a_cut() {
     let film = film();
     for pool in [Pool::Frame, Pool::Window, Pool::Shot] {
-        let recipe = Recipe {
-            finish: Finish { dither: None, ..recipe(shots(), pool).finish },
-            ..recipe(shots(), pool)
-        };
+        let mut recipe = recipe(shots(), pool);
+        recipe.finish.dither = None;
         let (whole_film, _) = run(&film, &recipe, &whole());
         let rest = Recipe { cuts: Cuts::None, ..recipe };
         let (last_shot, _) = run(&film[64..], &rest, &whole());

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use remaster_colour::Mode;
-use remaster_compute::{Backend, DType};
-use remaster_model::vae::Direction;
+use remaster_compute::Backend;
 use remaster_picture::{Edges, Frame};
 use remaster_plan::Windows;
 use remaster_weights::{TextEmbedding, open_dit, open_vae, read_tensors};
@@ -52,10 +51,7 @@ fn restored(windows: Windows) -> Vec<Frame> {
     let (dit_config, mut params, _) = open_dit(&testdata("trained_dit.safetensors")).unwrap();
     let geometry = Geometry::new(SIZE, Resize::Keep, Edges::Black);
     let [width, height] = geometry.padded;
-    let [encode, decode] = [Direction::Encode, Direction::Decode].map(|direction| {
-        let network = direction.network(&config, &mut vae_params, DType::F32);
-        vae(network, geometry.padded, Backend::cpu())
-    });
+    let [encode, decode] = vae(&config, &mut vae_params, geometry.padded, Backend::cpu());
     let checkpoint = Arc::clone(params.checkpoint());
     let text = TextEmbedding::of_checkpoint(&checkpoint, dit_config.text).unwrap();
     let (rows, values) = (text.rows, text.values);
@@ -83,12 +79,9 @@ fn jump(windows: Windows) -> f64 {
     let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
     let across = mean((1..FRAMES).filter(|i| borders.contains(i)).map(step).collect());
     let inside = mean((1..FRAMES).filter(|i| !borders.contains(i)).map(step).collect());
-    println!(
-        "{} borders: {across:.5} across, {inside:.5} inside, jump {:.3}",
-        borders.len(),
-        across / inside
-    );
-    across / inside
+    let (count, jump) = (borders.len(), across / inside);
+    println!("{count} borders: {across:.5} across, {inside:.5} inside, jump {jump:.3}");
+    jump
 }
 
 #[test]

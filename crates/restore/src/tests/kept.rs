@@ -18,13 +18,8 @@ fn writer(path: &Path, frames: &[Frame], recipe: &Recipe) -> LatentWriter {
     let network = NetworkId { kind: "vae".into(), name: "formula:tiny".into(), sha256: None };
     let source = source(&Arc::new(frames.to_vec()));
     let mut about = About::new(source.format(), recipe.geometry, network, None);
-    about.restored = Some(Restored {
-        model: "formula:tiny-3b".into(),
-        seed: 42,
-        window: 17,
-        shown: recipe.shown,
-        read: String::new(),
-    });
+    let (model, shown, read) = ("formula:tiny-3b".into(), recipe.shown, String::new());
+    about.restored = Some(Restored { model, seed: 42, window: 17, shown, read });
     LatentWriter::create(path, true, &about, 16).unwrap()
 }
 
@@ -49,9 +44,8 @@ fn a_film_made_again_is_the_film_and_another_input_is_refused() {
     assert!(done.groups > 1);
     assert!(again(&path, &film, &first).unwrap() == expected);
     // Other colours, strength and rounding are those of a whole run.
-    for (colour, pool) in
-        [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)]
-    {
+    let cases = [(Colour::Wavelet, Pool::Frame), (Colour::Lab, Pool::Window), (Colour::Hsv, Pool::Shot)];
+    for (colour, pool) in cases {
         let mut other = recipe(shots(), pool);
         (other.finish.colour, other.finish.strength, other.finish.dither) = (colour, 1.0, None);
         assert!(again(&path, &film, &other).unwrap() == run(&film, &other, &whole()).0, "{colour:?}");

@@ -10,7 +10,9 @@ use remaster_model::{Network, NullVae};
 use remaster_picture::Edges;
 use remaster_plan::{Budget, Clip, Plan, Wish};
 use remaster_testkit::hostile::attack;
+use remaster_testkit::says;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{Kept, NOISE};
 use crate::clip::{LatentTarget, decode, encode};
@@ -18,6 +20,13 @@ use crate::error::PipelineError;
 use crate::geometry::Geometry;
 use crate::latent_file::{About, LatentFile, LatentWriter, NetworkId, Restored, ShotLatents};
 use crate::planned::Planned;
+
+/// Where a latent file goes, in a folder of its own.
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("z.safetensors");
+    (folder, path)
+}
 
 fn network(name: &str, sha256: Option<&str>) -> NetworkId {
     NetworkId { kind: "vae".into(), name: name.into(), sha256: sha256.map(str::to_owned) }
@@ -99,8 +108,7 @@ fn join(header: &Value, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn times_of_every_length_come_back_and_alpha_stays_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (folder, path) = place();
     for (frames, edges) in (1..=9).chain([62]).zip(Edges::ALL.into_iter().cycle()) {
         write(&path, frames, edges);
         let file = LatentFile::open(&path).unwrap();
@@ -114,8 +122,7 @@ fn times_of_every_length_come_back_and_alpha_stays_out() {
 
 #[test]
 fn latents_of_one_network_are_refused_by_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (_folder, path) = place();
     write(&path, 2, Edges::Black);
     let file = LatentFile::open(&path).unwrap();
     file.made_by(&network("identity", None)).unwrap();
@@ -123,9 +130,7 @@ fn latents_of_one_network_are_refused_by_another() {
         [network("formula:tiny", None), network("identity", Some("ab")), network("vae.safetensors", None)]
     {
         let error = file.made_by(&other).unwrap_err().to_string();
-        for word in ["z.safetensors", "identity", &other.name] {
-            assert!(error.contains(word), "{error}");
-        }
+        says(&error, &["z.safetensors", "identity", &other.name]);
     }
     // What counts is the content, not the name of its file.
     assert!(network("a", Some("ff")).is(&network("b", Some("ff"))));
@@ -136,8 +141,7 @@ fn latents_of_one_network_are_refused_by_another() {
 
 #[test]
 fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (_folder, path) = place();
     write(&path, 6, Edges::Black);
     let (good, data) = parts(&path);
     let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
@@ -211,13 +215,8 @@ fn claims_that_cannot_be_true_are_refused_by_the_name_of_the_file() {
 fn write_shots(path: &Path, shots: &[usize]) {
     let geometry = Geometry::new(NOISE, Default::default(), Edges::Black);
     let mut about = About::new(noise(1).format(), geometry, network("identity", None), None);
-    about.restored = Some(Restored {
-        model: "identity".into(),
-        seed: 1,
-        window: 45,
-        shown: geometry.shown,
-        read: "--ss 1".into(),
-    });
+    let (model, shown, read) = ("identity".into(), geometry.shown, "--ss 1".into());
+    about.restored = Some(Restored { model, seed: 1, window: 45, shown, read });
     let mut writer = LatentWriter::create(path, true, &about, 4).unwrap();
     let [columns, rows] = geometry.padded.map(|n| n / 8);
     for (i, frames) in shots.iter().enumerate() {
@@ -254,8 +253,7 @@ fn read_shots(path: &Path) -> Result<(Vec<ShotLatents>, Vec<f32>), PipelineError
 
 #[test]
 fn shots_of_a_restored_film_come_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (_folder, path) = place();
     write_shots(&path, &[1, 6, 5, 2]);
     let (shots, firsts) = read_shots(&path).unwrap();
     let expected = [(1, 0, 0..1), (6, 1, 1..4), (5, 2, 4..6), (2, 0, 6..8)];
@@ -273,8 +271,7 @@ fn shots_of_a_restored_film_come_back() {
 
 #[test]
 fn shots_that_cannot_be_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (_folder, path) = place();
     write_shots(&path, &[1, 6, 5]);
     let (good, data) = parts(&path);
     let refused = |header: &Value, data: &[u8], what: &str| refused(&path, header, data, what);
@@ -317,8 +314,7 @@ fn shots_that_cannot_be_are_refused() {
 
 #[test]
 fn mutated_files_of_shots_end_in_errors_or_in_latents() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (_folder, path) = place();
     let mut good = Vec::new();
     for shots in [&[1][..], &[6, 1, 9], &[2, 2, 2, 2, 2]] {
         write_shots(&path, shots);
@@ -335,8 +331,7 @@ fn mutated_files_of_shots_end_in_errors_or_in_latents() {
 
 #[test]
 fn mutated_latent_files_end_in_errors_or_in_frames() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("z.safetensors");
+    let (folder, path) = place();
     let mut good = Vec::new();
     for (frames, edges) in [(1, Edges::Black), (6, Edges::MirrorBlack), (9, Edges::Mirror)] {
         write(&path, frames, edges);

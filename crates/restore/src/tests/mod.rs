@@ -19,7 +19,8 @@ use remaster_compute::{Backend, DType};
 use remaster_engine::{Events, Task};
 use remaster_media::{Colour, Format, FrameSink, FrameSource, MediaError, Said, TimeBase};
 use remaster_model::dit::{Dit, DitConfig, Text};
-use remaster_model::{Network, Params, Scope, computed};
+use remaster_model::vae::{Direction, VaeConfig};
+use remaster_model::{Params, Scope, computed};
 use remaster_picture::{Frame, Layout};
 use remaster_plan::{Candidate, Cells, Clip, Plan};
 use remaster_testkit::Rng;
@@ -42,17 +43,8 @@ pub(crate) fn folder() -> PathBuf {
 /// What frames of a size are, with samples as ffmpeg calls them.
 pub(crate) fn format(samples: &str, size: [usize; 2]) -> Format {
     let layout = Layout::from_name(samples).unwrap();
-    Format {
-        width: size[0],
-        height: size[1],
-        layout,
-        colour: Colour::new(Said::default(), &layout, size),
-        hdr: None,
-        sample_aspect: [1, 1],
-        time_base: TimeBase { num: 1, den: 25 },
-        rate: None,
-        frames: None,
-    }
+    let colour = Colour::new(Said::default(), &layout, size);
+    Format { rate: None, ..Format::even(size, layout, colour, TimeBase { num: 25, den: 1 }) }
 }
 
 /// Frames that are made one by one, each with its time.
@@ -141,13 +133,21 @@ impl FrameSink for Kept {
     }
 }
 
-/// Encoder or decoder of frames of a padded size.
-fn vae(network: Box<dyn Network>, [width, height]: [usize; 2], backend: Backend) -> Task {
+/// Encoder and decoder of frames of a padded size.
+fn vae(
+    config: &VaeConfig,
+    params: &mut dyn Params,
+    [width, height]: [usize; 2],
+    backend: Backend,
+) -> [Task; 2] {
     let clip = Clip::new(33, height, width).unwrap();
-    let mut task = Task::new(network, clip.cells(), backend, DType::F32);
-    task.job.open_ended = true;
-    task.settings.spill = Some(folder());
-    task
+    [Direction::Encode, Direction::Decode].map(|direction| {
+        let network = direction.network(config, &mut *params, DType::F32);
+        let mut task = Task::new(network, clip.cells(), backend, DType::F32);
+        task.job.open_ended = true;
+        task.settings.spill = Some(folder());
+        task
+    })
 }
 
 /// The transformer of `[t, h, w]` tokens, with so many rows of text.

@@ -188,13 +188,9 @@ impl Stage {
             }
             _ => {}
         };
-        let work = UnitWork {
-            unit,
-            from,
-            open: &mut open,
-            sink: Box::new(Out(kept.clone(), fuse.clone())),
-            checkpoint: checkpoint.map(|memory| memory as &mut dyn Checkpoint),
-        };
+        let sink = Box::new(Out(kept.clone(), fuse.clone()));
+        let checkpoint = checkpoint.map(|memory| memory as &mut dyn Checkpoint);
+        let work = UnitWork { unit, from, open: &mut open, sink, checkpoint };
         let networks = self.machines.networks();
         let done = in_chunks(work, &self.recipe, networks, self.back, &self.room, self.chunk, &mut events);
         trace.opened = opened.take();
@@ -350,10 +346,8 @@ fn what_cannot_be_done_is_said() {
     // Windows of the second shot start with its first latent and its third.
     for from in (41..64).filter(|from| *from != 45) {
         let (error, trace) = fail(&stage, &unit, from);
-        assert!(
-            matches!(error, RestoreError::Piece { frame, start: 40 } if frame == from),
-            "{from}: {error}"
-        );
+        let typed = matches!(error, RestoreError::Piece { frame, start: 40 } if frame == from);
+        assert!(typed, "{from}: {error}");
         assert!(trace.opened.is_empty() && trace.loaded.is_empty());
     }
     let later = units_of(&lengths, 40, &windows, Pool::Window).remove(1);

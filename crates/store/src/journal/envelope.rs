@@ -102,10 +102,8 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         for (from, to) in [("[1,2]", "[1,3]"), ("[1,2]", "[1, 2]"), ("{", "{\"more\":1,"), ("}", "")] {
             let changed = text.replacen(from, to, 1);
-            assert!(
-                matches!(open(COMMIT, changed.as_bytes()), Err(RecordError::Damaged { .. })),
-                "{changed}"
-            );
+            let typed = matches!(open(COMMIT, changed.as_bytes()), Err(RecordError::Damaged { .. }));
+            assert!(typed, "{changed}");
         }
         // Whatever byte is damaged, it is damage.
         for at in 0..text.len() - 1 {

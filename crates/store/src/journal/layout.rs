@@ -119,31 +119,19 @@ mod tests {
     #[test]
     fn only_files_of_a_journal_are_called_so() {
         let id = AttemptId::random();
-        for ours in [
-            "plan.json",
-            "plan.json#12",
-            "units/000001/done.json",
-            "units/000001/done.json#7",
-            "units/000001/kept/latents-0",
-            &format!("units/000001/attempts/{id}/piece-000000.nut#3"),
-            &format!("probe/{id}/one"),
-            &format!("probe/{id}/race#12"),
-        ] {
+        let ours = format!(
+            "plan.json plan.json#12 units/000001/done.json units/000001/done.json#7 \
+             units/000001/kept/latents-0 units/000001/attempts/{id}/piece-000000.nut#3 probe/{id}/one \
+             probe/{id}/race#12"
+        );
+        for ours in ours.split(' ') {
             assert!(is_of_a_journal(ours), "{ours}");
         }
-        for other in [
-            "",
-            "notes.txt",
-            "plan.json.bak",
-            "units",
-            "units/000001/x",
-            "units/1/done.json",
-            "plan.json#x",
-            "probe/a",
-            "probe/abc/one",
-            &format!("probe/{id}/raw.bin"),
-            "takes/Scene#12",
-        ] {
+        let others = format!(
+            "notes.txt plan.json.bak units units/000001/x units/1/done.json plan.json#x probe/a \
+             probe/abc/one probe/{id}/raw.bin takes/Scene#12"
+        );
+        for other in others.split(' ').chain([""]) {
             assert!(!is_of_a_journal(other), "{other}");
         }
         for ours in
@@ -168,15 +156,9 @@ mod tests {
         assert!(file(0, &attempt, "a/b").is_err() && file(0, &attempt, "..").is_err());
         assert_eq!(parse(&kept(3, "piece-0001").unwrap()), Some(Object::Kept(3, "piece-0001".into())));
         assert!(kept(3, "a/b").is_err());
-        for other in [
-            "plan.json",
-            "units/12/done.json",
-            "units/-00012/done.json",
-            "units/1000000/done.json",
-            "units/000012/done.json/x",
-            "units/000012/done",
-            "units/000012/attempts/x/a.nut",
-        ] {
+        let others = "plan.json units/12/done.json units/-00012/done.json units/1000000/done.json \
+            units/000012/done.json/x units/000012/done units/000012/attempts/x/a.nut";
+        for other in others.split(' ') {
             assert_eq!(parse(&Key::new(other).unwrap()), None, "{other}");
         }
     }

@@ -228,23 +228,11 @@ mod tests {
     use super::*;
 
     fn commit() -> Commit {
-        let attempt = AttemptId::random();
-        let file = |name: &str| File {
-            attempt: attempt.clone(),
-            name: name.into(),
-            bytes: 5,
-            sha256: Hash::of(b"bytes"),
-        };
-        Commit {
-            plan: Hash::of(b"plan"),
-            unit: 7,
-            attempt: AttemptId::random(),
-            files: vec![file("segment.nut"), file("colours.bin")],
-            frames: 97,
-            worker: "desk".into(),
-            milliseconds: 1,
-            left: false,
-        }
+        let (attempt, sha256) = (AttemptId::random(), Hash::of(b"bytes"));
+        let file = |name: &str| File { attempt: attempt.clone(), name: name.into(), bytes: 5, sha256 };
+        let files = vec![file("segment.nut"), file("colours.bin")];
+        let (plan, attempt, worker) = (Hash::of(b"plan"), AttemptId::random(), "desk".into());
+        Commit { plan, unit: 7, attempt, files, frames: 97, worker, milliseconds: 1, left: false }
     }
 
     /// Writes without the check, as somebody else may.

@@ -1,5 +1,4 @@
 //! A worker that is killed at any moment leaves whole commits only.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

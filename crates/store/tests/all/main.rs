@@ -1,4 +1,5 @@
 //! Stores and the journal, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! Folders and memory as stores.
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use std::fmt;
 use std::sync::Arc;
@@ -87,37 +86,14 @@ fn what_cannot_be_read_or_written_is_named() {
     assert!(error.to_string().contains("a/b"), "{error}");
 }
 
-/// A disk of 1 MiB.
-#[cfg(target_os = "linux")]
-struct Disk(tempfile::TempDir);
-
-#[cfg(target_os = "linux")]
-impl Disk {
-    /// `None` where tests may not mount.
-    fn new() -> Option<Self> {
-        let disk = tempfile::tempdir().unwrap();
-        let mut mount = std::process::Command::new("mount");
-        let done = mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(disk.path()).output();
-        done.is_ok_and(|out| out.status.success()).then_some(Disk(disk))
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_its_own_error_and_leaves_nothing() {
-    let Some(disk) = Disk::new() else {
-        return println!(
-            "NOT RUN: a_full_disk_is_its_own_error_and_leaves_nothing (mounting a small disk needs root)"
-        );
+    let mounted = tempfile::tempdir().unwrap();
+    let Some(disk) = remaster_testkit::Mounted::new(mounted.path(), "size=1m") else {
+        return remaster_testkit::no_disk("a_full_disk_is_its_own_error_and_leaves_nothing");
     };
-    let place = disk.0.path();
+    let place = &disk.0;
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("large");
     std::fs::write(&file, bytes(1, 4 << 20)).unwrap();
@@ -128,9 +104,7 @@ fn a_full_disk_is_its_own_error_and_leaves_nothing() {
     {
         assert!(matches!(error, StoreError::Full { .. }), "{error}");
     }
-    let names: Vec<_> =
-        std::fs::read_dir(place.join("store")).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names, ["a"]);
+    assert_eq!(remaster_testkit::names(&place.join("store")), ["a"]);
     // With space again it goes on.
     store.put(&key("b"), bytes(2, 100_000)).unwrap();
 }
@@ -161,13 +135,8 @@ impl ObjectStore for Endless {
         let about = move |i| {
             taken.fetch_add(1, Ordering::SeqCst);
             let location = Path::from(format!("units/{i:06}/done.json"));
-            Ok(ObjectMeta {
-                location,
-                last_modified: Default::default(),
-                size: 1,
-                e_tag: None,
-                version: None,
-            })
+            let (last_modified, size) = (Default::default(), 1);
+            Ok(ObjectMeta { location, last_modified, size, e_tag: None, version: None })
         };
         stream::iter((0..self.objects).map(about)).boxed()
     }

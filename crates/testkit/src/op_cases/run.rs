@@ -9,7 +9,7 @@ use remaster_compute::{
     Weight, WeightSource, WeightSpec,
 };
 
-use super::{Case, ConvCase, Output, Poison};
+use super::{Case, ConvCase, Output, Poison, tolerance};
 use crate::rng::{Noise, Rng};
 
 /// Value written around outputs; representable in every format.
@@ -68,15 +68,9 @@ impl Guarded {
 
 impl<'a> Run<'a> {
     pub(super) fn new(ops: &'a mut dyn Ops, case: &Case) -> Self {
-        Run {
-            ops,
-            rng: Rng::new(case.seed ^ 0xda7a),
-            dtype: case.dtype,
-            guarded: Vec::new(),
-            poison: case.poison,
-            made: [0; 2],
-            place: Rng::new(case.seed ^ 0xbad),
-        }
+        let [rng, place] = [0xda7a, 0xbad].map(|salt| Rng::new(case.seed ^ salt));
+        let Case { dtype, poison, .. } = *case;
+        Run { ops, rng, dtype, guarded: Vec::new(), poison, made: [0; 2], place }
     }
 
     fn tensor(&mut self, shape: Shape) -> Result<Tensor, ComputeError> {
@@ -144,15 +138,14 @@ impl<'a> Run<'a> {
         let outer = Shape { t: shape.t + 2, ..shape };
         let tensor = self.ops.alloc(outer, dtype)?;
         self.ops.upload(&vec![CANARY; outer.len()], tensor.view())?;
-        // Two right answers differ by rounding: of sums in f32, of an operand or a result that falls to the other side
-        // in 16 bits. Measured over all CPU paths: 7e-6, 8e-3 and 9.6e-4; these are two to three times that.
-        let tolerance = match self.dtype {
-            DType::F32 => 2e-5,
-            DType::Bf16 => 0.02,
-            DType::F16 => 0.0025,
-        };
-        self.guarded.push(Guarded { name, tensor, rows: rows.clone(), tolerance });
+        self.guarded.push(Guarded { name, tensor, rows: rows.clone(), tolerance: tolerance(self.dtype) });
         Ok(self.guarded.len() - 1)
+    }
+
+    /// Row sums of an output of this shape, if it has groups of them.
+    fn sums(&mut self, groups: usize, of: Shape, rows: &Range<usize>) -> Result<Option<usize>, ComputeError> {
+        let shape = Shape::new(of.t, of.h, 1, 2 * groups);
+        (groups > 0).then(|| self.guard("sums", shape, DType::F32, rows)).transpose()
     }
 
     /// Puts a residual of this shape where output `y` will be, or nothing.
@@ -180,23 +173,11 @@ impl<'a> Run<'a> {
     pub(super) fn conv(&mut self, case: &ConvCase, rows: Range<usize>) -> Result<(), ComputeError> {
         let (dtype, input, output) = (self.dtype, case.input, case.output());
         let tail = Shape { t: case.kernel[0] - case.stride[0], ..input };
-        let spec = WeightSpec::Conv {
-            cin: input.c,
-            cout: case.cout,
-            kernel: case.kernel,
-            stride: case.stride,
-            dtype,
-        };
-        let weight = self.weight(spec)?;
+        let ConvCase { cout, kernel, stride, .. } = *case;
+        let weight = self.weight(WeightSpec::Conv { cin: input.c, cout, kernel, stride, dtype })?;
         let affine = self.weight(WeightSpec::Norm { channels: input.c })?;
-        let point = WeightSpec::Conv {
-            cin: case.shortcut.max(1),
-            cout: case.cout,
-            kernel: [1; 3],
-            stride: [1; 3],
-            dtype,
-        };
-        let point = self.weight(point)?;
+        let cin = case.shortcut.max(1);
+        let point = self.weight(WeightSpec::Conv { cin, cout, kernel: [1; 3], stride: [1; 3], dtype })?;
         let x = self.tensor(input)?;
         let stats = self.stats(input.t, case.prologue.max(1))?;
         let carried = self.tensor(tail)?;
@@ -209,10 +190,7 @@ impl<'a> Run<'a> {
         let seen = first..last;
         let y = self.guard("output", output, dtype, &rows)?;
         self.residual(y, output, case.accumulate)?;
-        let s = match case.sums {
-            0 => None,
-            n => Some(self.guard("sums", Shape::new(output.t, output.h, 1, 2 * n), DType::F32, &rows)?),
-        };
+        let s = self.sums(case.sums, output, &rows)?;
         let c = if case.carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
         let in_place = self.in_place(c.filter(|_| case.continued), &carried, &seen)?;
         let guarded = &self.guarded;
@@ -271,17 +249,10 @@ impl<'a> Run<'a> {
         let weight = self.weight(WeightSpec::Linear { cin: shape.c, cout, dtype: self.dtype })?;
         let y = self.guard("output", output, self.dtype, &rows)?;
         self.residual(y, output, accumulate)?;
-        let s = match groups {
-            0 => None,
-            n => Some(self.guard("sums", Shape::new(shape.t, shape.h, 1, 2 * n), DType::F32, &rows)?),
-        };
-        self.ops.linear(&LinearDesc {
-            input: x.view().rows(rows),
-            weight: &weight,
-            accumulate,
-            sums: s.map(|s| RowSums { groups, output: self.guarded[s].view() }),
-            output: self.guarded[y].view(),
-        })
+        let s = self.sums(groups, output, &rows)?;
+        let sums = s.map(|s| RowSums { groups, output: self.guarded[s].view() });
+        let (input, output) = (x.view().rows(rows), self.guarded[y].view());
+        self.ops.linear(&LinearDesc { input, weight: &weight, accumulate, sums, output })
     }
 
     pub(super) fn attention(
@@ -292,14 +263,9 @@ impl<'a> Run<'a> {
     ) -> Result<(), ComputeError> {
         let (q, k, v) = (self.tensor(shape)?, self.tensor(shape)?, self.tensor(shape)?);
         let y = self.guard("output", shape, self.dtype, &rows)?;
-        self.ops.attention(&AttentionDesc {
-            q: q.view().rows(rows),
-            k: k.view(),
-            v: v.view(),
-            heads,
-            scale: 2.0 / (shape.c as f32 / heads as f32).sqrt(),
-            output: self.guarded[y].view(),
-        })
+        let scale = 2.0 / (shape.c as f32 / heads as f32).sqrt();
+        let (q, k, v, output) = (q.view().rows(rows), k.view(), v.view(), self.guarded[y].view());
+        self.ops.attention(&AttentionDesc { q, k, v, heads, scale, output })
     }
 
     pub(super) fn shuffle(
@@ -347,10 +313,7 @@ impl<'a> Run<'a> {
         let output = Shape::new(t, 2 * shape.h, 2 * shape.w, cout);
         let seen = rows.start.saturating_sub(1) / 2..(rows.end / 2 + 1).min(shape.h);
         let y = self.guard("output", output, dtype, &rows)?;
-        let s = match groups {
-            0 => None,
-            n => Some(self.guard("sums", Shape::new(t, output.h, 1, 2 * n), DType::F32, &rows)?),
-        };
+        let s = self.sums(groups, output, &rows)?;
         let c = if carry { Some(self.guard("tail", tail, dtype, &seen)?) } else { None };
         let in_place = self.in_place(c.filter(|_| continued), &carried, &seen)?;
         let guarded = &self.guarded;
@@ -384,20 +347,12 @@ impl<'a> Run<'a> {
                 if (1..t - 1).contains(&frame) && g.rows.contains(&y) {
                     values.extend_from_slice(row);
                 } else {
-                    assert!(
-                        row.iter().all(|v| *v == CANARY),
-                        "{}: frame {frame} row {y} was written",
-                        g.name
-                    );
+                    let whole = row.iter().all(|v| *v == CANARY);
+                    assert!(whole, "{}: frame {frame} row {y} was written", g.name);
                 }
             }
-            outputs.push(Output {
-                name: g.name,
-                values,
-                row: w * c,
-                rows: g.rows.len(),
-                tolerance: g.tolerance,
-            });
+            let Guarded { name, tolerance, .. } = *g;
+            outputs.push(Output { name, values, row: w * c, rows: g.rows.len(), tolerance });
         }
         Ok(outputs)
     }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use remaster_testkit::says;
 
 use super::quote;
 use super::{Job, Kind, job};
@@ -55,9 +56,7 @@ impl Bench {
     }
 
     fn program(&self, name: &str, text: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        remaster_testkit::program(&self.path("bin").join(name), text);
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
@@ -101,36 +100,26 @@ impl Bench {
 
 fn ran(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{said}{errors}");
     output
 }
 
 fn film(name: &str) -> Job {
-    Job {
-        name: name.into(),
-        plan: name.into(),
-        units: 10,
-        chunk: 4,
-        input: Some(name.into()),
-        output: Some(name.into()),
-        unit_words: vec!["--device".into(), "cpu".into(), format!("--temp={name}"), name.into()],
-        ..Job::default()
-    }
+    let unit_words = vec!["--device".into(), "cpu".into(), format!("--temp={name}"), name.into()];
+    let (input, output) = (Some(name.into()), Some(name.into()));
+    let job = Job { name: name.into(), plan: name.into(), input, output, ..Job::default() };
+    Job { units: 10, chunk: 4, unit_words, ..job }
 }
 
 /// Every unit was in exactly one task with the right words, and the assembly came last.
 fn check(calls: &[Vec<String>], job: &Job) {
     let (assemble, units) = calls.split_last().unwrap();
     let plan = format!("--plan={}", job.plan);
-    let output = job.output.as_ref().map(|output| format!("--output={output}"));
+    let input = job.input.as_ref().map(|input| format!("--input={input}"));
     let mut expected = vec!["assemble".to_owned(), plan.clone()];
-    expected.extend(job.input.as_ref().map(|input| format!("--input={input}")));
-    expected.extend(output);
+    expected.extend(input.clone());
+    expected.extend(job.output.as_ref().map(|output| format!("--output={output}")));
     expected.push("-y".into());
     expected.extend(job.assemble_words.iter().cloned());
     assert_eq!(*assemble, expected);
@@ -140,9 +129,8 @@ fn check(calls: &[Vec<String>], job: &Job) {
         let is_index = |word: &&String| word.starts_with("--index=");
         let index = call.iter().find(is_index).unwrap();
         let rest: Vec<&String> = call.iter().filter(|word| !is_index(word)).collect();
-        let input = job.input.as_ref().map(|input| format!("--input={input}"));
         let mut expected = vec!["unit".to_owned(), "run".into(), plan.clone()];
-        expected.extend(input);
+        expected.extend(input.clone());
         expected.extend(job.ram.map(|bytes| format!("--ram={}M", bytes.div_ceil(1 << 20))));
         expected.extend(job.unit_words.iter().cloned());
         assert_eq!(rest, expected.iter().collect::<Vec<_>>());
@@ -273,13 +261,10 @@ fn slurm_gets_an_array_and_an_assembly_behind_it() {
         let submitted = fs::read_to_string(bench.path("sbatch")).unwrap();
         fs::remove_file(bench.path("sbatch")).unwrap();
         let [array, assembly] = submitted.lines().collect::<Vec<_>>()[..] else { panic!("{submitted}") };
-        for word in ["--array=0-2%20", "--requeue", "--gres=gpu:1", "--mem=9140M", "--cpus-per-task=4", "gpu"]
-        {
-            assert!(array.contains(word), "{word} in {array}");
-        }
-        for word in ["--dependency=afterok:77 ", "--kill-on-invalid-dep=yes", "--partition=gpu"] {
-            assert!(assembly.contains(word), "{word} in {assembly}");
-        }
+        let words =
+            ["--array=0-2%20", "--requeue", "--gres=gpu:1", "--mem=9140M", "--cpus-per-task=4", "gpu"];
+        says(array, &words);
+        says(assembly, &["--dependency=afterok:77 ", "--kill-on-invalid-dep=yes", "--partition=gpu"]);
         assert!(!assembly.contains("gres"), "{assembly}");
     }
     assert!(!bench.path("failed").exists());
@@ -325,16 +310,13 @@ fn slurm_tells_the_program_before_the_time_limit_and_queues_the_task_again() {
 
 #[test]
 fn arrays_stay_below_the_usual_limits() {
-    for (units, chunk, most) in
-        [(1, 1, 1000), (1000, 1, 1000), (1001, 1, 1000), (2800, 1, 1000), (10, 50, 1000)]
-    {
+    let cases = [(1, 1, 1000), (1000, 1, 1000), (1001, 1, 1000), (2800, 1, 1000), (10, 50, 1000)];
+    for (units, chunk, most) in cases {
         let job = Job { units, chunk, ..Job::default() };
         let tasks = job.tasks(most);
         assert!(tasks.count <= most && tasks.chunk >= 1 && tasks.chunk <= units);
-        assert!(
-            tasks.count * tasks.chunk >= units && (tasks.count - 1) * tasks.chunk < units,
-            "no empty task"
-        );
+        let filled = tasks.count * tasks.chunk >= units && (tasks.count - 1) * tasks.chunk < units;
+        assert!(filled, "no empty task");
     }
     let long = Job { units: 2800, chunk: 1, ..film("/plan") };
     assert!(job(Kind::Slurm, &long).contains("--array=0-933 "));
@@ -349,20 +331,15 @@ fn requirements_are_named_only_when_there_are_some() {
     }
     let needs = Job { gpu: true, ram: Some(1), cores: Some(2), ..film("/plan") };
     let text = job(Kind::Openjd, &needs);
-    for word in ["amount.worker.gpu, min: 1", "amount.worker.memory, min: 129}", "amount.worker.vcpu, min: 2"]
-    {
-        assert!(text.contains(word), "{text}");
-    }
+    let words =
+        ["amount.worker.gpu, min: 1", "amount.worker.memory, min: 129}", "amount.worker.vcpu, min: 2"];
+    says(&text, &words);
     let text = job(Kind::K8s, &needs);
-    assert!(text.contains("limits: {memory: 129Mi, nvidia.com/gpu: 1}"), "{text}");
+    says(&text, &["limits: {memory: 129Mi, nvidia.com/gpu: 1}", "requests: {memory: 129Mi, cpu: 2}"]);
     assert_eq!(text.matches("nvidia").count(), 1, "the assembly needs no GPU");
-    assert!(text.contains("requests: {memory: 129Mi, cpu: 2}"), "{text}");
     // Vulkan in a container needs it, and the units alone.
-    assert_eq!(
-        text.matches("NVIDIA_DRIVER_CAPABILITIES, value: \"compute,graphics,utility,video\"").count(),
-        1,
-        "{text}"
-    );
+    let capabilities = "NVIDIA_DRIVER_CAPABILITIES, value: \"compute,graphics,utility,video\"";
+    assert_eq!(text.matches(capabilities).count(), 1, "{text}");
     assert!(!text.contains("kueue"), "{text}");
     // The assembly job stays suspended until it is started by hand; Kueue would start it.
     let queued = job(Kind::K8s, &Job { queue: Some("films".into()), ..needs });
@@ -373,20 +350,15 @@ fn requirements_are_named_only_when_there_are_some() {
 fn a_moved_input_reaches_both_steps_of_openjd_as_a_path() {
     let text = job(Kind::Openjd, &film("/films/a.mkv"));
     assert_eq!(text.matches("--input={{Param.Input}}").count(), 2, "{text}");
-    assert!(
-        text.contains("{name: Input, type: PATH, objectType: FILE, dataFlow: IN, default: \"/films/a.mkv\"}"),
-        "{text}"
-    );
-    assert!(text.contains("{name: Output, type: PATH, objectType: FILE, dataFlow: OUT"), "{text}");
+    says(&text, &["{name: Input, type: PATH, objectType: FILE, dataFlow: IN, default: \"/films/a.mkv\"}"]);
+    says(&text, &["{name: Output, type: PATH, objectType: FILE, dataFlow: OUT"]);
 }
 
 #[test]
 fn a_bucket_gets_its_credentials_and_a_folder_is_mounted() {
     let bucket = job(Kind::K8s, &Job { plan: "s3://films/a".into(), input: None, output: None, ..film("a") });
-    assert!(
-        bucket.contains("\"remaster-store\", optional: true") && !bucket.contains("hostPath"),
-        "{bucket}"
-    );
+    says(&bucket, &["\"remaster-store\", optional: true"]);
+    assert!(!bucket.contains("hostPath"), "{bucket}");
     let named =
         job(Kind::K8s, &Job { secret: Some("mine".into()), image: Some("hub/r:1".into()), ..film("/a/b") });
     assert!(named.contains("name: \"mine\"") && named.contains("image: \"hub/r:1\""), "{named}");
@@ -426,9 +398,7 @@ fn quoted_words_are_read_back_by_shells() {
 
 /// The folder `bin` with openjd, kubernetes-validate and a python that knows YAML.
 fn tools() -> PathBuf {
-    PathBuf::from(
-        std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")),
-    )
+    std::env::var_os("REMASTER_FARM_TOOLS").unwrap_or_else(|| panic!("set REMASTER_FARM_TOOLS")).into()
 }
 
 #[test]
@@ -439,13 +409,9 @@ fn openjd_runs_the_job_whatever_the_names_are() {
     let hostile = HOSTILE.map(|name| name.replace('\r', ""));
     // A run takes seconds, so three names share one.
     for names in hostile.chunks(3) {
-        let film = Job {
-            input: names.get(1).cloned(),
-            output: names.get(2).cloned(),
-            unit_words: hostile.to_vec(),
-            assemble_words: hostile.to_vec(),
-            ..film(&names[0])
-        };
+        let (input, output) = (names.get(1).cloned(), names.get(2).cloned());
+        let (unit_words, assemble_words) = (hostile.to_vec(), hostile.to_vec());
+        let film = Job { input, output, unit_words, assemble_words, ..film(&names[0]) };
         let template = bench.write("job.yaml", &job(Kind::Openjd, &film));
         let mut run = bench.command(tools().join("openjd"));
         ran(run.arg("run").arg(&template).args(["--step", "Assemble", "--run-dependencies"]));
@@ -465,13 +431,9 @@ fn openjd_runs_the_job_whatever_the_names_are() {
 fn kubernetes_takes_the_job_and_its_words_arrive() {
     let bench = Bench::new();
     for (n, name) in HOSTILE.into_iter().enumerate() {
-        let film = Job {
-            gpu: n % 2 == 0,
-            ram: (n % 3 == 0).then_some(8 << 30),
-            cores: (n % 4 == 0).then_some(4),
-            secret: (n % 5 == 0).then(|| "mine".into()),
-            ..film(name)
-        };
+        let (ram, cores) = ((n % 3 == 0).then_some(8 << 30), (n % 4 == 0).then_some(4));
+        let secret = (n % 5 == 0).then(|| "mine".into());
+        let film = Job { gpu: n % 2 == 0, ram, cores, secret, ..film(name) };
         let file = bench.write("job.yaml", &job(Kind::K8s, &film));
         ran(bench.command(tools().join("kubernetes-validate")).arg("--strict").arg(&file));
         let read = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";

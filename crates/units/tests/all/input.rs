@@ -1,5 +1,4 @@
 //! Which film is meant: copies, edits, and files that are swapped while they are read.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! Units, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! Units against a store in memory: done, damaged, left, done again.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use crate::common::{Desk, Way};
 use remaster_store::{Hash, Sweep};

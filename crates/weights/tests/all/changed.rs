@@ -1,10 +1,10 @@
 //! A checkpoint whose file changes during a run: a typed error that names it, never a signal and never other values.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
+use crate::support::place;
 use remaster_weights::{Checkpoint, NamedTensor, ReadError, write_tensors};
 
 /// More than one piece of what is read at a time.
@@ -24,8 +24,7 @@ fn read(checkpoint: &Checkpoint) -> Result<Vec<f32>, ReadError> {
 
 #[test]
 fn a_file_cut_or_overwritten_in_place_is_an_error_that_names_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.safetensors");
+    let (_folder, path) = place("model.safetensors");
     let cut = |file: &mut std::fs::File| file.set_len(1000).unwrap();
     let emptied = |file: &mut std::fs::File| file.set_len(0).unwrap();
     let longer = |file: &mut std::fs::File| file.set_len(1 << 20).unwrap();
@@ -52,8 +51,7 @@ fn a_file_cut_or_overwritten_in_place_is_an_error_that_names_it() {
 #[cfg(unix)]
 #[test]
 fn a_file_that_was_replaced_is_read_to_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.safetensors");
+    let (_folder, path) = place("model.safetensors");
     write(&path, 1.0);
     let checkpoint = Checkpoint::open(&path).unwrap();
     write(&path, 2.0);

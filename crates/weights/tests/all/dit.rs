@@ -1,10 +1,9 @@
 //! Recognising a diffusion transformer, holding it against the network, and loading it: sparse files of the real sizes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 
 use crate::support::gguf::Gguf;
-use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, zeros};
+use crate::support::{Put, bytes_of, checkpoint as open, file, formula_f16, header, zeros};
 use remaster_model::Param;
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_weights::{
@@ -61,9 +60,8 @@ fn is_block_matrix(p: &Param) -> bool {
 
 #[test]
 fn the_lists_are_those_of_the_published_files() {
-    for (config, count, elements) in
-        [(DitConfig::dit_3b(), 635, 3_391_476_448u64), (DitConfig::dit_7b(), 1128, 8_239_608_232)]
-    {
+    let cases = [(DitConfig::dit_3b(), 635, 3_391_476_448u64), (DitConfig::dit_7b(), 1128, 8_239_608_232)];
+    for (config, count, elements) in cases {
         let all = tensors(&config);
         assert_eq!(all.len(), count);
         let sum: u64 = all.iter().map(|p| p.shape.iter().map(|&n| n as u64).product::<u64>()).sum();
@@ -162,11 +160,8 @@ fn comfyuis_quantised_files_of_real_size_open_with_a_clean_report() {
         let (found, params, report) = open_dit(&path).unwrap();
         assert_eq!(found, config);
         assert_eq!(report.ignored.len(), config.layers + 2);
-        let last = format!(
-            "blocks.{}.mlp.{}.proj_out.weight",
-            config.layers - 1,
-            if config.family == Family::Shared { "all" } else { "vid" }
-        );
+        let stream = if config.family == Family::Shared { "all" } else { "vid" };
+        let last = format!("blocks.{}.mlp.{stream}.proj_out.weight", config.layers - 1);
         let tensor = params.checkpoint().get(&last).unwrap();
         assert_eq!(tensor.shape(), [config.width, config.hidden]);
         let mut end = [1.0; 5];
@@ -202,10 +197,6 @@ fn a_q4_k_file_of_7b_opens_with_a_clean_report() {
 
 fn tiny(family: Family) -> Vec<Put> {
     dit::params(&DitConfig::tiny(family)).iter().map(formula_f16).collect()
-}
-
-fn open(tensors: &[Put]) -> Checkpoint {
-    Checkpoint::from_bytes(file_of(tensors, "")).unwrap()
 }
 
 #[test]

@@ -1,19 +1,12 @@
 //! Text embeddings: from checkpoints, safetensors files and PyTorch's zip.
 //!
 //! `REMASTER_POS_EMB` names the published `pos_emb.pt` for the test that needs it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use std::path::Path;
 
-use crate::support::{file_of, on_disk, put};
-use remaster_testkit::hostile::attack;
+use crate::support::{file_of, on_disk, place, put};
+use remaster_testkit::hostile::{attack, crc32};
 use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
-
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { (c >> 1) ^ 0xedb8_8320 } else { c >> 1 })
-    })
-}
 
 /// A zip as PyTorch writes it: stored members, sizes in the directory only.
 fn zip(members: &[(&str, Vec<u8>)], method: u16) -> Vec<u8> {
@@ -152,8 +145,7 @@ fn the_published_files_are_known_by_their_hash() {
 /// `REMASTER_HOSTILE_CASES=100000` for the long version.
 #[test]
 fn mutated_zips_give_an_embedding_or_a_typed_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("emb");
+    let (_folder, path) = place("emb");
     attack("embedding", &[zip(&members(), 0)], 1 << 20, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         if let Err(error) = TextEmbedding::open(&path, 4) {

@@ -1,7 +1,6 @@
 //! What is accepted, by content and not by name, and what values come out.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
-use crate::support::{file, file_of, on_disk, put};
+use crate::support::{bits, checkpoint, file, file_of, on_disk, place, put};
 use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype};
 
 fn refused(bytes: impl Into<Vec<u8>>) -> CheckpointError {
@@ -92,9 +91,8 @@ fn folders_and_missing_files_are_named() {
 #[test]
 fn every_16_bit_pattern_widens_exactly() {
     let patterns: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-    let bytes =
-        file_of(&[put("h", "F16", &[256, 256], patterns.clone()), put("b", "BF16", &[65536], patterns)], "");
-    let checkpoint = Checkpoint::from_bytes(bytes).unwrap();
+    let half = put("h", "F16", &[256, 256], patterns.clone());
+    let checkpoint = checkpoint(&[half, put("b", "BF16", &[65536], patterns)]);
     for (bits, (h, b)) in (0..=u16::MAX).zip(values(&checkpoint, "h").iter().zip(values(&checkpoint, "b"))) {
         let expected = half::f16::from_bits(bits).to_f32();
         assert!(h.to_bits() == expected.to_bits() || (h.is_nan() && expected.is_nan()), "{bits:#x}");
@@ -106,9 +104,8 @@ fn every_16_bit_pattern_widens_exactly() {
 fn f32_keeps_every_bit() {
     let patterns = [0u32, 0x8000_0000, 1, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0001, 0x3f80_0001];
     let data: Vec<u8> = patterns.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-    let checkpoint = Checkpoint::from_bytes(file_of(&[put("a", "F32", &[8], data)], "")).unwrap();
-    let bits: Vec<u32> = values(&checkpoint, "a").iter().map(|v| v.to_bits()).collect();
-    assert_eq!(bits, patterns);
+    let checkpoint = checkpoint(&[put("a", "F32", &[8], data)]);
+    assert_eq!(bits(&values(&checkpoint, "a")), patterns);
 }
 
 #[test]
@@ -118,9 +115,8 @@ fn data_at_odd_addresses_reads_the_same() {
     let f16s: Vec<u8> = expected.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
     for shift in 0..8 {
         let pad = put("pad", "U8", &[shift], vec![0; shift]);
-        let bytes =
-            file_of(&[pad, put("f", "F32", &[300], f32s.clone()), put("h", "F16", &[300], f16s.clone())], "");
-        let checkpoint = Checkpoint::from_bytes(bytes).unwrap();
+        let (f, h) = (put("f", "F32", &[300], f32s.clone()), put("h", "F16", &[300], f16s.clone()));
+        let checkpoint = checkpoint(&[pad, f, h]);
         assert_eq!(values(&checkpoint, "f"), expected);
         assert_eq!(values(&checkpoint, "h"), expected);
         let mut piece = [0.0; 7];
@@ -131,8 +127,7 @@ fn data_at_odd_addresses_reads_the_same() {
 
 #[test]
 fn a_format_that_is_not_read_is_listed_and_refused_by_name() {
-    let bytes = file_of(&[put("q", "F8_E5M2", &[4], [0; 4]), put("w", "F32", &[1], [0; 4])], "");
-    let checkpoint = Checkpoint::from_bytes(bytes).unwrap();
+    let checkpoint = checkpoint(&[put("q", "F8_E5M2", &[4], [0; 4]), put("w", "F32", &[1], [0; 4])]);
     let q = checkpoint.get("q").unwrap();
     assert_eq!((q.dtype(), q.shape(), q.elements()), (StoredDtype::F8E5M2, &[4][..], 4));
     let error = checkpoint.read_f32(q, 0, &mut [0.0]).unwrap_err();
@@ -194,8 +189,7 @@ fn files_of_the_formats_own_writer_are_read() {
 #[test]
 fn a_sparse_file_larger_than_memory_is_only_mapped() {
     // 64 GiB that occupy one block: nothing but the header may be touched.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("sparse");
+    let (_folder, path) = place("sparse");
     let size = 64u64 << 30;
     let json = format!(r#"{{"a":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{size}]}}}}"#, size / 4);
     crate::support::sparse(&path, &file(&json, &[]), size);

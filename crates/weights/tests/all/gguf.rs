@@ -1,5 +1,4 @@
 //! GGUF files: values against ggml's own package, and everything that can be wrong with a header.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use crate::support::gguf::{Gguf, text};
 use crate::support::{bits, has_values, on_disk, read_ends};

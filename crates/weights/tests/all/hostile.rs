@@ -2,16 +2,10 @@
 //! without a panic and without more memory than a small multiple of the header that is really there.
 //!
 //! `REMASTER_HOSTILE_CASES` sets the number of random files (default 100,000: about a second).
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests, outside the test functions"
-)]
 
 use std::collections::BTreeMap;
 
-use crate::support::{file, file_of, put};
+use crate::support::{file, file_of, place, put};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -37,12 +31,9 @@ fn open(bytes: Vec<u8>) -> Result<Checkpoint, CheckpointError> {
     let length = bytes.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
     let header = usize::try_from(length).ok().filter(|&n| n <= MAX_HEADER.min(bytes.len())).unwrap_or(0);
     let (opened, peak) = measured(|| Checkpoint::from_bytes(bytes));
-    let largest = largest();
-    assert!(peak <= CONSTANT + PER_HEADER_BYTE * header, "{peak} bytes held for a header of {header}");
-    assert!(
-        largest <= CONSTANT + LARGEST_PER_HEADER_BYTE * header,
-        "{largest} bytes at once for a header of {header}"
-    );
+    let (largest, allowed) = (largest(), |each: usize| CONSTANT + each * header);
+    assert!(peak <= allowed(PER_HEADER_BYTE), "{peak} bytes held for a header of {header}");
+    assert!(largest <= allowed(LARGEST_PER_HEADER_BYTE), "{largest} bytes at once for a header of {header}");
     opened
 }
 
@@ -358,10 +349,7 @@ fn random_files_give_a_checkpoint_or_a_typed_error() {
                 exercise(&checkpoint);
                 agrees_with_the_formats_own_reader(&bytes, &checkpoint);
             }
-            Err(error) => {
-                let text = error.to_string();
-                prop_assert!(text.len() <= LONGEST_TEXT, "{}", text);
-            }
+            Err(error) => prop_assert!(error.to_string().len() <= LONGEST_TEXT, "{}", error),
         }
         Ok::<(), TestCaseError>(())
     });
@@ -394,8 +382,7 @@ fn every_beginning_of_a_good_file_is_refused_and_the_whole_is_not() {
 
 #[test]
 fn a_cut_file_on_disk_is_refused_like_one_in_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cut.safetensors");
+    let (_folder, path) = place("cut.safetensors");
     let base = &bases()[2];
     for end in 0..=base.len() {
         std::fs::write(&path, &base[..end]).unwrap();
@@ -482,10 +469,8 @@ fn impossible_tensors_are_named_with_what_is_wrong() {
     assert_eq!(one("F32", &format!("[{max}]"), "[0,4]"), TensorFault::Overflow { shape: vec![max] });
     assert_eq!(one("F32", "[2]", "[0,4]"), TensorFault::Size { start: 0, end: 4, needed: 8 });
     assert_eq!(one("F32", "[1]", "[4,0]"), TensorFault::Size { start: 4, end: 0, needed: 4 });
-    assert_eq!(
-        one("F32", "[1]", &format!("[{},{max}]", max - 3)),
-        TensorFault::Size { start: max - 3, end: max, needed: 4 }
-    );
+    let size = TensorFault::Size { start: max - 3, end: max, needed: 4 };
+    assert_eq!(one("F32", "[1]", &format!("[{},{max}]", max - 3)), size);
     assert_eq!(one("F32", "[1]", "[4,8]"), TensorFault::Hole { start: 4, previous: 0 });
 
     let two = |a: &str, b: &str, second: &str| {

@@ -1,14 +1,13 @@
 //! Files on disk made to do harm: opening and reading ends with values or a typed error, and holds no more than a small
 //! multiple of the file.
 
-use crate::support::{file_of, put};
+use crate::support::{file_of, place, put};
 use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, identify};
 
 #[test]
 fn no_file_panics_or_takes_memory_that_it_does_not_have() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.safetensors");
+    let (_folder, path) = place("model.safetensors");
     let tensors = [
         put("encoder.conv_in.weight", "F32", &[2, 3], vec![1; 24]),
         put("decoder.conv_out.bias", "F16", &[5], vec![2; 10]),

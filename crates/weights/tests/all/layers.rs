@@ -1,5 +1,4 @@
 //! Quantised layers: values against an independent quantiser, and everything that can be wrong with one.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use crate::support::{Put, file_of, has_values, on_disk, put, read_ends, zeros};
 use remaster_testkit::hostile::attack;

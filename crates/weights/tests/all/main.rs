@@ -1,4 +1,5 @@
 //! Checkpoints, from outside.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod support;
 

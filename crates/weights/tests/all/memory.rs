@@ -1,5 +1,4 @@
 //! Checkpoints that lie in memory, and the factor for latents in the metadata of a transformer.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, outside the test functions")]
 
 use crate::support::{network, on_disk};
 use remaster_model::dit::{self, DitConfig, Family};

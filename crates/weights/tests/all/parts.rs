@@ -1,5 +1,4 @@
 //! What a layer can be made of: a matrix without bias, rows of a shared tensor, plain vectors, computed values.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use remaster_compute::{DType, Part, Weight, WeightSpec};
 use remaster_model::{Origin, Param, Params, Scope, computed, listed};
 use remaster_weights::{Checkpoint, CheckpointParams, FormulaParams, check, formula_value};
 
-use crate::support::{Put, file_of};
+use crate::support::{Put, checkpoint};
 
 const DIM: usize = 4;
 
@@ -59,7 +58,7 @@ fn file(tensors: &[Param]) -> Checkpoint {
         let data = (0..shape.iter().product::<usize>()).flat_map(|i| (i as f32).to_le_bytes()).collect();
         Put { name: name.clone(), dtype: "F32", shape: shape.clone(), data }
     };
-    Checkpoint::from_bytes(file_of(&tensors.iter().map(put).collect::<Vec<_>>(), "")).unwrap()
+    checkpoint(&tensors.iter().map(put).collect::<Vec<_>>())
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{file_of, on_disk, put, zeros};
+use crate::support::{file_of, on_disk, place, put, zeros};
 use remaster_weights::{
     NamedTensor, TensorFileError, parse_tensors, read_tensors, sha256_hex, write_tensors,
 };
@@ -15,8 +15,7 @@ fn tensor(name: &str, shape: &[usize]) -> NamedTensor {
 
 #[test]
 fn what_is_written_is_what_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.safetensors");
+    let (folder, path) = place("out.safetensors");
     let tensors = [
         tensor("z \"quoted\" é", &[5, 7, 3]),
         tensor("a", &[]),
@@ -51,8 +50,7 @@ fn sixteen_bit_floats_are_widened_and_integers_refused() {
 
 #[test]
 fn what_no_reader_would_accept_is_not_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out");
+    let (folder, path) = place("out");
     let none = BTreeMap::new();
     let write = |tensors: &[NamedTensor]| write_tensors(&path, tensors, &none).unwrap_err();
     let mut short = tensor("a", &[3]);

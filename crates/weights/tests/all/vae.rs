@@ -1,24 +1,21 @@
 //! Recognising a VAE, holding it against the network, and loading it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Put, bytes_of, file, file_of, formula_f16, header, on_disk, put, sparse, zeros};
+use crate::support::{
+    Put, bytes_of, checkpoint as open, file, file_of, formula_f16, header, on_disk, put, sparse, zeros,
+};
 use remaster_compute::{DType, Part, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
+use remaster_testkit::says;
 use remaster_weights::{
-    Checkpoint, CheckpointParams, Kind, LoadError, LoadReport, VaeDoubt, check, fill_formula, identify,
-    open_vae,
+    Checkpoint, CheckpointParams, Kind, LoadError, LoadReport, VaeDoubt, check, identify, open_vae,
 };
 
 fn tiny() -> Vec<Put> {
     vae::params(&VaeConfig::tiny()).iter().map(formula_f16).collect()
-}
-
-fn open(tensors: &[Put]) -> Checkpoint {
-    Checkpoint::from_bytes(file_of(tensors, "")).unwrap()
 }
 
 fn report(tensors: &[Put]) -> LoadReport {
@@ -48,9 +45,8 @@ fn hollow_vae(folder: &Path, config: &VaeConfig, metadata: &str) -> PathBuf {
 #[test]
 fn the_public_vae_and_the_tiny_one_are_recognised() {
     let folder = tempfile::tempdir().unwrap();
-    for (config, tensors, parameters) in
-        [(VaeConfig::full(), 250, 250_648_227), (VaeConfig::tiny(), 246, 4_222_723)]
-    {
+    let cases = [(VaeConfig::full(), 250, 250_648_227), (VaeConfig::tiny(), 246, 4_222_723)];
+    for (config, tensors, parameters) in cases {
         let identity = identify(&Checkpoint::open(&hollow_vae(folder.path(), &config, "")).unwrap());
         assert_eq!(identity.kind, Kind::Vae { config });
         assert_eq!(identity.tensors, tensors);
@@ -129,9 +125,8 @@ fn the_transformers_are_recognised_and_refused_as_a_vae() {
     ];
     for (name, tensors) in [("3b", three), ("7b", seven)] {
         let path = hollow(folder.path(), name, &tensors, "");
-        let error = open_vae(&path).unwrap_err();
-        assert!(error.to_string().contains("diffusion transformer"), "{error}");
-        assert!(error.to_string().contains("not a SeedVR2 video VAE"), "{error}");
+        let error = open_vae(&path).unwrap_err().to_string();
+        says(&error, &["diffusion transformer", "not a SeedVR2 video VAE"]);
     }
     let cut = hollow(folder.path(), "cut", &three[..3], "");
     assert_eq!(identify(&Checkpoint::open(&cut).unwrap()).kind, Kind::Unknown);
@@ -155,11 +150,8 @@ fn a_misspelt_tensor_is_missing_and_its_neighbour_suggested() {
     assert_eq!(report.missing.len(), 1);
     assert_eq!(report.missing[0].near, ["decoder.conv_norm_ou.weight"]);
     assert_eq!(report.unused, ["decoder.conv_norm_ou.weight"]);
-    let text = report.to_string();
-    assert!(
-        text.contains("decoder.conv_norm_out.weight [32] (in the file: decoder.conv_norm_ou.weight?)"),
-        "{text}"
-    );
+    let words = "decoder.conv_norm_out.weight [32] (in the file: decoder.conv_norm_ou.weight?)";
+    says(&report.to_string(), &[words]);
 }
 
 #[test]
@@ -208,8 +200,7 @@ fn read_all(params: &mut CheckpointParams, prefix: &str, spec: WeightSpec) -> [V
 }
 
 fn formula(param: &str, shape: &[usize]) -> Vec<f32> {
-    let mut values = vec![0.0; shape.iter().product()];
-    fill_formula(param, shape, 0, &mut values).unwrap();
+    let mut values = crate::support::formula(param, shape);
     DType::F16.round_all(&mut values);
     values
 }
@@ -237,10 +228,8 @@ fn a_source_that_cannot_be_read_says_why() {
         params.source(prefix, spec).read(Part::Main, 0, &mut [0.0]).unwrap_err().to_string()
     };
     assert_eq!(why(&mut params, "nothing"), "the checkpoint has no tensor `nothing.weight`");
-    assert_eq!(
-        why(&mut params, "encoder.conv_norm_out"),
-        "tensor `encoder.conv_norm_out.weight` is [64], expected [32]"
-    );
+    let expected = "tensor `encoder.conv_norm_out.weight` is [64], expected [32]";
+    assert_eq!(why(&mut params, "encoder.conv_norm_out"), expected);
     let source = params.source("decoder.conv_norm_out", spec);
     let past = source.read(Part::Bias, 30, &mut [0.0; 3]).unwrap_err().to_string();
     assert!(past.contains("has 32 values; 3 from 30 on were asked for"), "{past}");
@@ -250,9 +239,8 @@ fn a_source_that_cannot_be_read_says_why() {
 fn the_legacy_layout_loads_with_the_same_values() {
     let mut tensors = tiny();
     for t in &mut tensors {
-        for (ours, theirs) in
-            [("to_q", "query"), ("to_k", "key"), ("to_v", "value"), ("to_out.0", "proj_attn")]
-        {
+        let cases = [("to_q", "query"), ("to_k", "key"), ("to_v", "value"), ("to_out.0", "proj_attn")];
+        for (ours, theirs) in cases {
             t.name = t.name.replace(&format!(".{ours}."), &format!(".{theirs}."));
         }
         if t.shape.len() == 2 {
@@ -298,9 +286,8 @@ fn an_incomplete_file_is_an_error_that_lists_it() {
     let (folder, path) = on_disk("partial", file_of(&tiny()[2..], ""));
     match open_vae(&path).unwrap_err() {
         error @ LoadError::Incomplete { .. } => {
-            let text = error.to_string();
-            assert!(text.contains("244 of 246 tensors fit"), "{text}");
-            assert!(text.contains("2 missing: encoder.conv_in.weight [32, 3, 3, 3, 3]"), "{text}");
+            let words = ["244 of 246 tensors fit", "2 missing: encoder.conv_in.weight [32, 3, 3, 3, 3]"];
+            says(&error.to_string(), &words);
         }
         other => panic!("{other}"),
     }

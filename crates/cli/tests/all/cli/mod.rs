@@ -6,6 +6,7 @@ use std::fs;
 use remaster_model::vae::{self, VaeConfig};
 #[cfg(feature = "gpu")]
 use remaster_testkit::no_gpu;
+use remaster_testkit::says;
 use remaster_weights::{NamedTensor, fill_uniform, read_tensors, write_tensors};
 use serde_json::Value;
 

@@ -12,14 +12,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use remaster_testkit::Rng;
+use remaster_testkit::{Rng, in_threads, nightly};
 use rustix::fs::inotify;
 
 use crate::desk::{Desk, bytes, command, document, remove, three_shots, works};
-use crate::units::forge;
+use crate::farm::forge;
 use parts::Aims;
 
 /// Cases of the gate, and at night.
@@ -144,12 +143,8 @@ impl Ground {
             false if rng.one_in(5) => format!("plan film.mkv -o out.mkv --store store {HOW}"),
             false => rng.pick(&lines).to_owned(),
         };
-        Case {
-            desk,
-            about: format!("case {seed}: {line}: {}", about.join(", ")),
-            line,
-            film_is_known: local || !forged,
-        }
+        let about = format!("case {seed}: {line}: {}", about.join(", "));
+        Case { desk, about, line, film_is_known: local || !forged }
     }
 
     /// What is wrong with how a case ended.
@@ -211,42 +206,32 @@ fn highest(id: u32) -> u64 {
 #[test]
 fn hostile_plans_stores_and_state_folders_do_nothing_but_fail() {
     let ground = Ground::new();
-    let cases = remaster_testkit::nightly(CASES[0], CASES[1]);
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let cases = nightly(CASES[0], CASES[1]);
+    let wrong = Mutex::new(Vec::new());
     let codes: Mutex<BTreeMap<Option<i32>, usize>> = Mutex::default();
     let (longest, most) = (Mutex::new(Duration::ZERO), Mutex::new(0));
     let began = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= cases {
-                        return;
-                    }
-                    let try_it = || {
-                        let case = ground.case(seed);
-                        let ran = ground.run(&case.desk, &mut command(&case.desk, &case.line));
-                        (case, ran)
-                    };
-                    let (mut case, mut ran) = try_it();
-                    // A machine that was busy meanwhile is not so twice; who waits for something waits again.
-                    if ran.took > LONGEST {
-                        std::fs::remove_dir_all(&case.desk).unwrap();
-                        (case, ran) = try_it();
-                    }
-                    *codes.lock().unwrap().entry(ran.code).or_default() += 1;
-                    let (mut longest, mut most) = (longest.lock().unwrap(), most.lock().unwrap());
-                    (*longest, *most) = (longest.max(ran.took), ran.memory.max(*most));
-                    let faults = ground.judge(&case, &ran);
-                    if !faults.is_empty() {
-                        let faults = faults.join("; ");
-                        wrong.lock().unwrap().push(format!("{}: {faults}: {}", case.about, ran.said));
-                    }
-                    std::fs::remove_dir_all(&case.desk).unwrap();
-                }
-            });
+    in_threads(2, 0..cases, |seed| {
+        let try_it = || {
+            let case = ground.case(seed);
+            let ran = ground.run(&case.desk, &mut command(&case.desk, &case.line));
+            (case, ran)
+        };
+        let (mut case, mut ran) = try_it();
+        // A machine that was busy meanwhile is not so twice; who waits for something waits again.
+        if ran.took > LONGEST {
+            std::fs::remove_dir_all(&case.desk).unwrap();
+            (case, ran) = try_it();
         }
+        *codes.lock().unwrap().entry(ran.code).or_default() += 1;
+        let (mut longest, mut most) = (longest.lock().unwrap(), most.lock().unwrap());
+        (*longest, *most) = (longest.max(ran.took), ran.memory.max(*most));
+        let faults = ground.judge(&case, &ran);
+        if !faults.is_empty() {
+            let faults = faults.join("; ");
+            wrong.lock().unwrap().push(format!("{}: {faults}: {}", case.about, ran.said));
+        }
+        std::fs::remove_dir_all(&case.desk).unwrap();
     });
     println!(
         "{cases} cases in {:.0} s, ended with {:?}; the longest took {:.2} s, the largest held {} MiB of {}",

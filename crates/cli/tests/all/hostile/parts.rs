@@ -133,23 +133,9 @@ impl Aims<'_> {
 
     /// A name that work has, or one that it has not.
     fn name(&self, rng: &mut Rng) -> PathBuf {
-        let names = [
-            "lock",
-            "plan.json",
-            "done.json",
-            "work",
-            "kept",
-            "units",
-            "store",
-            "attempts",
-            "000000",
-            "remaster-state",
-            "piece-000000.nut",
-            ".tmpAbCdEf",
-            "-y",
-            "a\nb",
-            "ffffffffffffffffffffffffffffffff",
-        ];
+        let names = "lock plan.json done.json work kept units store attempts 000000 remaster-state \
+            piece-000000.nut .tmpAbCdEf -y a\nb ffffffffffffffffffffffffffffffff";
+        let names: Vec<&str> = names.split(' ').collect();
         match rng.one_in(8) {
             true => OsStr::from_bytes(b"\xff\xfe").into(),
             false => rng.pick(&names).into(),
@@ -170,10 +156,10 @@ impl Aims<'_> {
             1 => symlink(self.canary, at),
             2 => symlink("../".repeat(1 + rng.below(6)), at),
             3 => symlink(at, at),
-            4 => symlink(
-                rng.pick(&["/dev/zero", "/dev/stdin", "/dev/full", "/etc/passwd", "/proc/self/mem"]),
-                at,
-            ),
+            4 => {
+                let aims = ["/dev/zero", "/dev/stdin", "/dev/full", "/etc/passwd", "/proc/self/mem"];
+                symlink(rng.pick(&aims), at)
+            }
             5 => Ok(mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o644), 0)?),
             // Endless zeros, where this user may make a device.
             6 => Ok(mknodat(CWD, at, FileType::CharacterDevice, Mode::from_raw_mode(0o644), (1 << 8) | 5)?),

@@ -20,10 +20,8 @@ const AIMS: [&str; 2] = ["/etc/passwd", "/mem"];
 #[ignore = "nightly: runs that are traced take ten times as long"]
 fn hostile_runs_open_change_and_start_nothing_of_others() {
     if !Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).status().is_ok_and(|s| s.success()) {
-        return remaster_testkit::not_run(
-            "hostile_runs_open_change_and_start_nothing_of_others",
-            "no strace",
-        );
+        let name = "hostile_runs_open_change_and_start_nothing_of_others";
+        return remaster_testkit::not_run(name, "no strace");
     }
     let ground = Ground::new();
     let mut wrong = Vec::new();

@@ -84,7 +84,7 @@ mod rehearsal;
 
 /// A small disk of its own. `None`, with a message, where tests may not mount.
 fn mount(at: &Path, options: &str) -> Option<Mounted> {
-    let disk = crate::desk::mount(at, options);
+    let disk = Mounted::new(at, options);
     if disk.is_none() {
         remaster_testkit::no_disk("a_full_disk_is_called_one_and_nothing_is_left_on_it");
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::process::Child;
+use std::time::Duration;
 
 /// The folder of each process and its words, with a NUL behind each.
 pub(crate) fn command_lines() -> impl Iterator<Item = (PathBuf, String)> {
@@ -24,8 +26,18 @@ pub(crate) fn parents() -> HashMap<u32, u32> {
     parents
 }
 
+/// The most that a child and its own children hold until it ends.
+pub(crate) fn peak(child: &mut Child) -> u64 {
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        peak = peak.max(resident(child.id()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    peak
+}
+
 /// Resident bytes of `root` and of all its children; 0 where the system does not say.
-pub(crate) fn resident(root: u32) -> u64 {
+fn resident(root: u32) -> u64 {
     let parents = parents();
     let is_ours = |mut id: u32| {
         for _ in 0..64 {

@@ -47,11 +47,8 @@ pub(crate) fn dies_of(file: &Path) -> bool {
 /// A script that stands in for ffmpeg, with an ffprobe beside it.
 #[cfg(unix)]
 pub(crate) fn script(folder: &Path, ffmpeg: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     for (name, text) in [("ffmpeg", ffmpeg), ("ffprobe", "exec ffprobe \"$@\"")] {
-        let path = folder.join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        remaster_testkit::program(&folder.join(name), &format!("#!/bin/sh\n{text}\n"));
     }
     folder.join("ffmpeg")
 }

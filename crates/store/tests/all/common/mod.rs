@@ -1,5 +1,5 @@
 //! What the tests of stores share.
-#![allow(dead_code, clippy::unwrap_used, reason = "every test uses a part of it, outside its own functions")]
+#![allow(dead_code, reason = "every test uses a part of it")]
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -9,16 +9,12 @@ use remaster_store::testkit::Memory;
 use remaster_store::{
     Commit, Content, Created, Hash, Journal, Key, Limits, Notes, Settings, Store, StoreError, Verdict,
 };
+use remaster_testkit::{Rng, names};
 
 /// Small parts and short waits.
 pub(crate) fn limits() -> Limits {
-    Limits {
-        call: Duration::from_secs(20),
-        tries: 4,
-        wait: Duration::from_millis(1),
-        longest_wait: Duration::from_millis(4),
-        part: 1 << 16,
-    }
+    let [wait, longest_wait] = [1, 4].map(Duration::from_millis);
+    Limits { call: Duration::from_secs(20), tries: 4, wait, longest_wait, part: 1 << 16 }
 }
 
 pub(crate) fn settings() -> Settings {
@@ -57,14 +53,8 @@ pub(crate) fn done(journal: &Journal, unit: u32, bytes: Vec<u8>) -> Commit {
 
 /// Bytes that depend on a seed.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 32) as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
+    let mut rng = Rng::new(seed);
+    (0..length).map(|_| rng.bits() as u8).collect()
 }
 
 /// Sixteen threads with stores of their own race for one key and for one commit. Returns the winners of both.
@@ -134,10 +124,7 @@ pub(crate) fn tour(store: &Store) {
     let other = Content { bytes: 999, ..content };
     assert!(matches!(store.fetch(&key("a/small"), &to, &other), Err(StoreError::Size { .. })));
     assert!(matches!(store.fetch(&key("a/none"), &to, &other), Err(StoreError::Missing { .. })));
-    assert!(std::fs::read_dir(scratch.path()).unwrap().all(|entry| {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        !name.contains("wrong")
-    }));
+    assert!(names(scratch.path()).iter().all(|name| !name.contains("wrong")));
     assert!(matches!(store.get(&key("a/small"), 999), Err(StoreError::TooLarge { most: 999, .. })));
 
     let mut names: Vec<String> =

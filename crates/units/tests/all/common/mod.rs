@@ -1,5 +1,4 @@
 //! A film of three shots, a store in memory, and workers that write what they would restore as text.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use std::cell::Cell;
 use std::fs::File;
@@ -75,24 +74,15 @@ fn plan(film: &Path, frames: usize, unit_frames: usize, piece_frames: usize) -> 
     let starts = if frames == FRAMES { SHOTS.to_vec() } else { vec![0] };
     let cuts = Cuts::At(Shots::new(starts, Some(frames as u64)).unwrap());
     let found = survey(Box::new(source), &cuts, &mut |_| ControlFlow::Continue(()))?;
+    let [program, backend, dtype, ffmpeg, encoder] =
+        ["test", "test", "f32", "none", "text"].map(str::to_owned);
+    let (tiling, sha256) = (None, Some(read_all(film, &mut |_| ControlFlow::Continue(()))?));
     let settings = Settings {
-        input: Input {
-            sha256: Some(read_all(film, &mut |_| ControlFlow::Continue(()))?),
-            ..Input::of(film)?
-        },
+        input: Input { sha256, ..Input::of(film)? },
         output: "film.mkv".into(),
         request: request(),
         models: vec![Model { role: "vae".into(), name: "nano".into(), sha256: None }],
-        numerics: ResultClass {
-            program: "test".into(),
-            backend: "test".into(),
-            dtype: "f32".into(),
-            tiling: None,
-            ffmpeg: "none".into(),
-            encoder: "text".into(),
-            sample: None,
-            threads: 1,
-        },
+        numerics: ResultClass { program, backend, dtype, tiling, ffmpeg, encoder, sample: None, threads: 1 },
         mix: false,
         segments: SegmentKind::Final,
         unit_frames,

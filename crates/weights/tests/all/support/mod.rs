@@ -1,6 +1,5 @@
 //! Small files, made by hand so that they can be wrong on purpose.
 #![allow(dead_code, reason = "every test binary uses another part")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::path::{Path, PathBuf};
@@ -39,9 +38,15 @@ pub fn zeros(name: &str, dtype: &'static str, shape: &[usize]) -> Put {
 
 /// Bytes in a file of a folder of its own, which ends with the first of the two.
 pub fn on_disk(name: &str, bytes: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let (folder, path) = place(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+/// Where a file goes, in a folder of its own.
+pub fn place(name: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
-    std::fs::write(&path, bytes).unwrap();
     (folder, path)
 }
 
@@ -110,10 +115,21 @@ pub fn bytes_of(dtype: &str, shape: &[usize]) -> u64 {
     shape.iter().map(|&n| n as u64).product::<u64>() / block.values as u64 * block.bytes as u64
 }
 
+/// A checkpoint of these tensors.
+pub fn checkpoint(tensors: &[Put]) -> Checkpoint {
+    Checkpoint::from_bytes(file_of(tensors, "")).unwrap()
+}
+
+/// The values of a tensor by the formula.
+pub fn formula(name: &str, shape: &[usize]) -> Vec<f32> {
+    let mut values = vec![0.0; shape.iter().product()];
+    fill_formula(name, shape, 0, &mut values).unwrap();
+    values
+}
+
 /// The tensor `param` with its formula values, as F16.
 pub fn formula_f16(param: &Param) -> Put {
-    let mut values = vec![0.0; param.shape.iter().product()];
-    fill_formula(&param.name, &param.shape, 0, &mut values).unwrap();
+    let values = formula(&param.name, &param.shape);
     let data = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
     Put { name: param.name.clone(), dtype: "F16", shape: param.shape.clone(), data }
 }
