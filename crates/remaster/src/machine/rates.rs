@@ -11,6 +11,7 @@ use super::cache;
 use super::host::Machine;
 use super::memory::cpu_name;
 use crate::error::Error;
+use crate::event::Reporter;
 
 /// What a rate depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,10 +85,10 @@ fn read(file: &Path) -> Kept {
 }
 
 /// Keeps what a run measured. Without a folder, or in a short run, nothing is kept.
-pub(crate) fn record(machine: &Machine, key: &Key, macs: f64, seconds: f64) -> Result<(), Error> {
-    match file(machine) {
-        Some(file) if seconds >= LEAST_SECONDS => record_in(&file, key, macs / seconds),
-        _ => Ok(()),
+pub(crate) fn record(machine: &Machine, key: &Key, (macs, seconds): (f64, f64), report: &Reporter<'_>) {
+    let Some(file) = file(machine).filter(|_| seconds >= LEAST_SECONDS) else { return };
+    if let Err(error) = record_in(&file, key, macs / seconds) {
+        report.detail(format_args!("cannot save the speed of this run: {error}"));
     }
 }
 

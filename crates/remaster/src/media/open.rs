@@ -118,9 +118,7 @@ impl Source {
             let mut frames = 0;
             while source.next(&mut frame)?.is_some() {
                 frames += 1;
-                if control.is_cancelled() {
-                    return Err(Error::Interrupted);
-                }
+                control.check()?;
             }
             Ok(frames)
         };

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
 use crate::machine::spill::Spill;
-use crate::media::{Opened, Source};
+use crate::media::Opened;
 use crate::plan::{Search, Total};
 use crate::request::Restoration;
 use crate::site::Site;
@@ -89,9 +89,7 @@ impl Film {
             limits: &limits,
             room: Room { machine: &site.machine, real: output.is_some(), output },
             // The input is decoded twice at a time.
-            children: children(&how.source, opened, &format, threads)
-                .saturating_mul(2)
-                .saturating_add(encodes),
+            children: how.source.ffmpeg_memory(opened, threads).saturating_mul(2).saturating_add(encodes),
         };
         let channels = networks.vae.latent();
         let latent = latent_bytes(&geometry, channels);
@@ -198,17 +196,7 @@ impl Film {
 
     /// What the run is about.
     pub(crate) fn about(&self, input: &Path, output: &Path) -> About {
-        about(&self.site, &self.networks, input, output)
-    }
-}
-
-/// What the run is about.
-pub(super) fn about(site: &Site, networks: &Networks, input: &Path, output: &Path) -> About {
-    About {
-        device: site.worker(),
-        model: networks.names[0].clone(),
-        input: input.display().to_string(),
-        output: output.display().to_string(),
+        self.site.about(&self.networks.names[0], &input.display(), output)
     }
 }
 
@@ -217,11 +205,6 @@ fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
     let cells = |n: usize| (n / SPACE) as u64;
     let [width, height] = geometry.padded;
     4 * channels as u64 * cells(width) * cells(height)
-}
-
-/// What ffmpeg takes to decode the input once.
-pub(super) fn children(source: &Source, opened: &Opened, format: &Format, threads: usize) -> u64 {
-    opened.probe.as_ref().map_or(0, |probe| source.ffmpeg_memory(probe, format, threads))
 }
 
 /// What ffmpeg takes to encode what is shown.

@@ -35,15 +35,12 @@ impl Film {
             latent_bytes: self.latent_bytes().filter(|_| self.room.folder.is_some()),
             groups: self.groups(),
             macs_per_frame: self.work().iter().sum(),
-            seconds: time.and_then(|time| time.seconds),
-            seconds_per_frame: time.map(|time| time.seconds_per_frame),
-            basis: time.map(|time| time.basis),
+            time,
             title: self.networks.title.clone(),
             numerics: self.site.backend.numerics(),
             shown: self.recipe.shown,
             counted,
             apart: self.apart,
-            time,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use super::crew::{Crew, Failure, Task};
 use super::members::Member;
 use super::state::State;
 use super::todo::Todo;
+use crate::control::lock;
 use crate::error::{Class, Error};
 use crate::event::{PHASES, Reporter};
 use crate::restore::Staged;
@@ -102,10 +103,6 @@ fn end_all(running: &Running) {
     }
 }
 
-fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<usize, Child>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 struct Work<'a> {
     stage: &'a Staged,
     state: &'a State,
@@ -129,9 +126,7 @@ impl Work<'_> {
         let control = &self.stage.control;
         let (mut stopping, mut waiting) = (false, false);
         loop {
-            if control.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
+            control.check()?;
             if !stopping && control.should_stop() {
                 stopping = true;
                 self.say(told::STOP);

@@ -100,9 +100,7 @@ impl Disks {
     fn nap(&self) -> Result<(), Error> {
         let until = Instant::now() + LOOK;
         while Instant::now() < until {
-            if self.control.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
+            self.control.check()?;
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())

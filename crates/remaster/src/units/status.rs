@@ -48,9 +48,7 @@ pub fn status(plan_at: &OsStr, machine: &Machine, control: &Control) -> Result<U
         frames_done: 0,
     };
     for unit in 0..units {
-        if control.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
+        control.check()?;
         let frames = plan.unit(unit)?.unit.frames().len();
         let (list, reached) = match there.get(&unit) {
             Some(commit) if commit.left => (&mut status.left, frames),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use remaster_media::place::{self, Scratch};
 use remaster_media::{Film, FrameSink, MediaError, join};
@@ -11,6 +11,7 @@ use remaster_restore::{Film as Whole, Footage};
 use remaster_units::{NewPiece, Settings};
 
 use super::{assemble, make};
+use crate::control::lock;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::outcome::FilmOutcome;
@@ -61,7 +62,7 @@ pub(crate) fn run(
     report.late(&late, &mut film.notes);
     let options = target.joined(request.overwrite, threads);
     let joined = Film { path: &output, format: &shown, from: probe.as_ref(), options: &options, kind };
-    let segments = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
+    let segments = std::mem::take(&mut *lock(&made));
     let inputs = tools.inputs();
     // An input that shrank or was replaced meanwhile is said before the film is in its place.
     let checks =
@@ -101,7 +102,7 @@ impl FrameSink for Segmented {
         self.next += 1;
         if let Some((_, path, sink)) = self.open.take_if(|(end, ..)| *end <= self.next) {
             sink.finish()?;
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+            lock(&self.made).push(path);
         }
         Ok(())
     }
