@@ -2,7 +2,7 @@
 
 mod kind;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use remaster_compute::ComputeError;
 use remaster_engine::EngineError;
@@ -357,6 +357,16 @@ impl From<ComputeError> for Error {
 }
 
 impl Error {
+    /// Reading a file or folder failed.
+    pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Error::Read { path: path.to_owned(), source }
+    }
+
+    /// Writing a file or folder failed.
+    pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Error::Write { path: path.to_owned(), source }
+    }
+
     /// True if the run was stopped on request.
     pub fn is_stop(&self) -> bool {
         self.class() == Class::Stopped

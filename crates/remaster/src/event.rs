@@ -11,6 +11,7 @@ use remaster_media::Late;
 use remaster_plan::bytes;
 use serde::Serialize;
 
+use crate::control::Control;
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::Total;
 
@@ -238,9 +239,9 @@ impl<'a> Reporter<'a> {
         self.took.borrow().get(phase).copied().unwrap_or_default()
     }
 
-    /// Time since the run began.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// Time since the run began, without pauses.
+    pub(crate) fn worked(&self, control: &Control) -> Duration {
+        self.started.elapsed().saturating_sub(control.paused_time())
     }
 
     /// Tells what the input was like, once all of it was read.

@@ -114,17 +114,20 @@ pub struct FilmOutcome {
 }
 
 /// A time with its basis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Of the whole film, if its length is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Of a frame.
     pub seconds_per_frame: f64,
     /// `recorded` by the last runs like this, or `calibrated` just now.
     pub basis: &'static str,
     /// How long the measurement took, if there was one.
+    #[serde(skip)]
     pub(crate) measured_seconds: Option<f64>,
     /// `CPU` or `GPU`.
+    #[serde(skip)]
     pub(crate) device: &'static str,
 }
 

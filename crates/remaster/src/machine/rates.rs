@@ -77,11 +77,9 @@ fn file(machine: &Machine) -> Option<PathBuf> {
 
 /// What the file says; a damaged one, or one of another version, counts as none.
 fn read(file: &Path) -> Kept {
-    let none = Kept { version: VERSION, rates: Vec::new() };
-    let Some(text) = cache::read(file) else { return none };
-    let Ok(mut kept) = serde_json::from_str::<Kept>(&text) else { return none };
+    let mut kept: Kept = cache::read(file);
     kept.rates.retain(|r| r.macs_per_second.is_finite() && r.macs_per_second > 0.0);
-    if kept.version == VERSION { kept } else { none }
+    if kept.version == VERSION { kept } else { Kept { version: VERSION, rates: Vec::new() } }
 }
 
 /// Keeps what a run measured. Without a folder, or in a short run, nothing is kept.

@@ -69,8 +69,7 @@ fn file(machine: &Machine) -> Option<PathBuf> {
 
 /// A file of another version, or one that is not ours, counts as none.
 fn kept(machine: &Machine) -> Kept {
-    let text = file(machine).and_then(|file| cache::read(&file)).unwrap_or_default();
-    let kept: Kept = serde_json::from_str(&text).unwrap_or_default();
+    let kept: Kept = file(machine).map(|file| cache::read(&file)).unwrap_or_default();
     if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
 }
 

@@ -120,7 +120,7 @@ impl Source {
                 frames += 1;
                 control.check()?;
             }
-            Ok(frames)
+            Ok::<_, Error>(frames)
         };
         let before = match self.start.filter(|start| !start.is_zero()) {
             Some(start) => count(&Source { start: None, end: Some(start), ..self.clone() })?,

@@ -76,8 +76,7 @@ impl RedecodeRequest {
         if let Some(origin) = &file.about().origin
             && !is_pipe(&self.input)
         {
-            let failed = |source| Error::Read { path: self.input.clone(), source };
-            if !origin.is(&self.input).map_err(failed)? {
+            if !origin.is(&self.input).map_err(Error::reading(&self.input))? {
                 return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
             }
         }

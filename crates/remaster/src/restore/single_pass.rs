@@ -68,8 +68,8 @@ impl Film {
         if let Some(bytes) = self.kept_bytes() {
             destination::check_room(path, bytes, Size::Exact, &self.site.machine)?;
         }
-        let failed = |source| Error::Read { path: input.to_owned(), source };
-        let origin = if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(failed)? };
+        let origin =
+            if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(Error::reading(input))? };
         let mut about = About::new(shown, self.recipe.geometry, vae.identity()?, origin);
         about.restored = Some(Restored {
             model: self.networks.names[0].clone(),

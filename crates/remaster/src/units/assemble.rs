@@ -115,7 +115,7 @@ pub(super) fn join_units(
     if let Some(again) = again {
         let same = same_bytes(&again, goal.path);
         let _ = remaster_disk::remove(&again);
-        if !same.map_err(|source| Error::Read { path: goal.path.to_owned(), source })? {
+        if !same.map_err(Error::reading(goal.path))? {
             return Err(MediaError::Exists { path: goal.path.to_owned() }.into());
         }
     }
@@ -249,7 +249,7 @@ pub fn assemble_film(
     let shown = planned.how.shown(&format);
     tidy(machine, []);
     let near = request.temp.as_deref().unwrap_or(place::parent(output));
-    let folder = Scratch::new(Some(near)).map_err(|source| Error::Write { path: near.to_owned(), source })?;
+    let folder = Scratch::new(Some(near)).map_err(Error::writing(near))?;
     let (windows, pool) = planned.how.pools()?;
     let goal = Goal {
         watch,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use remaster_media::SegmentKind;
 use remaster_units::{Manifest, Model};
 
-use super::local::is_same;
+use super::local::{forget, is_same};
 use super::pinned;
 use super::status::ranges;
 use crate::control::Control;
@@ -26,8 +26,8 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// Looks at a film that exists. Another device, another ffmpeg and another version of this program make it no other
-/// film: who wants it anew can ask for that.
+/// Looks at a film that exists, and removes what a killed run left beside one that is done. Another device, another ffmpeg
+/// and another version of this program make it no other film: who wants it anew can ask for that.
 pub(crate) fn standing(
     request: &Request,
     film: &Path,
@@ -56,7 +56,10 @@ pub(crate) fn standing(
     // A film with units that were given up is done for those who asked to go on without them.
     let left: Vec<u32> = (0..).zip(&manifest.units).filter(|(_, unit)| unit.left).map(|(i, _)| i).collect();
     match left.is_empty() || request.units.keep_going {
-        true => Ok(Standing::Done),
+        true => {
+            forget(film, &request.units, machine);
+            Ok(Standing::Done)
+        }
         false => Err(Error::NotRestored { path: film.to_owned(), units: ranges(&left) }),
     }
 }

@@ -33,8 +33,7 @@ pub(crate) fn run(
     let pieces: Vec<Range<usize>> = pieces.collect();
     // What is encoded has the size of the film, so it waits where the film will be.
     let beside = place::parent(&stage.output).to_owned();
-    let folder =
-        Scratch::new(Some(&beside)).map_err(|source| Error::Write { path: beside.clone(), source })?;
+    let folder = Scratch::new(Some(&beside)).map_err(Error::writing(&beside))?;
     let watch = assemble::watch(&stage.request.input, &plan, &stage.control).and(stage.used.clone());
     watch.check()?;
     let made = Made::default();

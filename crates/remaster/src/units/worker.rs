@@ -73,12 +73,7 @@ impl<'a> Worker<'a> {
     ) -> Result<Outcome, Error> {
         let spill = self.stage.film.spill().folder.as_path();
         let folders = [Some(self.pace.folder.as_path()), self.journal.store().folder(), Some(spill)];
-        let disks = Disks {
-            folders: folders.into_iter().flatten().map(ToOwned::to_owned).collect(),
-            wait: self.pace.wait_disk,
-            machine: self.stage.machine().clone(),
-            control: self.stage.control.clone(),
-        };
+        let disks = Disks::of(self.stage, self.pace.wait_disk, folders.into_iter().flatten());
         disks.waited_for(report, || {
             let mut tries = TRIES;
             loop {

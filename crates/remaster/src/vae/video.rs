@@ -302,8 +302,7 @@ fn footage<'a>(source: Box<dyn FrameSource>, request: &'a VaeRequest, tools: &'a
 /// What a latent file keeps of its input.
 fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, Error> {
     let Some(probe) = probe else { return Ok(None) };
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)?;
+    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(Error::reading(path))?;
     Ok(origin.map(|origin| Origin { span: probe.span(), ..origin }))
 }
 
