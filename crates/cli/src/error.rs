@@ -28,7 +28,6 @@ pub(crate) enum CliError {
     Terminal,
     #[error("cannot write the result to stdout")]
     Stdout {
-        #[source]
         source: io::Error,
     },
     #[error(

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::control::Control;
 use crate::destination::check_file;
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 use crate::event::Event;
 use crate::machine::host::Machine;
 use crate::media::is_film;
@@ -95,6 +95,13 @@ impl BatchOutcome {
             failed => Err(Error::Batch { failed, films: self.films.len() }),
         }
     }
+
+    fn write(&self, path: Option<&Path>) -> Result<(), Error> {
+        let Some(path) = path else { return Ok(()) };
+        let failed = Error::writing(path);
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
+        Ok(place::write(path, text.as_bytes(), true)?)
+    }
 }
 
 /// Restores many films: goes on when one fails, and skips those that are done.
@@ -151,7 +158,7 @@ pub fn batch(
         }
         let (status, error) = match ran {
             Ok(status) => (status, None),
-            Err(error) => ("failed", Some(error.with_causes())),
+            Err(error) => ("failed", Some(with_causes(&error))),
         };
         match status {
             "done" => outcome.done += 1,
@@ -214,15 +221,6 @@ fn is_report(path: &Path) -> bool {
     read.is_ok()
         && serde_json::from_slice::<Earlier>(&text)
             .is_ok_and(|report| report.films.len() == report.done + report.skipped + report.failed)
-}
-
-impl BatchOutcome {
-    fn write(&self, path: Option<&Path>) -> Result<(), Error> {
-        let Some(path) = path else { return Ok(()) };
-        let failed = Error::writing(path);
-        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        Ok(place::write(path, text.as_bytes(), true)?)
-    }
 }
 
 impl BatchRequest {

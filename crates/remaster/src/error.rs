@@ -269,13 +269,6 @@ pub enum Error {
     Interrupted,
 }
 
-impl Error {
-    /// What went wrong, with all causes.
-    pub fn with_causes(&self) -> String {
-        with_causes(self)
-    }
-}
-
 /// An error with all its causes, on one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();

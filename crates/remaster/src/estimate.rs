@@ -57,8 +57,8 @@ impl Estimate {
         for (n, (key, work)) in keys.into_iter().zip([encode + decode, restore]).enumerate() {
             let Some(key) = key else { continue };
             let (rate, basis) = recorded_or_measured(&film.site.machine, &key, report, || match n {
-                0 => Ok(calibrate::convolutions(backend, dtype, key.channels())? * NETWORK_SHARE),
-                _ => Ok(calibrate::linear_layers(backend, dtype, key.channels())? * TRANSFORMER_SHARE),
+                0 => Ok(calibrate::convolutions(backend, dtype, key.channels)? * NETWORK_SHARE),
+                _ => Ok(calibrate::linear_layers(backend, dtype, key.channels)? * TRANSFORMER_SHARE),
             })?;
             measured |= basis == MEASURED;
             each += work / rate;

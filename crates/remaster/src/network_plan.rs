@@ -232,7 +232,7 @@ impl NetworkPlanRequest {
         let macs: u64 = plans.iter().map(|p| p.work.macs.saturating_add(p.work.attention_macs)).sum();
         let key = Key::of(backend, dtype, config);
         let (rate, basis) = recorded_or_measured(machine, &key, report, || {
-            Ok(calibrate::convolutions(*backend, dtype, key.channels())? * NETWORK_SHARE)
+            Ok(calibrate::convolutions(*backend, dtype, key.channels)? * NETWORK_SHARE)
         })?;
         Some(NetworkTime { seconds: macs as f64 / rate, macs_per_second: rate, basis })
     }

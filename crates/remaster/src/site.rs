@@ -39,7 +39,9 @@ impl Site {
             Some(report) => device.tuned_backend(room.machine, report)?,
             None => device.backend(room.machine)?,
         };
-        devices::check_vram(limits.vram, &backend)?;
+        if limits.vram.is_some() && !devices::has_memory(&backend) {
+            return Err(Error::Vram { backend: backend.name() });
+        }
         Ok(Site {
             backend,
             build: device.build(),

@@ -20,15 +20,10 @@ pub(crate) struct Key {
     numerics: String,
     dtype: String,
     /// Channels of the widest layer: narrow networks reach a fraction of the rate of wide ones.
-    channels: usize,
+    pub(crate) channels: usize,
 }
 
 impl Key {
-    /// Channels of the widest layer.
-    pub(crate) fn channels(&self) -> usize {
-        self.channels
-    }
-
     pub(crate) fn of(backend: &Backend, dtype: DType, config: &VaeConfig) -> Self {
         Self::new(backend, dtype, config.channels.into_iter().max().unwrap_or(0))
     }

@@ -169,11 +169,6 @@ impl Source {
         refuse(&[("--vf", self.filters.is_some())], what)
     }
 
-    /// An error if a part is asked for of `what`, which has no clock.
-    pub(super) fn refuse_part(&self, what: &'static str) -> Result<(), Error> {
-        refuse(&[("--ss", self.start.is_some()), ("--to", self.end.is_some())], what)
-    }
-
     /// Bytes that ffmpeg takes to decode an input and filter its frames.
     pub(crate) fn ffmpeg_memory(&self, opened: &Opened, threads: usize) -> u64 {
         let (Some(probe), format) = (&opened.probe, opened.source.format()) else { return 0 };

@@ -62,6 +62,11 @@ pub(crate) fn installed_text(
     text(Some(beside), &all(folder, machine)?)
 }
 
+/// Whether a word names a network that is no file.
+pub(crate) fn is_built_in(word: &str) -> bool {
+    matches!(word, "identity" | "nano") || word.starts_with("formula:")
+}
+
 /// Whether a model file has a text embedding inside.
 fn has_text(file: &Path) -> bool {
     Checkpoint::open(file).is_ok_and(|checkpoint| checkpoint.get(POSITIVE).is_some())
@@ -75,7 +80,7 @@ pub(crate) fn of_plan(
     folder: Option<&Path>,
     machine: &Machine,
 ) -> Result<String, Error> {
-    if matches!(name, "identity" | "nano") || name.starts_with("formula:") {
+    if is_built_in(name) {
         return Ok(name.to_owned());
     }
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();

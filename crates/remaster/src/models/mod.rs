@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-pub(crate) use choice::{installed, installed_text, installed_vae, of_plan, ready};
+pub(crate) use choice::{installed, installed_text, installed_vae, is_built_in, of_plan, ready};
 pub use list::{InstalledModel, InstalledModels, SearchedFolder, list, shown};
 pub use pull::{PullRequest, Pulled, PulledFile, pull};
 pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, verify};

@@ -5,7 +5,7 @@ use std::path::Path;
 use remaster_engine::{Event, Planner, Recovery, Task};
 use remaster_media::{Format, OutputKind, ffmpeg_memory};
 use remaster_model::vae::Direction;
-use remaster_plan::{LookBack, Plan, SPACE};
+use remaster_plan::{LookBack, Plan, SLICES, SPACE};
 use remaster_restore::{
     Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe, Room as LatentRoom,
     UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
@@ -16,7 +16,6 @@ use super::networks::Networks;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
-use crate::machine::spill::Spill;
 use crate::media::Opened;
 use crate::plan::{Search, Total};
 use crate::request::Restoration;
@@ -79,10 +78,10 @@ impl Film {
             networks.vae.task(Direction::Decode, clip, open_ended),
         ];
         // Long slices make networks faster, and there is none.
-        let limits = match how.models.is_identity() {
-            true => site.limits.in_short_slices(),
-            false => site.limits.clone(),
-        };
+        let mut limits = site.limits.clone();
+        if how.models.is_identity() {
+            limits.slice.get_or_insert(SLICES[SLICES.len() - 1]);
+        }
         let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
         let search_with = |threads: usize| Search {
             backend: site.backend,
@@ -187,11 +186,6 @@ impl Film {
     /// The format of the frames that are written.
     pub(crate) fn shown(&self) -> Format {
         self.how.shown_at(&self.format, self.recipe.shown)
-    }
-
-    /// Where temporary data goes.
-    pub(crate) fn spill(&self) -> &Spill {
-        &self.site.spill
     }
 
     /// What the run is about.

@@ -18,7 +18,7 @@ use remaster_units::Settings;
 
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
-pub(crate) use networks::{Names, Networks};
+pub(crate) use networks::{Networks, names};
 pub use preview::{PreviewOutcome, PreviewRequest, preview};
 pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
 pub(crate) use stage::{Staged, takes_units};

@@ -54,7 +54,7 @@ impl Film {
     }
 
     /// Declares the phases; the number of frames is sure if they were `counted`.
-    pub(crate) fn declare(&self, counted: bool, report: &Reporter<'_>) {
+    pub(super) fn declare(&self, counted: bool, report: &Reporter<'_>) {
         let each: Vec<(&'static str, f64)> =
             PHASES.into_iter().zip(self.work().map(|work| work.max(1.0))).collect();
         report.plan(self.total.ram(), &each);

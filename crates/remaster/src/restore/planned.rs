@@ -10,12 +10,13 @@ use crate::outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo};
 use crate::request::Request;
 
 impl Film {
-    /// Tells what will be done, and how long it takes, which may take a second to measure.
+    /// Tells what will be done in which phases, and how long it takes, which may take a second to measure.
     pub(crate) fn announce(&self, input: &Path, counted: bool, report: &Reporter<'_>) {
         report.emit(Event::Prepared(Box::new(self.planned(input, counted, None))));
         if let Some(time) = Estimate::before(self, report) {
             report.emit(Event::Estimated(time));
         }
+        self.declare(counted, report);
     }
 
     /// What it will take.
@@ -43,9 +44,7 @@ impl Film {
             apart: self.apart,
         }
     }
-}
 
-impl Film {
     /// Ends a run: keeps how fast it was, and says what came out.
     pub(crate) fn finished(
         self,

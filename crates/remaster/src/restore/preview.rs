@@ -105,7 +105,6 @@ pub fn preview(
         Err(source) => return Err(Error::Scenes { path: request.input.clone(), source }),
     };
     film.announce(&request.input, true, report);
-    film.declare(true, report);
     let made = Made::default();
     let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };
     let sink = Box::new(made.clone());

@@ -62,10 +62,9 @@ impl RedecodeRequest {
         if let Some(word) = &self.vae {
             return Ok(word.clone());
         }
-        let built_in = |name: &str| matches!(name, "nano" | "identity") || name.starts_with("formula:");
-        match made.name.as_str() {
-            name if built_in(name) => Ok(name.to_owned()),
-            _ => Ok(models::installed_vae(self.folder.as_deref(), machine)?.display().to_string()),
+        match models::is_built_in(&made.name) {
+            true => Ok(made.name.clone()),
+            false => Ok(models::installed_vae(self.folder.as_deref(), machine)?.display().to_string()),
         }
     }
 

@@ -12,8 +12,9 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::machine::hashes;
 use crate::machine::host::Machine;
+use crate::models::installed_text;
 use crate::request::Request;
-use crate::restore::Names;
+use crate::restore::names;
 
 /// What is known of a film that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +68,12 @@ pub(crate) fn standing(
 /// Whether the networks are those of a film.
 fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control) -> Result<bool, Error> {
     let models = &request.how.models;
-    let names = Names::of(models, machine)?;
+    let [model, vae] = names(models, machine)?;
     // A text that is not named is the one inside the network, or the one that would be found: a manifest opens no file.
-    let found = || {
-        let (folder, model) = (models.folder.as_deref(), Path::new(&names.model));
-        crate::models::installed_text(folder, model, machine).ok()
-    };
-    let text = names.text.clone().or_else(|| Some(found()?.display().to_string()));
-    let named = names.text.is_some();
-    let roles =
-        [("transformer", Some(names.model.clone())), ("vae", Some(names.vae.clone())), ("text", text)];
+    let found = || installed_text(models.folder.as_deref(), Path::new(&model), machine).ok();
+    let text = models.text.clone().or_else(found).map(|text| text.display().to_string());
+    let named = models.text.is_some();
+    let roles = [("transformer", Some(model)), ("vae", Some(vae)), ("text", text)];
     for (role, name) in roles {
         let made = made.iter().find(|model| model.role == role);
         let (made, name) = match (made, name) {

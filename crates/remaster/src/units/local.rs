@@ -105,7 +105,6 @@ impl LocalFilm {
             make::declare(&stage, report);
         }
         stage.announce(report);
-        stage.film.declare(stage.counted, report);
         let early = early_disks(&stage);
         let (state, journal, plan) = match left {
             Some(left) => left,
@@ -275,12 +274,12 @@ impl Run<'_> {
         let folders = [scratch.as_path(), place::parent(&stage.output)];
         let disks = Disks::of(stage, request.units.wait_disk, folders);
         let goal = assemble::Goal {
-            watch: assemble::watch(&request.input, self.plan, &stage.control),
+            watch: assemble::watch(&request.input, &self.plan.settings.input, First::Whole, &stage.control),
             path: &stage.output,
             overwrite: request.overwrite,
             format: &stage.shown,
             from: stage.probe.as_ref(),
-            target: &stage.target,
+            target: &request.target,
             folder: &scratch,
             windows: stage.film.recipe.sampling.windows,
             pool: stage.film.recipe.finish.pool,

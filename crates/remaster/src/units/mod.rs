@@ -21,8 +21,8 @@ mod uncut;
 mod verify;
 mod worker;
 
-pub(crate) use assemble::unchanged;
 pub use assemble::{AssembleRequest, Assembled, assemble_film};
+pub(crate) use assemble::{unchanged, watch};
 pub use children::told;
 pub(crate) use done::{Standing, standing};
 pub use farm::{StoredPlan, plan_into};

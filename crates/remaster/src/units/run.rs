@@ -154,7 +154,7 @@ fn todo_units(
         report.phase(phase, Some(all));
         report.reach(phase, reached);
     }
-    let folder = request.temp.clone().unwrap_or_else(|| stage.film.spill().folder.clone());
+    let folder = request.temp.clone().unwrap_or_else(|| stage.film.site.spill.folder.clone());
     let scratch = Scratch::new(Some(&folder)).map_err(Error::writing(&folder))?;
     let pace = Pace {
         checkpoint: request.checkpoint,

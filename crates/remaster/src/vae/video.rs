@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
 use crate::machine::host::Machine;
-use crate::media::{Goal, Lazy, Opened, has_ending, is_pipe, refuse};
+use crate::media::{Goal, Lazy, Opened, has_ending, is_pipe, is_video, refuse};
 use crate::network::Network;
 use crate::outcome::SourceInfo;
 use crate::plan::{Search, Total, threads};
@@ -183,7 +183,7 @@ impl Run<'_, '_> {
     fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), Error> {
         let request = self.request;
         let origin = file.about().origin.as_ref();
-        if !request.target.takes_streams(&request.output) {
+        if !is_video(&request.output) {
             let streams = origin.map_or(0, |o| o.streams);
             let dropped = format!("only video files can store audio or subtitles: {streams} dropped");
             return Ok((None, if streams > 0 { vec![dropped] } else { Vec::new() }));
