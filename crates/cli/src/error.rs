@@ -27,9 +27,7 @@ pub(crate) enum CliError {
     )]
     Terminal,
     #[error("cannot write the result to stdout")]
-    Stdout {
-        source: io::Error,
-    },
+    Stdout { source: io::Error },
     #[error(
         "no golden files in {path}; use a folder like testdata with tiny_*.safetensors or dit_*.safetensors files"
     )]

@@ -183,10 +183,7 @@ fn named_vae(
 }
 
 fn named_file(word: &str, found: Result<PathBuf, Error>, otherwise: Otherwise<'_>) -> Result<String, Error> {
-    match found {
-        Ok(path) => Ok(path.display().to_string()),
-        Err(missing) => otherwise(word, missing),
-    }
+    found.map(|path| path.display().to_string()).or_else(|missing| otherwise(word, missing))
 }
 
 /// The transformer, what latents are scaled by, and the file of its text.

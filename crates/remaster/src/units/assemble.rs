@@ -60,7 +60,7 @@ pub(super) struct Joined {
     pub(super) left: Vec<u32>,
 }
 
-/// Watches the film of a plan.
+/// Watches the film at `path` until the run is cancelled.
 pub(crate) fn watch(path: &Path, input: &Input, first: First, control: &Control) -> Watch {
     let control = control.clone();
     Watch::new(path, input, first, Arc::new(move || control.is_cancelled()))

@@ -9,27 +9,26 @@ use remaster_plan::{Cells, Clip, Plan};
 
 use super::report::{self as words, Found, PhaseTook, Start, VaeOutcome};
 use super::{VaeRequest, VaeWork};
-use crate::control::Control;
 use crate::error::Error;
-use crate::event::{About, Reporter};
+use crate::event::Reporter;
 use crate::limits::Room;
-use crate::machine::host::Machine;
 use crate::network::Network;
 use crate::plan::{Search, Total};
 use crate::tensors::{self, FRAMES, LATENT};
 
-pub(super) fn run(
-    request: &VaeRequest,
-    machine: &Machine,
-    control: &Control,
-    report: &Reporter<'_>,
-) -> Result<VaeOutcome, Error> {
+/// Refuses what cannot be done before anything is opened.
+pub(super) fn check(request: &VaeRequest) -> Result<(), Error> {
     request.size.refuse("tensors")?;
     request.source.refuse("tensors")?;
     request.target.refuse("tensors")?;
-    tensors::check_output(&request.output, &request.input, request.overwrite)?;
-    report.started("frames", About::default());
-    let network = super::open(request, machine, control, report)?;
+    tensors::check_output(&request.output, &request.input, request.overwrite)
+}
+
+pub(super) fn run(
+    request: &VaeRequest,
+    network: &Network,
+    report: &Reporter<'_>,
+) -> Result<VaeOutcome, Error> {
     if network.is_identity() {
         // A tensor of latents is the mean of a distribution, which the identity does not make.
         return Err(Error::Weights { word: request.weights.clone() });
@@ -46,11 +45,11 @@ pub(super) fn run(
     let (frames, shown) = (clip.frames(), [clip.width(), clip.height()]);
     let of = format!("{}, {frames} x {} x {}", request.input.display(), shown[1], shown[0]);
     report.started("frames", network.site.about(&request.weights, &of, &request.output));
-    let (tasks, found) = plan(request, &network, directions, clip)?;
+    let (tasks, found) = plan(request, network, directions, clip)?;
     report.phase("load", Some(0));
     let start =
         Start { found: &found, frames: Some(frames), counted: true, estimated: false, shown, notes: &[] };
-    words::announce(request, &network, report, &start);
+    words::announce(request, network, report, &start);
     let mut tensor = input.read()?;
     let original = (tasks.len() > 1).then(|| tensor.clone());
     let mut phases = Vec::new();
@@ -63,7 +62,7 @@ pub(super) fn run(
     let name = if directions == [Direction::Encode] { LATENT } else { FRAMES };
     tensors::write(&request.output, name, &tensor, request.overwrite)?;
     let psnr = original.map(|x| x.difference(&tensor).psnr(2.0)).filter(|p| p.is_finite());
-    Ok(VaeOutcome { psnr, ..words::finish(request, &network, report, (frames, shown), found, phases) })
+    Ok(VaeOutcome { psnr, ..words::finish(request, network, report, (frames, shown), found, phases) })
 }
 
 /// Plans networks that run one after the other, before the input is read.

@@ -12,16 +12,15 @@ use remaster_restore::{Footage, Geometry, LatentFile, Lost, Origin, PipelineErro
 
 use super::report::{self as words, Found, PhaseTook, Start, VaeOutcome};
 use super::{VaeRequest, VaeWork};
-use crate::control::Control;
 use crate::destination::{self, Size};
 use crate::error::Error;
-use crate::event::{About, Reporter};
+use crate::event::Reporter;
 use crate::limits::Room;
-use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, Opened, has_ending, is_pipe, is_video, refuse};
 use crate::network::Network;
 use crate::outcome::SourceInfo;
 use crate::plan::{Search, Total, threads};
+use crate::site::Site;
 use crate::tensors;
 
 /// True for video and pictures. Tensors in `.safetensors` files go another way.
@@ -35,20 +34,23 @@ pub(super) fn takes(request: &VaeRequest) -> bool {
     }
 }
 
-pub(super) fn run(
-    request: &VaeRequest,
-    machine: &Machine,
-    control: &Control,
-    report: &Reporter<'_>,
-) -> Result<VaeOutcome, Error> {
+/// Refuses what cannot be done before anything is opened. Says how many threads each ffmpeg has.
+pub(super) fn check(request: &VaeRequest, room: &Room<'_>) -> Result<usize, Error> {
     match request.work {
         VaeWork::Encode => tensors::check_output(&request.output, &request.input, request.overwrite)?,
         _ => destination::check_frames(&request.output, &[&request.input], request.overwrite)?,
     }
-    let threads = threads(&request.limits, &Room::of_run(machine, Some(&request.output)))?;
+    threads(&request.limits, room)
+}
+
+pub(super) fn run(
+    request: &VaeRequest,
+    network: Network,
+    threads: usize,
+    report: &Reporter<'_>,
+) -> Result<VaeOutcome, Error> {
+    let Site { machine, control, .. } = &network.site;
     let tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started("frames", About::default());
-    let network = super::open(request, machine, control, report)?;
     report.started("frames", network.site.about(&request.weights, &request.input.display(), &request.output));
     let run = Run { request, network, report, tools, threads };
     match request.work {
