@@ -74,10 +74,9 @@ impl RedecodeRequest {
         let input = self.input.display();
         if let Some(origin) = &file.about().origin
             && !is_pipe(&self.input)
+            && !origin.is(&self.input).map_err(Error::reading(&self.input))?
         {
-            if !origin.is(&self.input).map_err(Error::reading(&self.input))? {
-                return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
-            }
+            return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
         }
         let (then, now) = (&file.restored()?.read, self.source.reading());
         if *then != now {
