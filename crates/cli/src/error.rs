@@ -27,10 +27,7 @@ pub(crate) enum CliError {
     )]
     Terminal,
     #[error("cannot write the result to stdout")]
-    Stdout {
-        #[source]
-        source: io::Error,
-    },
+    Stdout { source: io::Error },
     #[error(
         "no golden files in {path}; use a folder like testdata with tiny_*.safetensors or dit_*.safetensors files"
     )]
@@ -46,10 +43,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("cannot install the Ctrl-C handler")]
-    Handler {
-        #[source]
-        source: ctrlc::Error,
-    },
+    Handler { source: ctrlc::Error },
 }
 
 impl CliError {
@@ -57,9 +51,7 @@ impl CliError {
     fn kind_and_class(&self) -> (&'static str, Class) {
         match self {
             CliError::Run(error) | CliError::Bench(BenchError::Run(error)) => (error.kind(), error.class()),
-            CliError::Doctor(DoctorError::Compute { source, .. }) => {
-                (Error::kind_of_engine(source), Error::class_of_engine(source))
-            }
+            CliError::Doctor(DoctorError::Compute { source, .. }) => Error::kind_and_class_of_engine(source),
             CliError::JsonPipe => ("stdout-used-twice", Class::Usage),
             CliError::Terminal => ("stdout-is-terminal", Class::Usage),
             CliError::Stdout { .. } => ("stdout-not-writable", Class::Input),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::control::Control;
 use crate::destination::check_file;
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 use crate::event::Event;
 use crate::machine::host::Machine;
 use crate::media::is_film;
@@ -95,6 +95,13 @@ impl BatchOutcome {
             failed => Err(Error::Batch { failed, films: self.films.len() }),
         }
     }
+
+    fn write(&self, path: Option<&Path>) -> Result<(), Error> {
+        let Some(path) = path else { return Ok(()) };
+        let failed = Error::writing(path);
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
+        Ok(place::write(path, text.as_bytes(), true)?)
+    }
 }
 
 /// Restores many films: goes on when one fails, and skips those that are done.
@@ -121,8 +128,7 @@ pub fn batch(
         )));
     }
     if let Some(folder) = &request.folder {
-        remaster_disk::make_folders(folder)
-            .map_err(|source| Error::Write { path: folder.clone(), source })?;
+        remaster_disk::make_folders(folder).map_err(Error::writing(folder))?;
     }
     let began = Instant::now();
     let mut outcome = BatchOutcome::default();
@@ -136,19 +142,12 @@ pub fn batch(
         };
         let begins =
             |skipped| Event::Film { number: i + 1, of: items.len(), input: item.input.clone(), skipped };
-        let ran = match restore::is_done(&film, machine, control) {
-            Ok(true) => {
-                events(begins(true));
-                Ok("skipped")
-            }
-            Ok(false) => {
-                events(begins(false));
-                restored(film, machine, control, worker, events)
-            }
-            Err(error) => {
-                events(begins(false));
-                Err(error)
-            }
+        let done = restore::is_done(&film, machine, control);
+        events(begins(matches!(done, Ok(true))));
+        let ran = match done {
+            Ok(true) => Ok("skipped"),
+            Ok(false) => restored(film, machine, control, worker, events),
+            Err(error) => Err(error),
         };
         events(Event::Ended);
         if let Err(error) = &ran
@@ -159,7 +158,7 @@ pub fn batch(
         }
         let (status, error) = match ran {
             Ok(status) => (status, None),
-            Err(error) => ("failed", Some(error.with_causes())),
+            Err(error) => ("failed", Some(with_causes(&error))),
         };
         match status {
             "done" => outcome.done += 1,
@@ -222,15 +221,6 @@ fn is_report(path: &Path) -> bool {
     read.is_ok()
         && serde_json::from_slice::<Earlier>(&text)
             .is_ok_and(|report| report.films.len() == report.done + report.skipped + report.failed)
-}
-
-impl BatchOutcome {
-    fn write(&self, path: Option<&Path>) -> Result<(), Error> {
-        let Some(path) = path else { return Ok(()) };
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::Write { path: path.to_owned(), source: error.into() })?;
-        Ok(place::write(path, text.as_bytes(), true)?)
-    }
 }
 
 impl BatchRequest {
@@ -324,7 +314,6 @@ fn is_result(path: &Path) -> bool {
 
 /// The films that a folder has or that match a pattern; `None` for a film.
 fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
-    let failed = |path: &Path, source| Error::Read { path: path.to_owned(), source };
     let (folder, pattern) = if input.is_dir() {
         (input, None)
     } else if !input.exists()
@@ -336,8 +325,9 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
         return Ok(None);
     };
     let mut films = Vec::new();
-    for entry in folder.read_dir().map_err(|source| failed(folder, source))? {
-        let path = entry.map_err(|source| failed(folder, source))?.path();
+    let failed = Error::reading(folder);
+    for entry in folder.read_dir().map_err(&failed)? {
+        let path = entry.map_err(&failed)?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let wanted = match pattern {
             // Manifests and folders of unfinished work have the names of films in theirs.
@@ -382,13 +372,13 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 
 /// Films of a list.
 fn listed(list: &Path, request: &BatchRequest, films: &mut Films) -> Result<(), Error> {
-    let failed = |source| Error::Read { path: list.to_owned(), source };
-    let mut file = BufReader::new(remaster_disk::read_named(list).map_err(failed)?);
+    let failed = Error::reading(list);
+    let mut file = BufReader::new(remaster_disk::read_named(list).map_err(&failed)?);
     let folder = place::parent(list);
     for line in 1.. {
         let wrong = |reason: &str| Error::List { path: list.to_owned(), line, reason: reason.into() };
         let mut text = String::new();
-        let read = (&mut file).take(MOST_LINE).read_line(&mut text).map_err(failed)?;
+        let read = (&mut file).take(MOST_LINE).read_line(&mut text).map_err(&failed)?;
         if read == 0 {
             break;
         }

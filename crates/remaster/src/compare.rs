@@ -222,10 +222,7 @@ pub fn compare(
     let mut comparison = Comparison::new(size[0], size[1], options)?;
     let most = request.frames.map(|n| n as usize);
     let total = a.source.format().frames.map(|n| most.map_or(n, |most| n.min(most)));
-    match total {
-        Some(n) => report.phase_about("compare", n),
-        None => report.phase("compare", None),
-    }
+    report.phase_about("compare", total, false);
     report.enter("compare");
     let mut shifted = 0.0f64;
     let more = |frames: usize| most.is_none_or(|most| frames < most);
@@ -244,16 +241,12 @@ pub fn compare(
         let (p, q) = (picture(&a.frame), picture(&b.frame));
         comparison.push(Picture::new(size[0], size[1], &p)?, Picture::new(size[0], size[1], &q)?)?;
         report.advance("compare", 1, started.elapsed());
-        if control.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
+        control.check()?;
     }
     // How many more the longer one has.
     for reader in [&mut a, &mut b] {
         while reader.frames > comparison.frames() && more(reader.frames) && reader.next()?.is_some() {
-            if control.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
+            control.check()?;
         }
     }
     let clips = [&a, &b].map(|reader| reader.clip(comparison.frames()));
@@ -311,9 +304,7 @@ fn common_size(a: [usize; 2], b: [usize; 2]) -> ([usize; 2], Option<Resized>) {
 fn needed(request: &CompareRequest, a: &Opened, b: &Opened, threads: usize) -> u64 {
     let pixels =
         |o: &Opened| (o.source.format().width as u64).saturating_mul(o.source.format().height as u64);
-    let child = |o: &Opened| {
-        o.probe.as_ref().map_or(0, |p| request.source.ffmpeg_memory(p, o.source.format(), threads))
-    };
+    let child = |o: &Opened| request.source.ffmpeg_memory(o, threads);
     let size = |o: &Opened| [o.source.format().width, o.source.format().height];
     let most = pixels(a).max(pixels(b));
     let frames = most.saturating_mul(if request.quick { PIXEL_QUICK } else { PIXEL });

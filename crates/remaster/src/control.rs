@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use remaster_compute::CancelToken;
 use remaster_media::{Stop, place};
 
+use crate::error::Error;
+
 /// Poll interval of a paused run.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -65,6 +67,11 @@ impl Control {
     /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
+    }
+
+    /// Fails once the run was cancelled.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Whether a loop over a file goes on.
@@ -170,7 +177,7 @@ impl Drop for Pending {
     }
 }
 
-fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

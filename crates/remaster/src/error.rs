@@ -2,7 +2,7 @@
 
 mod kind;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use remaster_compute::ComputeError;
 use remaster_engine::EngineError;
@@ -86,37 +86,17 @@ pub enum Error {
     #[error("{path} is named twice as an output; choose another name for one of them")]
     Twice { path: PathBuf },
     #[error("cannot read {path}")]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error("cannot write {path}")]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{path} has no tensor {expected}; found {found}")]
     Tensor { path: PathBuf, expected: String, found: String },
     #[error("{path}: {source}")]
-    Size {
-        path: PathBuf,
-        #[source]
-        source: PlanError,
-    },
+    Size { path: PathBuf, source: PlanError },
     #[error("cannot use {path}")]
-    Input {
-        path: PathBuf,
-        #[source]
-        source: TensorFileError,
-    },
+    Input { path: PathBuf, source: TensorFileError },
     #[error("cannot use {path}")]
-    Checkpoint {
-        path: PathBuf,
-        #[source]
-        source: CheckpointError,
-    },
+    Checkpoint { path: PathBuf, source: CheckpointError },
     #[error("cannot determine how much memory is available; set {what} to a size like 8G")]
     UnknownMemory { what: &'static str },
     #[error(
@@ -204,10 +184,7 @@ pub enum Error {
     #[error("this device cannot be used here; choose one listed by `remaster devices`")]
     BenchBackend,
     #[error("{source}")]
-    Sizes {
-        #[source]
-        source: PlanError,
-    },
+    Sizes { source: PlanError },
     #[error(transparent)]
     Output(#[from] TensorFileError),
     #[error(transparent)]
@@ -265,11 +242,7 @@ pub enum Error {
     #[error(transparent)]
     Text(#[from] EmbeddingError),
     #[error("cannot use {path} as a list of shots: {source}")]
-    Scenes {
-        path: PathBuf,
-        #[source]
-        source: ScenesError,
-    },
+    Scenes { path: PathBuf, source: ScenesError },
     #[error("URLs cannot be read; download the film first: {url}")]
     Url { url: String },
     #[error("{path} is a folder of videos; to restore them, use `remaster batch {path}`")]
@@ -294,13 +267,6 @@ pub enum Error {
     OtherShots { path: PathBuf, listed: u64, frames: u64 },
     #[error("stopped")]
     Interrupted,
-}
-
-impl Error {
-    /// What went wrong, with all causes.
-    pub fn with_causes(&self) -> String {
-        with_causes(self)
-    }
 }
 
 /// An error with all its causes, on one line.
@@ -384,115 +350,19 @@ impl From<ComputeError> for Error {
 }
 
 impl Error {
+    /// Reading a file or folder failed.
+    pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Error::Read { path: path.to_owned(), source }
+    }
+
+    /// Writing a file or folder failed.
+    pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Error::Write { path: path.to_owned(), source }
+    }
+
     /// True if the run was stopped on request.
     pub fn is_stop(&self) -> bool {
         self.class() == Class::Stopped
-    }
-
-    /// The class of an error of a network alone.
-    pub fn class_of_engine(source: &EngineError) -> Class {
-        match source {
-            EngineError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. })
-            | EngineError::Plan(PlanError::Budget { .. }) => Class::Memory,
-            EngineError::Plan(
-                PlanError::Slice { .. }
-                | PlanError::LongSlice { .. }
-                | PlanError::Tile { .. }
-                | PlanError::Tiles { .. }
-                | PlanError::Mode { .. }
-                | PlanError::TooLarge { .. },
-            ) => Class::Usage,
-            EngineError::Compute(ComputeError::Cancelled) => Class::Stopped,
-            EngineError::Compute(_) => Class::Device,
-            EngineError::NotFinite { .. } => Class::Wrong,
-            _ => Class::Input,
-        }
-    }
-
-    /// What kind of failure it is.
-    pub fn class(&self) -> Class {
-        match self {
-            Error::NoEffect { .. }
-            | Error::Share { .. }
-            | Error::SameFile { .. }
-            | Error::Twice { .. }
-            | Error::NotRestored { .. }
-            | Error::Url { .. }
-            | Error::Videos { .. }
-            | Error::NoOutput
-            | Error::Unsupported { .. }
-            | Error::OtherVae { .. }
-            | Error::Exr { .. }
-            | Error::Media(
-                MediaError::Container { .. }
-                | MediaError::EmptySpan { .. }
-                | MediaError::Encoder { .. }
-                | MediaError::Filters { .. }
-                | MediaError::Exists { .. }
-                | MediaError::PixelFormat { .. }
-                | MediaError::Quality { .. }
-                | MediaError::Rehearsal { .. },
-            )
-            | Error::Weights { .. }
-            | Error::DitWeights { .. }
-            | Error::Threads { .. }
-            | Error::Device { .. }
-            | Error::Tiles { .. }
-            | Error::PlanPipe
-            | Error::PreviewPipe
-            | Error::Ending { .. }
-            | Error::BenchBackend
-            | Error::Sizes { .. }
-            | Error::UnknownMemory { .. }
-            | Error::MoreThanThereIs { .. }
-            | Error::Stripes
-            | Error::Vram { .. }
-            | Error::FilesAndFolder
-            | Error::UnknownModel { .. }
-            | Error::NoSuchQuant { .. }
-            | Error::NoCache
-            | Error::PlannedModel { .. }
-            | Error::NoImage
-            | Error::NoUnits { .. }
-            | Error::Repeats { .. }
-            | Error::OtherRun { .. }
-            | Error::OtherShots { .. }
-            | Error::NotOurs { .. }
-            | Error::OtherContainer { .. }
-            | Error::OtherDevices { .. }
-            | Error::NoFilms { .. }
-            | Error::List { .. }
-            | Error::Units(UnitsError::Journal(JournalError::Unit { .. }) | UnitsError::Repeat { .. })
-            | Error::Hub(
-                HubError::Endpoint { .. }
-                | HubError::Token
-                | HubError::Proxy { .. }
-                | HubError::NoCertificates { .. },
-            ) => Class::Usage,
-            Error::Engine(source) => Error::class_of_engine(source),
-            Error::Budget { .. }
-            | Error::Room { .. }
-            | Error::Full { .. }
-            | Error::Restore(RestoreError::Long { .. } | RestoreError::Pool { .. })
-            | Error::Media(MediaError::ReplayFull { .. }) => Class::Memory,
-            Error::TooFar { .. }
-            | Error::Unlike { .. }
-            | Error::Unusable { .. }
-            | Error::NotVerified { .. }
-            | Error::Verify { .. }
-            | Error::Hub(HubError::Mismatch { .. } | HubError::Damaged { .. } | HubError::Changed { .. }) => {
-                Class::Wrong
-            }
-            Error::Hub(HubError::Cancelled) => Class::Stopped,
-            // Another machine may do.
-            Error::Units(UnitsError::ResultClass { .. } | UnitsError::Weights { .. }) => Class::Device,
-            Error::Media(MediaError::Verify { .. }) => Class::Wrong,
-            Error::Media(error) if error.is_over_budget() => Class::Memory,
-            Error::Media(MediaError::Cancelled) => Class::Stopped,
-            Error::Interrupted | Error::Until => Class::Stopped,
-            Error::Child { class, .. } | Error::NoDevice { class, .. } => *class,
-            _ => Class::Input,
-        }
     }
 }
 

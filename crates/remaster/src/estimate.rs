@@ -4,8 +4,11 @@ use std::time::Instant;
 
 use remaster_compute::Backend;
 
+use crate::error::Error;
 use crate::event::Reporter;
-use crate::machine::{calibrate, rates};
+use crate::machine::calibrate;
+use crate::machine::host::Machine;
+use crate::machine::rates::{self, Key};
 use crate::outcome::Estimate;
 use crate::restore::Film;
 
@@ -18,6 +21,24 @@ const TRANSFORMER_SHARE: f64 = 0.54;
 
 /// Multiply-adds that are done sooner than the speed is measured.
 const SHORT: f64 = 2e11;
+
+/// What a rate rests on.
+const RECORDED: &str = "recorded";
+const MEASURED: &str = "calibrated";
+
+/// Multiply-adds a second of earlier runs, else of a measurement, and which of the two it is.
+pub(crate) fn recorded_or_measured(
+    machine: &Machine,
+    key: &Key,
+    report: &Reporter<'_>,
+    measure: impl FnOnce() -> Result<f64, Error>,
+) -> Option<(f64, &'static str)> {
+    if let Some(rate) = rates::recorded(machine, key) {
+        return Some((rate, RECORDED));
+    }
+    let failed = |error: &Error| report.detail(format_args!("cannot estimate the time: {error}"));
+    Some((measure().inspect_err(failed).ok()?, MEASURED))
+}
 
 impl Estimate {
     /// Estimates from recorded runs, or from a short measurement. `None` for networks that compute nothing and for software
@@ -35,31 +56,17 @@ impl Estimate {
         let mut each = 0.0;
         for (n, (key, work)) in keys.into_iter().zip([encode + decode, restore]).enumerate() {
             let Some(key) = key else { continue };
-            let rate = match rates::recorded(&film.site.machine, &key) {
-                Some(rate) => rate,
-                None => {
-                    measured = true;
-                    let rate = match n {
-                        0 => calibrate::convolutions(backend, dtype, key.channels())
-                            .map(|rate| rate * NETWORK_SHARE),
-                        _ => calibrate::linear_layers(backend, dtype, key.channels())
-                            .map(|rate| rate * TRANSFORMER_SHARE),
-                    };
-                    match rate {
-                        Ok(rate) => rate,
-                        Err(error) => {
-                            report.detail(format_args!("cannot estimate the time: {error}"));
-                            return None;
-                        }
-                    }
-                }
-            };
+            let (rate, basis) = recorded_or_measured(&film.site.machine, &key, report, || match n {
+                0 => Ok(calibrate::convolutions(backend, dtype, key.channels)? * NETWORK_SHARE),
+                _ => Ok(calibrate::linear_layers(backend, dtype, key.channels)? * TRANSFORMER_SHARE),
+            })?;
+            measured |= basis == MEASURED;
             each += work / rate;
         }
         (each > 0.0).then(|| Estimate {
             seconds: film.format.frames.map(|frames| each * frames as f64),
             seconds_per_frame: each,
-            basis: if measured { "calibrated" } else { "recorded" },
+            basis: if measured { MEASURED } else { RECORDED },
             measured_seconds: measured.then(|| started.elapsed().as_secs_f64()),
             device,
         })

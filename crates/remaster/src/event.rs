@@ -11,6 +11,7 @@ use remaster_media::Late;
 use remaster_plan::bytes;
 use serde::Serialize;
 
+use crate::control::Control;
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::Total;
 
@@ -192,12 +193,12 @@ impl<'a> Reporter<'a> {
 
     /// Declares a phase whose total is known, or known to be unknown.
     pub(crate) fn phase(&self, phase: &'static str, total: Option<usize>) {
-        self.emit(Event::Phase { phase, total, estimated: false });
+        self.phase_about(phase, total, true);
     }
 
-    /// Declares a phase whose total may be wrong.
-    pub(crate) fn phase_about(&self, phase: &'static str, total: usize) {
-        self.emit(Event::Phase { phase, total: Some(total), estimated: true });
+    /// Declares a phase whose total may be wrong unless the frames were counted.
+    pub(crate) fn phase_about(&self, phase: &'static str, total: Option<usize>, counted: bool) {
+        self.emit(Event::Phase { phase, total, estimated: total.is_some() && !counted });
     }
 
     pub(crate) fn slice(&self, phase: &'static str, frames: usize) {
@@ -238,9 +239,9 @@ impl<'a> Reporter<'a> {
         self.took.borrow().get(phase).copied().unwrap_or_default()
     }
 
-    /// Time since the run began.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// Time since the run began, without pauses.
+    pub(crate) fn worked(&self, control: &Control) -> Duration {
+        self.started.elapsed().saturating_sub(control.paused_time())
     }
 
     /// Tells what the input was like, once all of it was read.
@@ -265,37 +266,34 @@ impl<'a> Reporter<'a> {
 
     /// What the networks of a restoration say.
     pub(crate) fn networks(&self, event: &EngineEvent<'_>) {
-        let phase = |network: &str| match network {
+        let phase = |network| match network {
             "encode" => PHASES[0],
             "decode" => PHASES[2],
             _ => PHASES[1],
         };
         match event {
-            EngineEvent::SliceStarted { network, .. } => {
-                self.enter(phase(network));
-                self.working(phase(network), 0, 1);
-            }
-            EngineEvent::Working { network, done, of } => self.working(phase(network), *done, *of),
-            EngineEvent::SliceDone { network, frames, busy, .. } => {
-                self.enter(phase(network));
-                self.advance(phase(network), *frames, *busy);
-            }
+            EngineEvent::SliceStarted { network, .. } => self.enter(phase(network)),
             // From here on the number is no guess.
             EngineEvent::Counted(frames) => {
                 PHASES.into_iter().for_each(|phase| self.phase(phase, Some(*frames)));
             }
-            other => self.engine(other),
+            _ => {}
         }
+        self.in_phases(event, phase);
     }
 
     /// What the engine says.
     pub(crate) fn engine(&self, event: &EngineEvent<'_>) {
+        self.in_phases(event, |network| network);
+    }
+
+    fn in_phases(&self, event: &EngineEvent<'_>, phase: impl Fn(&'static str) -> &'static str) {
         match event {
-            EngineEvent::SliceStarted { network, .. } => self.working(network, 0, 1),
-            EngineEvent::Working { network, done, of } => self.working(network, *done, *of),
+            EngineEvent::SliceStarted { network, .. } => self.working(phase(network), 0, 1),
+            EngineEvent::Working { network, done, of } => self.working(phase(network), *done, *of),
             EngineEvent::SliceDone { network, frames, busy, .. } => {
-                self.enter(network);
-                self.advance(network, *frames, *busy);
+                self.enter(phase(network));
+                self.advance(phase(network), *frames, *busy);
             }
             EngineEvent::Finishing => self.enter("finish"),
             EngineEvent::Warning(text) => {

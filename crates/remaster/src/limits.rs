@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use remaster_plan::{SLICES, SPACE, Tiling, Wish, WishedMode};
+use remaster_plan::{SPACE, Tiling, Wish, WishedMode};
 use remaster_units::Tiles;
 use serde::{Deserialize, Serialize};
 
@@ -217,11 +217,6 @@ impl Limits {
         Ok(Wish { mode, slice: self.slice })
     }
 
-    /// The same with slices as short as they can be, unless others were asked for.
-    pub(crate) fn in_short_slices(&self) -> Self {
-        Limits { slice: self.slice.or(Some(SLICES[SLICES.len() - 1])), ..self.clone() }
-    }
-
     /// The folder of the spill file of a run.
     pub(crate) fn spill(&self, room: &Room<'_>) -> Result<Spill, Error> {
         spill::choose(self.spill.as_deref(), room.output, room.machine)
@@ -246,11 +241,6 @@ impl Limits {
         Ok(self.disk.resolve("--disk", free, free).unwrap_or(u64::MAX / 4))
     }
 
-    /// Whether frames are cut so that results change.
-    pub(crate) fn changes_frames(&self) -> bool {
-        matches!(self.mode, Mode::SharedStats | Mode::Blend)
-    }
-
     /// How frames are cut, where that changes them.
     pub(crate) fn tiles(&self) -> Option<Tiles> {
         let pixels =
@@ -272,16 +262,6 @@ impl Limits {
                 Limits { mode: Mode::Blend, tile, overlap, ..self }
             }
         }
-    }
-
-    /// The same with this much memory.
-    pub(crate) fn with_ram(&self, bytes: u64) -> Self {
-        Limits { ram: Amount::Bytes(bytes), ..self.clone() }
-    }
-
-    /// The same with this much disk.
-    pub(crate) fn with_disk(&self, bytes: u64) -> Self {
-        Limits { disk: Amount::Bytes(bytes), ..self.clone() }
     }
 
     /// Bytes of memory and of disk that a run may use.

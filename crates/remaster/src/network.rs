@@ -13,6 +13,7 @@ use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes}
 use crate::error::Error;
 use crate::machine::hashes;
 use crate::machine::rates::Key;
+use crate::models::is_built_in;
 use crate::site::Site;
 
 /// Weights of the VAE and device of a run.
@@ -70,11 +71,10 @@ impl Network {
     pub(crate) fn identity(&self) -> Result<NetworkId, Error> {
         let word = &self.word;
         let path = Path::new(word);
-        let is_nano = word == remaster_nano::NAME;
-        let is_file = !self.is_identity() && !is_nano && !word.starts_with("formula:");
+        let is_file = !is_built_in(word);
         let sha256 = match is_file {
             true => Some(hashes::sha256(path, &self.site.machine, &self.site.control)?),
-            false => is_nano.then(|| sha256_of_bytes(remaster_nano::VAE)),
+            false => (word == remaster_nano::NAME).then(|| sha256_of_bytes(remaster_nano::VAE)),
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
         Ok(NetworkId { kind: "vae".into(), name: name.unwrap_or_else(|| word.clone()), sha256 })

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_compute::Backend;
 use remaster_engine::{Planner, Task, device_sizing};
-use remaster_media::{Format, Probe, ffmpeg_memory};
+use remaster_media::ffmpeg_memory;
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_picture::Edges;
 use remaster_plan::{Clip, Plan};
@@ -15,13 +15,13 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::estimate::NETWORK_SHARE;
+use crate::estimate::{NETWORK_SHARE, recorded_or_measured};
 use crate::event::{Event, Reporter};
 use crate::limits::{Limits, Room};
 use crate::machine::host::Machine;
-use crate::machine::rates::{self, Key};
+use crate::machine::rates::Key;
 use crate::machine::{calibrate, devices};
-use crate::media::{Lazy, Size as MediaSize, Source, is_pipe};
+use crate::media::{Lazy, Opened, Size as MediaSize, Source, is_pipe};
 use crate::network;
 use crate::outcome::SourceInfo;
 use crate::plan::{self, Search, Total};
@@ -169,6 +169,7 @@ pub fn plan_roundtrip(
     let format = opened.source.format().clone();
     let geometry = size.geometry(&format).with_alpha(format.layout.alpha);
     let (clip, open_ended) = video::clip(&geometry, format.frames, opened.counted)?;
+    let children = file_children(source, &opened, &geometry, threads);
     drop(opened.source);
     let (backend, build) = (request.device.backend(machine)?, request.device.build());
     let [encoder, decoder] = [Direction::Encode, Direction::Decode].map(|direction| {
@@ -178,7 +179,6 @@ pub fn plan_roundtrip(
         task
     });
     let [mut first, mut second] = [&encoder, &decoder].map(|task| request.planner(task, &backend));
-    let children = file_children(source, opened.probe.as_ref(), &format, &geometry, threads);
     let search = request.search(backend, children, machine);
     let (plans, budget, held) = search.run(&geometry, &clip, |budget, wish| {
         Planner::joint(&mut [&mut [&mut first, &mut second]], budget, wish)
@@ -231,16 +231,9 @@ impl NetworkPlanRequest {
         let dtype = self.device.dtype();
         let macs: u64 = plans.iter().map(|p| p.work.macs.saturating_add(p.work.attention_macs)).sum();
         let key = Key::of(backend, dtype, config);
-        let (rate, basis) = match rates::recorded(machine, &key) {
-            Some(rate) => (rate, "recorded"),
-            None => match calibrate::convolutions(*backend, dtype, key.channels()) {
-                Ok(rate) => (rate * NETWORK_SHARE, "calibrated"),
-                Err(error) => {
-                    report.detail(format_args!("cannot estimate the time: {error}"));
-                    return None;
-                }
-            },
-        };
+        let (rate, basis) = recorded_or_measured(machine, &key, report, || {
+            Ok(calibrate::convolutions(*backend, dtype, key.channels)? * NETWORK_SHARE)
+        })?;
         Some(NetworkTime { seconds: macs as f64 / rate, macs_per_second: rate, basis })
     }
 }
@@ -256,17 +249,11 @@ fn children(direction: Direction, pixels: usize, limits: &Limits, machine: &Mach
 }
 
 /// What ffmpeg takes to decode this file and to write H.264.
-fn file_children(
-    source: &Source,
-    from: Option<&Probe>,
-    format: &Format,
-    geometry: &Geometry,
-    threads: usize,
-) -> u64 {
-    let Some(probe) = from else { return 0 };
+fn file_children(source: &Source, opened: &Opened, geometry: &Geometry, threads: usize) -> u64 {
+    if opened.probe.is_none() {
+        return 0;
+    }
     let [width, height] = geometry.shown;
-    let size = ffmpeg_memory::Size::new(&format.layout, width, height);
-    source
-        .ffmpeg_memory(probe, format, threads)
-        .saturating_add(ffmpeg_memory::encoder("libx264", size, threads))
+    let size = ffmpeg_memory::Size::new(&opened.source.format().layout, width, height);
+    source.ffmpeg_memory(opened, threads).saturating_add(ffmpeg_memory::encoder("libx264", size, threads))
 }

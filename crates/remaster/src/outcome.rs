@@ -48,15 +48,9 @@ pub struct FilmPlan {
     pub groups: Option<u64>,
     /// Multiply-adds of a frame.
     pub macs_per_frame: f64,
-    /// Of the whole film.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
-    /// Of a frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds_per_frame: Option<f64>,
-    /// What the times rest on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub basis: Option<&'static str>,
+    /// How long it will take.
+    #[serde(flatten)]
+    pub time: Option<Estimate>,
     /// Display name of the model.
     #[serde(skip)]
     pub title: String,
@@ -72,9 +66,6 @@ pub struct FilmPlan {
     /// The device has memory of its own.
     #[serde(skip)]
     pub apart: bool,
-    /// The time, in words.
-    #[serde(skip)]
-    pub time: Option<Estimate>,
 }
 
 /// What a restoration took.
@@ -123,17 +114,20 @@ pub struct FilmOutcome {
 }
 
 /// A time with its basis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Of the whole film, if its length is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Of a frame.
     pub seconds_per_frame: f64,
     /// `recorded` by the last runs like this, or `calibrated` just now.
     pub basis: &'static str,
     /// How long the measurement took, if there was one.
+    #[serde(skip)]
     pub(crate) measured_seconds: Option<f64>,
     /// `CPU` or `GPU`.
+    #[serde(skip)]
     pub(crate) device: &'static str,
 }
 

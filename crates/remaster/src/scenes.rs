@@ -61,10 +61,7 @@ pub fn scenes(
 
 /// Reads a clip to its end and says where its shots begin.
 pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>) -> Result<Shots, Error> {
-    match opened.source.format().frames {
-        Some(n) => report.phase_about("scenes", n),
-        None => report.phase("scenes", None),
-    }
+    report.phase_about("scenes", opened.source.format().frames, false);
     report.enter("scenes");
     let (mut detector, mut shots) = (Detector::new(), Shots::default());
     let mut frame = Frame::new(0, 0, 3);
@@ -75,9 +72,7 @@ pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>)
         }
         detector.push(&frame).into_iter().for_each(|verdict| shots.record(verdict));
         report.advance("scenes", 1, started.elapsed());
-        if control.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
+        control.check()?;
     }
     detector.finish().into_iter().for_each(|verdict| shots.record(verdict));
     Ok(shots)
@@ -87,6 +82,6 @@ pub(crate) fn find(mut opened: Opened, control: &Control, report: &Reporter<'_>)
 fn needed(opened: &Opened, source: &Source, threads: usize) -> u64 {
     let format = opened.source.format();
     let pixels = (format.width as u64).saturating_mul(format.height as u64);
-    let child = opened.probe.as_ref().map_or(0, |probe| source.ffmpeg_memory(probe, format, threads));
+    let child = source.ffmpeg_memory(opened, threads);
     [limits::process(false), pixels.saturating_mul(PIXEL), child].into_iter().fold(0, u64::saturating_add)
 }

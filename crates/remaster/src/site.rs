@@ -1,12 +1,15 @@
 //! The device of a run, and what may be used on it.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use remaster_compute::Backend;
 use remaster_model::Build;
 
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::Reporter;
+use crate::event::{About, Reporter};
 use crate::limits::{Limits, Room};
 use crate::machine::devices;
 use crate::machine::host::Machine;
@@ -36,7 +39,9 @@ impl Site {
             Some(report) => device.tuned_backend(room.machine, report)?,
             None => device.backend(room.machine)?,
         };
-        devices::check_vram(limits.vram, &backend)?;
+        if limits.vram.is_some() && !devices::has_memory(&backend) {
+            return Err(Error::Vram { backend: backend.name() });
+        }
         Ok(Site {
             backend,
             build: device.build(),
@@ -45,6 +50,12 @@ impl Site {
             machine: room.machine.clone(),
             control: control.clone(),
         })
+    }
+
+    /// What a run is about.
+    pub(crate) fn about(&self, model: &str, input: &dyn Display, output: &Path) -> About {
+        let (model, input, output) = (model.to_owned(), input.to_string(), output.display().to_string());
+        About { device: self.worker(), model, input, output }
     }
 
     /// Kernels and number format, in words.

@@ -1,4 +1,4 @@
-//! A word for each error that programs can rely on. docs/json.md lists them.
+//! A word for each error that programs can rely on, and its class. docs/json.md lists them.
 
 use remaster_compute::ComputeError;
 use remaster_engine::EngineError;
@@ -9,19 +9,20 @@ use remaster_restore::RestoreError;
 use remaster_store::{JournalError, StoreError};
 use remaster_units::UnitsError;
 
+use super::Class::{self, Device, Input, Memory, Stopped, Usage, Wrong};
 use super::Error;
 
-/// The kind of an error, and all kinds that it can have. Errors that hold another come first.
+/// The kind and the class of an error, and all kinds that it can have. Errors that hold another come first.
 macro_rules! kinds {
     (
         $name:ident, $all:ident, $error:ty;
-        inside { $($holder:pat => $inner:expr;)* }
-        $($(#[$when:meta])* $($pattern:pat_param)|+ => $kind:literal,)*
+        inside { $($holder:pat $(if $guard:expr)? => $inner:expr;)* }
+        $($($pattern:pat_param)|+ => ($kind:literal, $class:expr),)*
     ) => {
-        fn $name(error: &$error) -> &'static str {
+        fn $name(error: &$error) -> (&'static str, Class) {
             match error {
-                $($holder => $inner,)*
-                $($(#[$when])* $($pattern)|+ => $kind,)*
+                $($holder $(if $guard)? => $inner,)*
+                $($($pattern)|+ => ($kind, $class),)*
             }
         }
 
@@ -32,11 +33,16 @@ macro_rules! kinds {
 impl Error {
     /// A word for programs, which never changes.
     pub fn kind(&self) -> &'static str {
-        of_run(self)
+        of_run(self).0
     }
 
-    /// The same for an error of a network alone.
-    pub fn kind_of_engine(error: &EngineError) -> &'static str {
+    /// What kind of failure it is.
+    pub fn class(&self) -> Class {
+        of_run(self).1
+    }
+
+    /// Both for an error of a network alone.
+    pub fn kind_and_class_of_engine(error: &EngineError) -> (&'static str, Class) {
         of_engine(error)
     }
 
@@ -54,124 +60,140 @@ kinds! { of_run, RUN, Error;
         Error::Units(error) => of_units(error);
         Error::Hub(error) => of_hub(error);
     }
-    Error::Weights { .. } | Error::DitWeights { .. } => "unknown-weights",
-    Error::Device { .. } => "unknown-device",
+    Error::Weights { .. } | Error::DitWeights { .. } => ("unknown-weights", Usage),
+    Error::Device { .. } => ("unknown-device", Usage),
     Error::Threads { .. }
     | Error::NoEffect { .. }
     | Error::Stripes
     | Error::Tiles { .. }
     | Error::Vram { .. }
-    | Error::Unsupported { .. } => "option-without-effect",
-    Error::Share { .. } => "out-of-range",
-    Error::Ending { .. } => "unsupported-extension",
-    Error::SameFile { .. } => "output-is-input",
-    Error::Twice { .. } => "output-named-twice",
-    Error::Read { .. } => "not-readable",
-    Error::Write { .. } => "not-writable",
-    Error::Tensor { .. } | Error::Input { .. } | Error::Output(_) => "tensor-file",
-    Error::Size { .. } | Error::Sizes { .. } => "frame-size",
-    Error::Checkpoint { .. } | Error::Load(_) | Error::Unusable { .. } => "model-file",
-    Error::UnknownMemory { .. } => "unknown-memory",
-    Error::PlannedModel { .. } => "planned-model",
-    Error::NoImage => "no-image",
-    Error::NoUnits { .. } => "no-units",
-    Error::Repeats { .. } => "encoder-not-repeatable",
-    Error::OtherRun { .. } => "other-run",
-    Error::Busy { .. } => "output-busy",
-    Error::NotOurs { .. } => "not-our-folder",
-    Error::Full { .. } => "disk-full",
-    Error::Until => "stopped-at-time",
-    Error::UnitFailed { .. } | Error::Child { .. } => "unit-failed",
-    Error::NoDevice { .. } => "device-failed",
-    Error::OtherDevices { .. } => "devices-differ",
-    Error::OtherContainer { .. } => "other-container",
-    Error::Verify { .. } => "film-differs",
-    Error::NoFilms { .. } => "no-films",
-    Error::Batch { .. } => "films-failed",
-    Error::List { .. } => "film-list",
-    Error::MoreThanThereIs { .. } => "more-memory-than-installed",
-    Error::Budget { .. } | Error::Room { .. } => "not-enough-memory",
-    Error::Url { .. } => "input-is-url",
-    Error::Videos { .. } => "folder-of-videos",
-    Error::Growing { .. } => "input-growing",
-    Error::PlanPipe | Error::PreviewPipe | Error::NamedPipe { .. } => "input-is-pipe",
-    Error::BenchBackend => "device-not-measurable",
-    Error::Pipeline(_) => "latent-file",
-    Error::Metrics(_) => "comparison",
-    Error::Lost { .. } => "streams-lost",
-    Error::Unlike { .. } | Error::TooFar { .. } => "clips-differ",
-    Error::Exr { .. } => "openexr",
-    Error::FilesAndFolder => "files-and-folder",
-    Error::NoModels => "no-models",
-    Error::UnknownModel { .. } => "unknown-model",
-    Error::NoSuchQuant { .. } => "unknown-quantisation",
-    Error::NotInstalled { .. } => "model-not-installed",
-    Error::NoCache => "no-cache-folder",
-    Error::NotVerified { .. } => "models-damaged",
-    Error::Text(_) => "text-embedding",
-    Error::Scenes { .. } => "shot-list",
-    Error::OtherShots { .. } => "other-shots",
-    Error::NotRestored { .. } => "not-restored",
-    Error::NoOutput => "no-output-name",
-    Error::OtherVae { .. } => "other-vae",
-    Error::Interrupted => "interrupted",
+    | Error::Unsupported { .. } => ("option-without-effect", Usage),
+    Error::Share { .. } => ("out-of-range", Usage),
+    Error::Ending { .. } => ("unsupported-extension", Usage),
+    Error::SameFile { .. } => ("output-is-input", Usage),
+    Error::Twice { .. } => ("output-named-twice", Usage),
+    Error::Read { .. } => ("not-readable", Input),
+    Error::Write { .. } => ("not-writable", Input),
+    Error::Tensor { .. } | Error::Input { .. } | Error::Output(_) => ("tensor-file", Input),
+    Error::Size { .. } => ("frame-size", Input),
+    Error::Sizes { .. } => ("frame-size", Usage),
+    Error::Checkpoint { .. } | Error::Load(_) => ("model-file", Input),
+    Error::Unusable { .. } => ("model-file", Wrong),
+    Error::UnknownMemory { .. } => ("unknown-memory", Usage),
+    Error::PlannedModel { .. } => ("planned-model", Usage),
+    Error::NoImage => ("no-image", Usage),
+    Error::NoUnits { .. } => ("no-units", Usage),
+    Error::Repeats { .. } => ("encoder-not-repeatable", Usage),
+    Error::OtherRun { .. } => ("other-run", Usage),
+    Error::Busy { .. } => ("output-busy", Input),
+    Error::NotOurs { .. } => ("not-our-folder", Usage),
+    Error::Full { .. } => ("disk-full", Memory),
+    Error::Until => ("stopped-at-time", Stopped),
+    Error::UnitFailed { .. } => ("unit-failed", Input),
+    Error::Child { class, .. } => ("unit-failed", *class),
+    Error::NoDevice { class, .. } => ("device-failed", *class),
+    Error::OtherDevices { .. } => ("devices-differ", Usage),
+    Error::OtherContainer { .. } => ("other-container", Usage),
+    Error::Verify { .. } => ("film-differs", Wrong),
+    Error::NoFilms { .. } => ("no-films", Usage),
+    Error::Batch { .. } => ("films-failed", Input),
+    Error::List { .. } => ("film-list", Usage),
+    Error::MoreThanThereIs { .. } => ("more-memory-than-installed", Usage),
+    Error::Budget { .. } | Error::Room { .. } => ("not-enough-memory", Memory),
+    Error::Url { .. } => ("input-is-url", Usage),
+    Error::Videos { .. } => ("folder-of-videos", Usage),
+    Error::Growing { .. } => ("input-growing", Input),
+    Error::PlanPipe | Error::PreviewPipe => ("input-is-pipe", Usage),
+    Error::NamedPipe { .. } => ("input-is-pipe", Input),
+    Error::BenchBackend => ("device-not-measurable", Usage),
+    Error::Pipeline(_) => ("latent-file", Input),
+    Error::Metrics(_) => ("comparison", Input),
+    Error::Lost { .. } => ("streams-lost", Input),
+    Error::Unlike { .. } | Error::TooFar { .. } => ("clips-differ", Wrong),
+    Error::Exr { .. } => ("openexr", Usage),
+    Error::FilesAndFolder => ("files-and-folder", Usage),
+    Error::NoModels => ("no-models", Input),
+    Error::UnknownModel { .. } => ("unknown-model", Usage),
+    Error::NoSuchQuant { .. } => ("unknown-quantisation", Usage),
+    Error::NotInstalled { .. } => ("model-not-installed", Input),
+    Error::NoCache => ("no-cache-folder", Usage),
+    Error::NotVerified { .. } => ("models-damaged", Wrong),
+    Error::Text(_) => ("text-embedding", Input),
+    Error::Scenes { .. } => ("shot-list", Input),
+    Error::OtherShots { .. } => ("other-shots", Usage),
+    Error::NotRestored { .. } => ("not-restored", Usage),
+    Error::NoOutput => ("no-output-name", Usage),
+    Error::OtherVae { .. } => ("other-vae", Usage),
+    Error::Interrupted => ("interrupted", Stopped),
 }
 
 kinds! { of_media, MEDIA, MediaError;
-    inside {}
-    MediaError::NoTool { .. } => "ffmpeg-missing",
-    MediaError::OldTool { .. } => "ffmpeg-too-old",
-    MediaError::Open { .. } => "not-readable",
-    MediaError::Unreadable { .. } => "not-a-video",
-    MediaError::NotOneFile { .. } => "not-one-file",
-    MediaError::Subtitles { .. } => "subtitle-file",
-    MediaError::NoVideo { .. } => "no-video-stream",
-    MediaError::TooLarge { .. } => "frames-too-large",
-    MediaError::Samples { .. } => "unsupported-samples",
-    MediaError::Interlaced { .. } => "interlaced",
-    MediaError::Hdr { .. } => "hdr",
-    MediaError::SizeChange { .. } => "frame-size-changes",
-    MediaError::Damaged { .. } => "input-damaged",
-    MediaError::Truncated { .. } => "input-truncated",
-    MediaError::Shrunk { .. } => "input-changed",
-    MediaError::Empty { .. } => "no-frames",
-    MediaError::EmptySpan { .. } => "part-without-frames",
-    MediaError::NoFrame { .. } => "input-changed",
-    MediaError::Filters { .. } => "filters",
-    MediaError::ReplayFull { .. } => "disk-full",
-    MediaError::ReplayBroken { .. } => "stdin",
-    MediaError::Stalled { .. } => "ffmpeg-stalled",
-    MediaError::TooMuch { .. } | MediaError::Child { .. } | MediaError::Died { .. } => "ffmpeg-failed",
-    MediaError::Broken { .. } => "stream-broken",
-    MediaError::Io { .. } => "input-output",
-    MediaError::Picture { .. } | MediaError::Convert(_) => "image-file",
-    MediaError::Container { .. } => "container",
-    MediaError::Exists { .. } => "output-exists",
-    MediaError::Place { .. } => "not-writable",
-    MediaError::NoSpace { .. } => "disk-full",
-    MediaError::PixelFormat { .. } => "pixel-format",
-    MediaError::Rehearsal { .. } | MediaError::Quality { .. } => "encoder-settings",
-    MediaError::Encoder { .. } => "unknown-encoder",
-    MediaError::Verify { .. } => "output-not-verified",
-    MediaError::Segment { .. } => "segment",
-    MediaError::Cancelled => "interrupted",
+    inside {
+        error if error.is_over_budget() => ("image-file", Memory);
+    }
+    MediaError::NoTool { .. } => ("ffmpeg-missing", Input),
+    MediaError::OldTool { .. } => ("ffmpeg-too-old", Input),
+    MediaError::Open { .. } => ("not-readable", Input),
+    MediaError::Unreadable { .. } => ("not-a-video", Input),
+    MediaError::NotOneFile { .. } => ("not-one-file", Input),
+    MediaError::Subtitles { .. } => ("subtitle-file", Input),
+    MediaError::NoVideo { .. } => ("no-video-stream", Input),
+    MediaError::TooLarge { .. } => ("frames-too-large", Input),
+    MediaError::Samples { .. } => ("unsupported-samples", Input),
+    MediaError::Interlaced { .. } => ("interlaced", Input),
+    MediaError::Hdr { .. } => ("hdr", Input),
+    MediaError::SizeChange { .. } => ("frame-size-changes", Input),
+    MediaError::Damaged { .. } => ("input-damaged", Input),
+    MediaError::Truncated { .. } => ("input-truncated", Input),
+    MediaError::Shrunk { .. } => ("input-changed", Input),
+    MediaError::Empty { .. } => ("no-frames", Input),
+    MediaError::EmptySpan { .. } => ("part-without-frames", Usage),
+    MediaError::NoFrame { .. } => ("input-changed", Input),
+    MediaError::Filters { .. } => ("filters", Usage),
+    MediaError::ReplayFull { .. } => ("disk-full", Memory),
+    MediaError::ReplayBroken { .. } => ("stdin", Input),
+    MediaError::Stalled { .. } => ("ffmpeg-stalled", Input),
+    MediaError::TooMuch { .. }
+    | MediaError::Child { .. }
+    | MediaError::Died { .. } => ("ffmpeg-failed", Input),
+    MediaError::Broken { .. } => ("stream-broken", Input),
+    MediaError::Io { .. } => ("input-output", Input),
+    MediaError::Picture { .. } | MediaError::Convert(_) => ("image-file", Input),
+    MediaError::Container { .. } => ("container", Usage),
+    MediaError::Exists { .. } => ("output-exists", Usage),
+    MediaError::Place { .. } => ("not-writable", Input),
+    MediaError::NoSpace { .. } => ("disk-full", Input),
+    MediaError::PixelFormat { .. } => ("pixel-format", Usage),
+    MediaError::Rehearsal { .. } | MediaError::Quality { .. } => ("encoder-settings", Usage),
+    MediaError::Encoder { .. } => ("unknown-encoder", Usage),
+    MediaError::Verify { .. } => ("output-not-verified", Wrong),
+    MediaError::Segment { .. } => ("segment", Input),
+    MediaError::Cancelled => ("interrupted", Stopped),
 }
 
 kinds! { of_engine, ENGINE, EngineError;
     inside {}
     EngineError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. })
-    | EngineError::Plan(PlanError::Budget { .. }) => "not-enough-memory",
-    EngineError::Compute(ComputeError::Cancelled) => "interrupted",
-    EngineError::Compute(_) => "device-failed",
-    EngineError::Plan(_) => "plan",
-    EngineError::NotFinite { .. } => "not-finite",
-    EngineError::Spill { .. } | EngineError::NoSpill { .. } => "temporary-data",
+    | EngineError::Plan(PlanError::Budget { .. }) => ("not-enough-memory", Memory),
+    EngineError::Compute(ComputeError::Cancelled) => ("interrupted", Stopped),
+    EngineError::Compute(_) => ("device-failed", Device),
+    EngineError::Plan(
+        PlanError::Slice { .. }
+        | PlanError::LongSlice { .. }
+        | PlanError::Tile { .. }
+        | PlanError::Tiles { .. }
+        | PlanError::Mode { .. }
+        | PlanError::TooLarge { .. },
+    ) => ("plan", Usage),
+    EngineError::Plan(_) => ("plan", Input),
+    EngineError::NotFinite { .. } => ("not-finite", Wrong),
+    EngineError::Spill { .. } | EngineError::NoSpill { .. } => ("temporary-data", Input),
     EngineError::Source { .. }
     | EngineError::Short { .. }
     | EngineError::Sink { .. }
     | EngineError::BadInput { .. }
     | EngineError::State { .. }
-    | EngineError::Mismatch { .. } => "network-run",
+    | EngineError::Mismatch { .. } => ("network-run", Input),
 }
 
 kinds! { of_restore, RESTORE, RestoreError;
@@ -179,11 +201,16 @@ kinds! { of_restore, RESTORE, RestoreError;
         RestoreError::Media(error) => of_media(error);
         RestoreError::Engine(error) => of_engine(error);
     }
-    RestoreError::Long { .. } | RestoreError::Pool { .. } | RestoreError::UnitRoom { .. } => "not-enough-disk",
-    RestoreError::Kept(_) | RestoreError::Other { .. } | RestoreError::Length { .. } => "latent-file",
-    RestoreError::Changed { .. } => "input-changed",
-    RestoreError::Empty => "no-frames",
-    RestoreError::Spool { .. } | RestoreError::Latents(_) | RestoreError::Checkpoint(_) => "temporary-data",
+    RestoreError::Long { .. } | RestoreError::Pool { .. } => ("not-enough-disk", Memory),
+    RestoreError::UnitRoom { .. } => ("not-enough-disk", Input),
+    RestoreError::Kept(_)
+    | RestoreError::Other { .. }
+    | RestoreError::Length { .. } => ("latent-file", Input),
+    RestoreError::Changed { .. } => ("input-changed", Input),
+    RestoreError::Empty => ("no-frames", Input),
+    RestoreError::Spool { .. }
+    | RestoreError::Latents(_)
+    | RestoreError::Checkpoint(_) => ("temporary-data", Input),
     RestoreError::Colour(_)
     | RestoreError::Frames(_)
     | RestoreError::Unit(_)
@@ -191,7 +218,7 @@ kinds! { of_restore, RESTORE, RestoreError;
     | RestoreError::Piece { .. }
     | RestoreError::Divided { .. }
     | RestoreError::Noise { .. }
-    | RestoreError::Thread(_) => "restoration",
+    | RestoreError::Thread(_) => ("restoration", Input),
 }
 
 kinds! { of_units, UNITS, UnitsError;
@@ -199,34 +226,37 @@ kinds! { of_units, UNITS, UnitsError;
         UnitsError::Media(error) => of_media(error);
         UnitsError::Restore(error) => of_restore(error);
     }
-    UnitsError::Journal(JournalError::Store(StoreError::Full { .. })) => "disk-full",
-    UnitsError::Journal(JournalError::Store(_)) => "store",
-    UnitsError::Journal(JournalError::Unit { .. }) => "unknown-unit",
-    UnitsError::Journal(_) => "store-records",
-    UnitsError::Plan { .. } => "plan-file",
-    UnitsError::Repeat { .. } => "option-of-plan",
-    UnitsError::ResultClass { .. } => "other-machine",
-    UnitsError::Input { .. } | UnitsError::Changing { .. } => "other-input",
-    UnitsError::Weights { .. } | UnitsError::Touched { .. } => "other-model",
-    UnitsError::Missing { .. } => "units-missing",
-    UnitsError::Undone { .. } => "unit-damaged",
-    UnitsError::File { .. } => "input-output",
-    UnitsError::Manifest { .. } => "manifest",
+    UnitsError::Journal(JournalError::Store(StoreError::Full { .. })) => ("disk-full", Input),
+    UnitsError::Journal(JournalError::Store(_)) => ("store", Input),
+    UnitsError::Journal(JournalError::Unit { .. }) => ("unknown-unit", Usage),
+    UnitsError::Journal(_) => ("store-records", Input),
+    UnitsError::Plan { .. } => ("plan-file", Input),
+    UnitsError::Repeat { .. } => ("option-of-plan", Usage),
+    UnitsError::ResultClass { .. } => ("other-machine", Device),
+    UnitsError::Input { .. } | UnitsError::Changing { .. } => ("other-input", Input),
+    UnitsError::Weights { .. } => ("other-model", Device),
+    UnitsError::Touched { .. } => ("other-model", Input),
+    UnitsError::Missing { .. } => ("units-missing", Input),
+    UnitsError::Undone { .. } => ("unit-damaged", Input),
+    UnitsError::File { .. } => ("input-output", Input),
+    UnitsError::Manifest { .. } => ("manifest", Input),
 }
 
 kinds! { of_hub, HUB, HubError;
     inside {}
-    HubError::NoSpace { .. } | HubError::Full { .. } => "disk-full",
-    HubError::Mismatch { .. } | HubError::Damaged { .. } | HubError::Changed { .. } => "download-differs",
-    HubError::Offline { .. } => "offline",
-    HubError::Refused { .. } => "access-refused",
-    HubError::Cancelled => "interrupted",
+    HubError::NoSpace { .. } | HubError::Full { .. } => ("disk-full", Input),
+    HubError::Mismatch { .. }
+    | HubError::Damaged { .. }
+    | HubError::Changed { .. } => ("download-differs", Wrong),
+    HubError::Offline { .. } => ("offline", Input),
+    HubError::Refused { .. } => ("access-refused", Input),
+    HubError::Cancelled => ("interrupted", Stopped),
     HubError::Endpoint { .. }
     | HubError::Token
     | HubError::Proxy { .. }
-    | HubError::NoCertificates { .. }
-    | HubError::Insecure { .. } => "network-settings",
-    HubError::Write { .. } | HubError::Read { .. } | HubError::Locked { .. } => "cache",
+    | HubError::NoCertificates { .. } => ("network-settings", Usage),
+    HubError::Insecure { .. } => ("network-settings", Input),
+    HubError::Write { .. } | HubError::Read { .. } | HubError::Locked { .. } => ("cache", Input),
     HubError::Name { .. }
     | HubError::Missing { .. }
     | HubError::Status { .. }
@@ -235,7 +265,7 @@ kinds! { of_hub, HUB, HubError;
     | HubError::Redirects { .. }
     | HubError::Redirect { .. }
     | HubError::NotAHub { .. }
-    | HubError::Size { .. } => "download",
+    | HubError::Size { .. } => ("download", Input),
 }
 
 #[cfg(test)]

@@ -107,14 +107,6 @@ pub(crate) fn has_memory(backend: &Backend) -> bool {
     }
 }
 
-/// Refuses `--vram` for a device that has no memory of its own.
-pub(crate) fn check_vram(vram: Option<Amount>, backend: &Backend) -> Result<(), Error> {
-    match vram {
-        Some(_) if !has_memory(backend) => Err(Error::Vram { backend: backend.name() }),
-        _ => Ok(()),
-    }
-}
-
 /// GPU memory that a run may use, in bytes: as given, or what is free. `None` if the device has no memory of its own or
 /// the driver does not report it.
 pub(crate) fn vram_allowed(vram: Option<Amount>, backend: &Backend) -> Result<Option<u64>, Error> {

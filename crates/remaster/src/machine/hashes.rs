@@ -1,6 +1,7 @@
 //! Hashes of model files, kept in the user's cache: a file of 7 GB takes ten seconds.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use remaster_media::fingerprint;
@@ -24,24 +25,26 @@ struct Known {
 
 /// What tells whether a file was touched, and is the same as long as it was not.
 pub(crate) fn identity(path: &Path) -> Result<Option<Hash>, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    Ok(fingerprint::identity(path).map_err(failed)?.map(Hash::from))
+    Ok(fingerprint::identity(path).map_err(Error::reading(path))?.map(Hash::from))
+}
+
+/// SHA-256 of a file, read from its start to its end. `fresh` hears how many bytes were read since, and may end it.
+pub(crate) fn hash_of(path: &Path, fresh: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<String, Error> {
+    sha256_in_pieces(path, fresh).map_err(Error::reading(path))?.ok_or(Error::Interrupted)
 }
 
 /// SHA-256 of a file. One that was hashed before and was not touched since is not read again.
 pub(crate) fn sha256(path: &Path, machine: &Machine, control: &Control) -> Result<String, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
     let identity = identity(path)?;
-    let whole = std::path::absolute(path).map_err(failed)?;
+    let whole = std::path::absolute(path).map_err(Error::reading(path))?;
     let key = identity.map(|identity| format!("{}|{identity}", whole.display()));
     let file = machine.cache().map(|folder| folder.join("hashes.json"));
-    let text = file.as_ref().and_then(|file| cache::read(file)).unwrap_or_default();
-    let mut known: Known = serde_json::from_str(&text).unwrap_or_default();
+    let mut known: Known = file.as_deref().map(cache::read).unwrap_or_default();
     let is_hash = |text: &&String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(hash) = key.as_ref().and_then(|key| known.files.get(key)).filter(is_hash) {
         return Ok(hash.clone());
     }
-    let hash = sha256_in_pieces(path, &mut |_| control.flow()).map_err(failed)?.ok_or(Error::Interrupted)?;
+    let hash = hash_of(path, &mut |_| control.flow())?;
     if let (Some(key), Some(file)) = (key, file) {
         if known.files.len() >= MOST {
             known.files.clear();

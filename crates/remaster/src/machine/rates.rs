@@ -11,6 +11,7 @@ use super::cache;
 use super::host::Machine;
 use super::memory::cpu_name;
 use crate::error::Error;
+use crate::event::Reporter;
 
 /// What a rate depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,15 +20,10 @@ pub(crate) struct Key {
     numerics: String,
     dtype: String,
     /// Channels of the widest layer: narrow networks reach a fraction of the rate of wide ones.
-    channels: usize,
+    pub(crate) channels: usize,
 }
 
 impl Key {
-    /// Channels of the widest layer.
-    pub(crate) fn channels(&self) -> usize {
-        self.channels
-    }
-
     pub(crate) fn of(backend: &Backend, dtype: DType, config: &VaeConfig) -> Self {
         Self::new(backend, dtype, config.channels.into_iter().max().unwrap_or(0))
     }
@@ -76,18 +72,16 @@ fn file(machine: &Machine) -> Option<PathBuf> {
 
 /// What the file says; a damaged one, or one of another version, counts as none.
 fn read(file: &Path) -> Kept {
-    let none = Kept { version: VERSION, rates: Vec::new() };
-    let Some(text) = cache::read(file) else { return none };
-    let Ok(mut kept) = serde_json::from_str::<Kept>(&text) else { return none };
+    let mut kept: Kept = cache::read(file);
     kept.rates.retain(|r| r.macs_per_second.is_finite() && r.macs_per_second > 0.0);
-    if kept.version == VERSION { kept } else { none }
+    if kept.version == VERSION { kept } else { Kept { version: VERSION, rates: Vec::new() } }
 }
 
 /// Keeps what a run measured. Without a folder, or in a short run, nothing is kept.
-pub(crate) fn record(machine: &Machine, key: &Key, macs: f64, seconds: f64) -> Result<(), Error> {
-    match file(machine) {
-        Some(file) if seconds >= LEAST_SECONDS => record_in(&file, key, macs / seconds),
-        _ => Ok(()),
+pub(crate) fn record(machine: &Machine, key: &Key, (macs, seconds): (f64, f64), report: &Reporter<'_>) {
+    let Some(file) = file(machine).filter(|_| seconds >= LEAST_SECONDS) else { return };
+    if let Err(error) = record_in(&file, key, macs / seconds) {
+        report.detail(format_args!("cannot save the speed of this run: {error}"));
     }
 }
 

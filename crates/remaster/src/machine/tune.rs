@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
 use remaster_compute::{DType, Weight, WeightSpec};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache;
 use super::host::Machine;
+use crate::control::lock;
 use crate::error::Error;
 use crate::event::Reporter;
 
@@ -68,8 +69,7 @@ fn file(machine: &Machine) -> Option<PathBuf> {
 
 /// A file of another version, or one that is not ours, counts as none.
 fn kept(machine: &Machine) -> Kept {
-    let text = file(machine).and_then(|file| cache::read(&file)).unwrap_or_default();
-    let kept: Kept = serde_json::from_str(&text).unwrap_or_default();
+    let kept: Kept = file(machine).map(|file| cache::read(&file)).unwrap_or_default();
     if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn apply(device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDev
 /// The same path for the rest of the process: devices are copied freely, and there are few folders.
 fn lasting(folder: PathBuf) -> &'static Path {
     static FOLDERS: Mutex<Vec<&'static Path>> = Mutex::new(Vec::new());
-    let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut folders = lock(&FOLDERS);
     if let Some(known) = folders.iter().find(|known| **known == folder) {
         return known;
     }

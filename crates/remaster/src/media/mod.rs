@@ -10,6 +10,8 @@ mod tools;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use remaster_media::OutputKind;
+
 pub(crate) use films::{is_film, refuse_videos};
 pub(crate) use open::{Opened, Spool, refuse_url};
 pub(crate) use request::{ENCODER_THREADS, refuse};
@@ -20,6 +22,10 @@ pub(crate) use tools::{Lazy, size};
 /// Whether a path stands for stdin or stdout.
 pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+pub(crate) fn is_video(path: &Path) -> bool {
+    matches!(OutputKind::of(path), Some(OutputKind::Video(_)))
 }
 
 pub(crate) fn has_ending(path: &Path, ending: &str) -> bool {

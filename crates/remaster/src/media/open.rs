@@ -10,7 +10,7 @@ use remaster_media::{
 use remaster_picture::{Frame, StillFormat, still};
 
 use super::tools::Lazy;
-use super::{Source, has_ending, is_pipe, refuse_videos};
+use super::{Source, has_ending, is_pipe, refuse, refuse_videos};
 use crate::error::Error;
 
 /// A clip that was opened.
@@ -118,11 +118,9 @@ impl Source {
             let mut frames = 0;
             while source.next(&mut frame)?.is_some() {
                 frames += 1;
-                if control.is_cancelled() {
-                    return Err(Error::Interrupted);
-                }
+                control.check()?;
             }
-            Ok(frames)
+            Ok::<_, Error>(frames)
         };
         let before = match self.start.filter(|start| !start.is_zero()) {
             Some(start) => count(&Source { start: None, end: Some(start), ..self.clone() })?,
@@ -181,7 +179,8 @@ impl Source {
         if picture {
             self.refuse_filters("images, which are read without ffmpeg")?;
             if !path.is_dir() {
-                self.refuse_part("a single image")?;
+                let part = [("--ss", self.start.is_some()), ("--to", self.end.is_some())];
+                refuse(&part, "a single image")?;
             }
             let mut notes = Vec::new();
             if path.is_dir() && self.rate.is_none() {

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use remaster_media::{
-    Deinterlace, Encoding, Filters, Format, Probe, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
+    Deinterlace, Encoding, Filters, Format, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
 };
 use remaster_picture::{Edges, Layout};
 use remaster_restore::{Geometry, Resize};
 use serde::{Deserialize, Serialize};
 
+use super::Opened;
 use crate::control::Control;
 use crate::error::Error;
 use crate::seconds;
@@ -168,13 +169,9 @@ impl Source {
         refuse(&[("--vf", self.filters.is_some())], what)
     }
 
-    /// An error if a part is asked for of `what`, which has no clock.
-    pub(super) fn refuse_part(&self, what: &'static str) -> Result<(), Error> {
-        refuse(&[("--ss", self.start.is_some()), ("--to", self.end.is_some())], what)
-    }
-
-    /// Bytes that ffmpeg takes to decode a file, with filters that give frames of `format`.
-    pub(crate) fn ffmpeg_memory(&self, probe: &Probe, format: &Format, threads: usize) -> u64 {
+    /// Bytes that ffmpeg takes to decode an input and filter its frames.
+    pub(crate) fn ffmpeg_memory(&self, opened: &Opened, threads: usize) -> u64 {
+        let (Some(probe), format) = (&opened.probe, opened.source.format()) else { return 0 };
         let before = ffmpeg_memory::Size::of(&probe.video);
         let decodes = ffmpeg_memory::decoder(&probe.video.codec, before, threads);
         let after = ffmpeg_memory::Size::new(&format.layout, format.width, format.height);

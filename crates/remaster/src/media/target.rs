@@ -8,8 +8,8 @@ use remaster_media::{
 };
 use remaster_picture::{Frame, Layout};
 
-use super::Target;
 use super::tools::Lazy;
+use super::{Target, is_video};
 use crate::destination::{self, Size};
 use crate::error::Error;
 
@@ -98,7 +98,7 @@ impl Target {
         kind: SegmentKind,
         threads: u32,
     ) -> Result<Box<dyn FrameSink>, MediaError> {
-        let options = self.joined(false, threads);
+        let options = self.write_options(false, threads);
         let film = Film { path: film, format, from, options: &options, kind };
         Ok(Box::new(Encoder::segment(tools, path, &film)?))
     }
@@ -112,7 +112,8 @@ impl Target {
     ) -> Result<Vec<u8>, MediaError> {
         // Small, unless only some sizes are allowed, and with one thread: it takes a tenth of a second.
         let [width, height] = if encoder == "dnxhd" { [format.width, format.height] } else { TRIAL };
-        let (mut format, mut options) = (Format { width, height, ..format.clone() }, self.joined(false, 1));
+        let (mut format, mut options) =
+            (Format { width, height, ..format.clone() }, self.write_options(false, 1));
         if encoder.starts_with("libvpx") {
             // Alpha of VP8 and VP9 is a second stream of the same encoder, for which segments have no place.
             format.layout.alpha = false;
@@ -122,12 +123,7 @@ impl Target {
         trial(tools, &Film { path: film, format: &format, from, options: &options, kind: SegmentKind::Final })
     }
 
-    /// How a film of pieces is written.
-    pub(crate) fn joined(&self, overwrite: bool, threads: u32) -> WriteOptions {
-        self.write_options(overwrite, threads)
-    }
-
-    fn write_options(&self, overwrite: bool, threads: u32) -> WriteOptions {
+    pub(crate) fn write_options(&self, overwrite: bool, threads: u32) -> WriteOptions {
         WriteOptions {
             video: self.encoder.clone(),
             crf: self.crf,
@@ -140,15 +136,10 @@ impl Target {
         }
     }
 
-    /// Whether the file at `path` can hold more than frames.
-    pub(crate) fn takes_streams(&self, path: &Path) -> bool {
-        matches!(OutputKind::of(path), Some(OutputKind::Video(_)))
-    }
-
     /// The encoder of ffmpeg that `create` would start for `path`, if any.
     pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
-        let video = matches!(OutputKind::of(path), Some(OutputKind::Video(_)));
-        video.then(|| encoder_name(path, format, from, &self.write_options(false, self.encoder_threads())))
+        let options = self.write_options(false, self.encoder_threads());
+        is_video(path).then(|| encoder_name(path, format, from, &options))
     }
 }
 

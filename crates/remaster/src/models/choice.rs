@@ -7,7 +7,7 @@ use remaster_model::dit::DitConfig;
 use remaster_plan::bytes;
 use remaster_weights::{Checkpoint, Kind, Model, POSITIVE, TextEmbedding};
 
-use super::list::{fit, precision, published_blob, revision};
+use super::list::{precision, published_blob, revision};
 use super::search::{self, Found};
 use crate::error::Error;
 use crate::machine::host::Machine;
@@ -38,8 +38,7 @@ fn ready_in(found: &[Found]) -> Result<Vec<PathBuf>, Error> {
         files.push(pick(Model::Dit3b, found)?);
     }
     files.push(pick(Model::Vae, found)?);
-    let inside = |file: &PathBuf| Checkpoint::open(file).is_ok_and(|open| open.get(POSITIVE).is_some());
-    if !files.iter().any(inside) {
+    if !files.iter().any(|file| has_text(file)) {
         files.push(text(files.first().map(PathBuf::as_path), found)?);
     }
     Ok(files)
@@ -57,10 +56,20 @@ pub(crate) fn installed_text(
     beside: &Path,
     machine: &Machine,
 ) -> Result<PathBuf, Error> {
-    if Checkpoint::open(beside).is_ok_and(|checkpoint| checkpoint.get(POSITIVE).is_some()) {
+    if has_text(beside) {
         return Ok(beside.to_owned());
     }
     text(Some(beside), &all(folder, machine)?)
+}
+
+/// Whether a word names a network that is no file.
+pub(crate) fn is_built_in(word: &str) -> bool {
+    matches!(word, "identity" | "nano") || word.starts_with("formula:")
+}
+
+/// Whether a model file has a text embedding inside.
+fn has_text(file: &Path) -> bool {
+    Checkpoint::open(file).is_ok_and(|checkpoint| checkpoint.get(POSITIVE).is_some())
 }
 
 /// The model that a plan names: a word, or a file of that name in the folders of models. Where it was on the machine that
@@ -71,7 +80,7 @@ pub(crate) fn of_plan(
     folder: Option<&Path>,
     machine: &Machine,
 ) -> Result<String, Error> {
-    if matches!(name, "identity" | "nano") || name.starts_with("formula:") {
+    if is_built_in(name) {
         return Ok(name.to_owned());
     }
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -109,14 +118,13 @@ pub(super) fn text(beside: Option<&Path>, found: &[Found]) -> Result<PathBuf, Er
 
 /// Whether a file is this model by its content: one of the published sizes, not a smaller relative.
 fn is(model: Model, found: &Found) -> bool {
-    let Ok((_, identity)) = &found.content else { return false };
-    match (&identity.kind, model) {
-        (Kind::Vae { .. }, Model::Vae) => true,
-        (Kind::Dit { config }, Model::Dit3b) => *config == DitConfig::dit_3b(),
-        (Kind::Dit { config }, Model::Dit3bFirst) => {
+    match (found.kind(), model) {
+        (Some(Kind::Vae { .. }), Model::Vae) => true,
+        (Some(Kind::Dit { config }), Model::Dit3b) => *config == DitConfig::dit_3b(),
+        (Some(Kind::Dit { config }), Model::Dit3bFirst) => {
             *config == DitConfig::dit_3b() && revision(found) == Some("first")
         }
-        (Kind::Dit { config }, Model::Dit7b | Model::Dit7bSharp) => {
+        (Some(Kind::Dit { config }), Model::Dit7b | Model::Dit7bSharp) => {
             *config == DitConfig::dit_7b() && is_sharp(&found.path) == (model == Model::Dit7bSharp)
         }
         _ => false,
@@ -136,8 +144,7 @@ fn is_sharp(path: &Path) -> bool {
 
 /// Better files first. `None` for what cannot be used, and for the 7B file that gives artefacts.
 fn rank(found: &Found) -> Option<usize> {
-    let (checkpoint, identity) = found.content.as_ref().ok()?;
-    let fit = fit(checkpoint, &identity.kind)?;
+    let ((checkpoint, _), fit) = (found.content.as_ref().ok()?, found.fit()?);
     if !fit.is_complete() || !fit.warnings.is_empty() {
         return None;
     }

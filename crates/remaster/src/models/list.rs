@@ -12,7 +12,7 @@ use remaster_weights::{
 use serde::Serialize;
 
 use super::search::{self, Found, Place};
-use super::word;
+use super::{doubt, word};
 use crate::error::Error;
 use crate::machine::host::Machine;
 
@@ -70,7 +70,7 @@ pub struct InstalledModel {
 pub fn list(folder: Option<&Path>, all: bool, machine: &Machine) -> Result<InstalledModels, Error> {
     let places = search::places(folder, machine);
     let found = search::find(&places)?;
-    let is_other = |f: &Found| matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown);
+    let is_other = |f: &Found| f.kind() == Some(&Kind::Unknown);
     let others = if all { 0 } else { found.iter().filter(|f| is_other(f)).count() };
     let files = found.iter().filter(|f| all || !is_other(f)).map(|f| entry(f, &places)).collect();
     let searched = places.iter().map(|p| SearchedFolder {
@@ -82,34 +82,22 @@ pub fn list(folder: Option<&Path>, all: bool, machine: &Machine) -> Result<Insta
 }
 
 fn entry(found: &Found, places: &[Place]) -> InstalledModel {
-    let (kind, precision, reason) = match &found.content {
-        Err(error) => (None, None, Some(error.to_string())),
-        Ok((checkpoint, identity)) => {
-            let reason = match &identity.kind {
-                Kind::Vae { .. } | Kind::Dit { .. } => fit(checkpoint, &identity.kind)
-                    .filter(|fit| !fit.is_complete())
-                    .map(|fit| fit.to_string().replace("\n ", ";")),
-                Kind::UnclearVae { doubt } => Some(doubt.to_string()),
-                Kind::UnclearDit { doubt } => Some(doubt.to_string()),
-                Kind::Unknown => Some("not a SeedVR2 network".to_owned()),
-            };
-            (Some(word(&identity.kind)), Some(precision(checkpoint)), reason)
-        }
+    let fit = found.fit();
+    let reason = match (&found.content, &fit) {
+        (Err(error), _) => Some(error.to_string()),
+        (Ok(_), Some(fit)) => (!fit.is_complete()).then(|| fit.to_string().replace("\n ", ";")),
+        (Ok((_, identity)), None) => doubt(&identity.kind).or(Some("not a SeedVR2 network".to_owned())),
     };
-    let warning = found.content.as_ref().ok().and_then(|(checkpoint, identity)| {
-        let warnings = fit(checkpoint, &identity.kind)?.warnings;
-        warnings.first().map(ToString::to_string)
-    });
     InstalledModel {
         file: found.path.display().to_string(),
         place: places.get(found.place).map_or("", |p| p.why),
         bytes: found.bytes,
-        kind,
-        precision,
+        kind: found.kind().map(word),
+        precision: found.content.as_ref().ok().map(|(checkpoint, _)| precision(checkpoint)),
         usable: reason.is_none(),
         reason,
         revision: revision(found),
-        warning,
+        warning: fit.and_then(|fit| fit.warnings.first().map(ToString::to_string)),
     }
 }
 

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use remaster_model::dit::{DitConfig, Family};
-use remaster_weights::{Checkpoint, Kind, LoadReport, POSITIVE, identify, sha256_hex};
+use remaster_weights::{Kind, LoadReport, POSITIVE, sha256_hex};
 use serde::Serialize;
 
 use crate::error::Error;
 
-pub(crate) use choice::{installed, installed_text, installed_vae, of_plan, ready};
+pub(crate) use choice::{installed, installed_text, installed_vae, is_built_in, of_plan, ready};
 pub use list::{InstalledModel, InstalledModels, SearchedFolder, list, shown};
 pub use pull::{PullRequest, Pulled, PulledFile, pull};
 pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, verify};
@@ -100,9 +100,8 @@ impl Sizes {
 
 /// Looks into a model file; `tensors` asks for a list of all of them.
 pub fn inspect(path: &Path, tensors: bool) -> Result<Inspected, Error> {
-    let checkpoint =
-        Checkpoint::open(path).map_err(|source| Error::Checkpoint { path: path.to_owned(), source })?;
-    let identity = identify(&checkpoint);
+    let failed = |source| Error::Checkpoint { path: path.to_owned(), source };
+    let (checkpoint, identity) = search::open(path).map_err(failed)?;
     let fit = list::fit(&checkpoint, &identity.kind);
     let sizes = Sizes::of(&identity.kind);
     let mut dtypes = BTreeMap::new();
@@ -114,16 +113,14 @@ pub fn inspect(path: &Path, tensors: bool) -> Result<Inspected, Error> {
         dtype: t.dtype().to_string(),
         shape: t.shape().to_vec(),
     };
-    let unusable = match (&identity.kind, &fit) {
-        (_, Some(fit)) if !fit.is_complete() => Some(fit.to_string()),
-        (Kind::UnclearVae { doubt }, _) => Some(doubt.to_string()),
-        (Kind::UnclearDit { doubt }, _) => Some(doubt.to_string()),
-        _ => None,
+    let unusable = match &fit {
+        Some(fit) if !fit.is_complete() => Some(fit.to_string()),
+        _ => doubt(&identity.kind),
     };
     Ok(Inspected {
         file: path.display().to_string(),
         bytes: checkpoint.len_bytes(),
-        sha256: sha256_hex(path).map_err(|source| Error::Read { path: path.to_owned(), source })?,
+        sha256: sha256_hex(path).map_err(Error::reading(path))?,
         kind: word(&identity.kind),
         description: match &identity.kind {
             Kind::Unknown => "unknown".to_owned(),
@@ -141,6 +138,15 @@ pub fn inspect(path: &Path, tensors: bool) -> Result<Inspected, Error> {
         list: if tensors { checkpoint.tensors().map(entry).collect() } else { Vec::new() },
         unusable,
     })
+}
+
+/// Why a network is not clear.
+fn doubt(kind: &Kind) -> Option<String> {
+    match kind {
+        Kind::UnclearVae { doubt } => Some(doubt.to_string()),
+        Kind::UnclearDit { doubt } => Some(doubt.to_string()),
+        _ => None,
+    }
 }
 
 fn word(kind: &Kind) -> &'static str {

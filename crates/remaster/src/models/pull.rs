@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use remaster_hub::{Event, Hub, Place, Remote, Settings, Wanted};
 use remaster_plan::bytes;
-use remaster_weights::{Model, Published, sha256_in_pieces};
+use remaster_weights::{Model, Published};
 use serde::Serialize;
 
 use super::choice;
@@ -15,6 +15,7 @@ use super::search::{self, Found};
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::{About, Event as Told, Reporter};
+use crate::machine::hashes::hash_of;
 use crate::machine::host::Machine;
 
 /// A model to download.
@@ -54,12 +55,6 @@ pub struct PulledFile {
     pub downloaded: bool,
 }
 
-/// A file that is needed, and where it is.
-struct Job {
-    file: &'static Published,
-    place: Place,
-}
-
 /// Downloads published files into the Hugging Face cache.
 pub fn pull(
     request: &PullRequest,
@@ -77,21 +72,26 @@ pub fn pull(
     let mut display = Display::new(report);
     let mut jobs = Vec::new();
     for file in needed(asked, &found, report) {
+        let wanted = Wanted { repo: file.repo, file: file.file, sha256: file.sha256, bytes: file.bytes };
         let place = match elsewhere(file, &found, &mut display, control)? {
             Some(path) => Place::Here(path),
-            None => hub.look(&wanted(file), &mut |event| display.event(&event))?,
+            None => hub.look(&wanted, &mut |event| display.event(&event))?,
         };
-        jobs.push(Job { file, place });
+        jobs.push((file, place));
     }
-    let missing: Vec<&Remote> = jobs.iter().filter_map(|job| job.remote()).collect();
+    let missing = jobs.iter().filter_map(|(_, place)| match place {
+        Place::Here(_) => None,
+        Place::There(remote) => Some(remote),
+    });
+    let missing: Vec<&Remote> = missing.collect();
     hub.room(missing.iter().copied())?;
-    for job in &jobs {
-        say(job, &hub, report);
+    for (file, place) in &jobs {
+        say(file, place, &hub, report);
     }
     display.declare(missing.iter().map(|remote| hub.missing(remote)).sum());
 
     let mut files = Vec::new();
-    for Job { file, place } in jobs {
+    for (file, place) in jobs {
         let (path, downloaded) = match place {
             Place::Here(path) => (path, false),
             Place::There(remote) => (hub.pull(&remote, &mut |event| display.event(&event))?, true),
@@ -139,21 +139,16 @@ fn elsewhere(
     let sized = |f: &&Found| file.bytes.is_none_or(|bytes| bytes == f.bytes);
     for found in found.iter().filter(named).filter(sized) {
         let mut done = 0;
-        let hash = sha256_in_pieces(&found.path, &mut |fresh| {
+        let hash = hash_of(&found.path, &mut |fresh| {
             done += fresh;
             display.event(&Event::Checking { done, of: found.bytes });
             control.flow()
         });
-        let hash = hash.map_err(|source| Error::Read { path: found.path.clone(), source })?;
-        if hash.ok_or(Error::Interrupted)? == file.sha256 {
+        if hash? == file.sha256 {
             return Ok(Some(found.path.clone()));
         }
     }
     Ok(None)
-}
-
-fn wanted(file: &'static Published) -> Wanted<'static> {
-    Wanted { repo: file.repo, file: file.file, sha256: file.sha256, bytes: file.bytes }
 }
 
 /// What the environment says, under the names that huggingface_hub and most programs read.
@@ -175,18 +170,9 @@ fn settings(machine: &Machine) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-impl Job {
-    fn remote(&self) -> Option<&Remote> {
-        match &self.place {
-            Place::Here(_) => None,
-            Place::There(remote) => Some(remote),
-        }
-    }
-}
-
-fn say(job: &Job, hub: &Hub, report: &Reporter<'_>) {
-    let (file, repo) = (job.file.name(), job.file.repo);
-    match &job.place {
+fn say(file: &Published, place: &Place, hub: &Hub, report: &Reporter<'_>) {
+    let (file, repo) = (file.name(), file.repo);
+    match place {
         Place::Here(path) => report.say(format_args!("{file} is installed: {}", shown(path))),
         Place::There(remote) => {
             let (all, missing) = (remote.bytes(), hub.missing(remote));
@@ -200,7 +186,7 @@ fn say(job: &Job, hub: &Hub, report: &Reporter<'_>) {
 }
 
 fn entry(file: &'static Published, path: &Path, downloaded: bool) -> Result<PulledFile, Error> {
-    let about = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let about = std::fs::metadata(path).map_err(Error::reading(path))?;
     Ok(PulledFile {
         model: file.model.word(),
         quant: file.quant,

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use remaster_weights::{Checkpoint, CheckpointError, Identity, identify};
+use remaster_weights::{Checkpoint, CheckpointError, Identity, Kind, LoadReport, identify};
 
+use super::list::fit;
 use crate::error::Error;
 use crate::machine::host::Machine;
 
@@ -120,13 +121,29 @@ fn skipped(folder: &Path) -> bool {
     name.starts_with('.') || ["blobs", "refs"].contains(&name.as_ref())
 }
 
+/// A model file, and what it is.
+pub(super) fn open(path: &Path) -> Result<(Checkpoint, Identity), CheckpointError> {
+    let checkpoint = Checkpoint::open(path)?;
+    let identity = identify(&checkpoint);
+    Ok((checkpoint, identity))
+}
+
+impl Found {
+    pub(super) fn kind(&self) -> Option<&Kind> {
+        self.content.as_ref().ok().map(|(_, identity)| &identity.kind)
+    }
+
+    /// How its tensors fit the network that it is of.
+    pub(super) fn fit(&self) -> Option<LoadReport> {
+        let (checkpoint, identity) = self.content.as_ref().ok()?;
+        fit(checkpoint, &identity.kind)
+    }
+}
+
 /// `None` for what is no model file and does not look like one.
 fn look(path: PathBuf, place: usize) -> Option<Found> {
     let bytes = std::fs::metadata(&path).ok()?.len();
-    let content = Checkpoint::open(&path).map(|checkpoint| {
-        let identity = identify(&checkpoint);
-        (checkpoint, identity)
-    });
+    let content = open(&path);
     let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
     let named_so = ending.is_some_and(|e| ENDINGS.contains(&e.as_str()));
     (content.is_ok() || named_so).then_some(Found { path, place, bytes, content })
@@ -134,12 +151,8 @@ fn look(path: PathBuf, place: usize) -> Option<Found> {
 
 /// One file that somebody named.
 pub(super) fn named(path: &Path) -> Result<Found, Error> {
-    let about = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let content = Checkpoint::open(path).map(|checkpoint| {
-        let identity = identify(&checkpoint);
-        (checkpoint, identity)
-    });
-    match content {
+    let about = std::fs::metadata(path).map_err(Error::reading(path))?;
+    match open(path) {
         Err(source @ (CheckpointError::Io { .. } | CheckpointError::NotAFile { .. })) => {
             Err(Error::Checkpoint { path: path.to_owned(), source })
         }

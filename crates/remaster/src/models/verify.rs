@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use remaster_weights::{
-    Checkpoint, CheckpointError, Kind, PUBLISHED, Published, published, sha256_in_pieces,
-};
+use remaster_weights::{Checkpoint, CheckpointError, Kind, PUBLISHED, Published, published};
 use serde::Serialize;
 
 use super::list::fit;
 use super::search::{self, Found};
-use super::word;
+use super::{doubt, word};
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
+use crate::machine::hashes::hash_of;
 use crate::machine::host::Machine;
 
 /// What can be said about a file.
@@ -84,7 +83,7 @@ pub fn verify(
     let found = if files.is_empty() {
         let mut found = search::find(&search::places(folder, machine))?;
         // A folder of ComfyUI holds all kinds of networks; only ours are our business.
-        found.retain(|f| !matches!(&f.content, Ok((_, identity)) if identity.kind == Kind::Unknown));
+        found.retain(|f| f.kind() != Some(&Kind::Unknown));
         found
     } else if folder.is_some() {
         return Err(Error::FilesAndFolder);
@@ -118,7 +117,7 @@ impl VerifiedModels {
 
 fn hash(path: &Path, report: &Reporter<'_>, control: &Control) -> Result<String, Error> {
     let (mut since, mut fresh) = (Instant::now(), 0);
-    let hash = sha256_in_pieces(path, &mut |bytes| {
+    let hash = hash_of(path, &mut |bytes| {
         fresh += bytes;
         if fresh >= 16 * MIB {
             report.advance("hash", (fresh / MIB) as usize, since.elapsed());
@@ -127,8 +126,7 @@ fn hash(path: &Path, report: &Reporter<'_>, control: &Control) -> Result<String,
         control.flow()
     });
     report.advance("hash", fresh.div_ceil(MIB) as usize, since.elapsed());
-    let hash = hash.map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    hash.ok_or(Error::Interrupted)
+    hash
 }
 
 fn judge(found: &Found, sha256: String) -> FileVerdict {
@@ -148,14 +146,10 @@ fn judge(found: &Found, sha256: String) -> FileVerdict {
                     ),
                 ),
             },
-            None => (
-                Verdict::Unverified,
-                match &identity.kind {
-                    Kind::UnclearVae { doubt } => doubt.to_string(),
-                    Kind::UnclearDit { doubt } => doubt.to_string(),
-                    _ => "not a published file, and not a SeedVR2 network".into(),
-                },
-            ),
+            None => {
+                let other = || "not a published file, and not a SeedVR2 network".into();
+                (Verdict::Unverified, doubt(&identity.kind).unwrap_or_else(other))
+            }
         },
     };
     if let (None, Some(p)) = (known, namesake(&found.path)) {
@@ -175,7 +169,7 @@ fn judge(found: &Found, sha256: String) -> FileVerdict {
         file: found.path.display().to_string(),
         bytes: found.bytes,
         sha256,
-        kind: found.content.as_ref().ok().map(|(_, identity)| word(&identity.kind)),
+        kind: found.kind().map(word),
         verdict,
         reason,
         published: known.map(|p| Origin { file: p.file, repo: p.repo }),

@@ -5,7 +5,7 @@ use std::path::Path;
 use remaster_engine::{Event, Planner, Recovery, Task};
 use remaster_media::{Format, OutputKind, ffmpeg_memory};
 use remaster_model::vae::Direction;
-use remaster_plan::{LookBack, Plan, SPACE};
+use remaster_plan::{LookBack, Plan, SLICES, SPACE};
 use remaster_restore::{
     Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe, Room as LatentRoom,
     UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
@@ -16,8 +16,7 @@ use super::networks::Networks;
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
-use crate::machine::spill::Spill;
-use crate::media::{Opened, Source};
+use crate::media::Opened;
 use crate::plan::{Search, Total};
 use crate::request::Restoration;
 use crate::site::Site;
@@ -79,19 +78,17 @@ impl Film {
             networks.vae.task(Direction::Decode, clip, open_ended),
         ];
         // Long slices make networks faster, and there is none.
-        let limits = match how.models.is_identity() {
-            true => site.limits.in_short_slices(),
-            false => site.limits.clone(),
-        };
+        let mut limits = site.limits.clone();
+        if how.models.is_identity() {
+            limits.slice.get_or_insert(SLICES[SLICES.len() - 1]);
+        }
         let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
         let search_with = |threads: usize| Search {
             backend: site.backend,
             limits: &limits,
             room: Room { machine: &site.machine, real: output.is_some(), output },
             // The input is decoded twice at a time.
-            children: children(&how.source, opened, &format, threads)
-                .saturating_mul(2)
-                .saturating_add(encodes),
+            children: how.source.ffmpeg_memory(opened, threads).saturating_mul(2).saturating_add(encodes),
         };
         let channels = networks.vae.latent();
         let latent = latent_bytes(&geometry, channels);
@@ -191,24 +188,9 @@ impl Film {
         self.how.shown_at(&self.format, self.recipe.shown)
     }
 
-    /// Where temporary data goes.
-    pub(crate) fn spill(&self) -> &Spill {
-        &self.site.spill
-    }
-
     /// What the run is about.
     pub(crate) fn about(&self, input: &Path, output: &Path) -> About {
-        about(&self.site, &self.networks, input, output)
-    }
-}
-
-/// What the run is about.
-pub(super) fn about(site: &Site, networks: &Networks, input: &Path, output: &Path) -> About {
-    About {
-        device: site.worker(),
-        model: networks.names[0].clone(),
-        input: input.display().to_string(),
-        output: output.display().to_string(),
+        self.site.about(&self.networks.names[0], &input.display(), output)
     }
 }
 
@@ -217,11 +199,6 @@ fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
     let cells = |n: usize| (n / SPACE) as u64;
     let [width, height] = geometry.padded;
     4 * channels as u64 * cells(width) * cells(height)
-}
-
-/// What ffmpeg takes to decode the input once.
-pub(super) fn children(source: &Source, opened: &Opened, format: &Format, threads: usize) -> u64 {
-    opened.probe.as_ref().map_or(0, |probe| source.ffmpeg_memory(probe, format, threads))
 }
 
 /// What ffmpeg takes to encode what is shown.

@@ -18,7 +18,7 @@ use remaster_units::Settings;
 
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
-pub(crate) use networks::{Names, Networks};
+pub(crate) use networks::{Networks, names};
 pub use preview::{PreviewOutcome, PreviewRequest, preview};
 pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
 pub(crate) use stage::{Staged, takes_units};
@@ -29,7 +29,7 @@ use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
 use crate::limits::Room;
 use crate::machine::host::Machine;
-use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse_url, size};
+use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
@@ -110,7 +110,6 @@ fn staged(
     let by_units = takes_units(&request, output);
     let there = !request.overwrite && output.symlink_metadata().is_ok();
     if by_units && there && units::standing(&request, output, machine, control)? == Standing::Done {
-        units::forget(output, &request.units, machine);
         return Ok(Work::Done);
     }
     if !by_units && in_one_go(&request, output, control)? {
@@ -211,10 +210,7 @@ pub fn is_done(request: &Request, machine: &Machine, control: &Control) -> Resul
     }
     match takes_units(request, &output) {
         true => match units::standing(request, &output, machine, control)? {
-            Standing::Done => {
-                units::forget(&output, &request.units, machine);
-                Ok(true)
-            }
+            Standing::Done => Ok(true),
             Standing::Other => Err(MediaError::Exists { path: output }.into()),
             // A still, or a film that could not be cut into units, has no manifest.
             Standing::Unknown => Ok(false),
@@ -259,11 +255,7 @@ pub fn plan(
 
 /// Other streams come from the input.
 fn refuse_streams(target: &Target) -> Result<(), Error> {
-    let what = "a restoration, which copies from its input";
-    match target.streams {
-        Some(_) => Err(Error::NoEffect { flag: "--streams", what }),
-        None => Ok(()),
-    }
+    refuse(&[("--streams", target.streams.is_some())], "a restoration, which copies from its input")
 }
 
 #[cfg(test)]

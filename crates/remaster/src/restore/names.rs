@@ -16,12 +16,10 @@ pub fn beside(input: &Path) -> Result<PathBuf, Error> {
     let Some(stem) = input.file_stem().filter(|_| !is_pipe(input)) else {
         return Err(Error::NoOutput);
     };
-    let mut name = stem.to_owned();
+    // A folder's name may have a dot; what comes behind it is no ending.
+    let mut name = if input.is_dir() { input.file_name().unwrap_or(stem) } else { stem }.to_owned();
     name.push(SUFFIX);
     if input.is_dir() {
-        // A folder's name may have a dot; what comes behind it is no ending.
-        let mut name = input.file_name().unwrap_or(stem).to_owned();
-        name.push(SUFFIX);
         return Ok(input.with_file_name(name));
     }
     let ending = |ending: &OsStr| {

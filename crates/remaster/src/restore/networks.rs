@@ -143,22 +143,12 @@ fn refuse_unknown(word: &str) -> Result<(), Error> {
     Err(Error::UnknownModel { word: word.to_owned(), words })
 }
 
-/// Files of networks, or words, that are not opened.
-pub(crate) struct Names {
-    pub(crate) model: String,
-    pub(crate) vae: String,
-    /// Of a text embedding that was asked for.
-    pub(crate) text: Option<String>,
-}
-
-impl Names {
-    /// Those that [`Networks::open`] would open.
-    pub(crate) fn of(args: &Models, machine: &Machine) -> Result<Self, Error> {
-        let missing = |_: &str, missing| Err(missing);
-        let model = named_model(args, machine, &missing)?;
-        let vae = named_vae(args, &model, machine, &missing)?;
-        Ok(Names { model, vae, text: args.text.as_ref().map(|text| text.display().to_string()) })
-    }
+/// Files or words of the transformer and the VAE, which are not opened.
+pub(crate) fn names(args: &Models, machine: &Machine) -> Result<[String; 2], Error> {
+    let missing = |_: &str, missing| Err(missing);
+    let model = named_model(args, machine, &missing)?;
+    let vae = named_vae(args, &model, machine, &missing)?;
+    Ok([model, vae])
 }
 
 /// What stands for a word whose file is not installed.
@@ -193,10 +183,7 @@ fn named_vae(
 }
 
 fn named_file(word: &str, found: Result<PathBuf, Error>, otherwise: Otherwise<'_>) -> Result<String, Error> {
-    match found {
-        Ok(path) => Ok(path.display().to_string()),
-        Err(missing) => otherwise(word, missing),
-    }
+    found.map(|path| path.display().to_string()).or_else(|missing| otherwise(word, missing))
 }
 
 /// The transformer, what latents are scaled by, and the file of its text.

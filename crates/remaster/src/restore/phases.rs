@@ -29,9 +29,9 @@ impl Film {
             })
         };
         let vae = of(&[(PHASES[0], encode), (PHASES[2], decode)]);
-        for (key, (macs, seconds)) in keys.into_iter().zip([vae, of(&[(PHASES[1], restore)])]) {
-            if let Some(Err(error)) = key.map(|key| rates::record(&self.site.machine, &key, macs, seconds)) {
-                report.detail(format_args!("cannot save the speed of this run: {error}"));
+        for (key, work) in keys.into_iter().zip([vae, of(&[(PHASES[1], restore)])]) {
+            if let Some(key) = key {
+                rates::record(&self.site.machine, &key, work, report);
             }
         }
     }
@@ -54,16 +54,12 @@ impl Film {
     }
 
     /// Declares the phases; the number of frames is sure if they were `counted`.
-    pub(crate) fn declare(&self, counted: bool, report: &Reporter<'_>) {
+    pub(super) fn declare(&self, counted: bool, report: &Reporter<'_>) {
         let each: Vec<(&'static str, f64)> =
             PHASES.into_iter().zip(self.work().map(|work| work.max(1.0))).collect();
         report.plan(self.total.ram(), &each);
         for (phase, plan) in PHASES.into_iter().zip(&self.plans) {
-            match (self.format.frames, counted) {
-                (Some(n), true) => report.phase(phase, Some(n)),
-                (Some(n), false) => report.phase_about(phase, n),
-                (None, _) => report.phase(phase, None),
-            }
+            report.phase_about(phase, self.format.frames, counted);
             let slice = match phase {
                 "restore" => self.recipe.sampling.windows.step() * 4,
                 _ => plan.how.slice,

@@ -10,12 +10,13 @@ use crate::outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo};
 use crate::request::Request;
 
 impl Film {
-    /// Tells what will be done, and how long it takes, which may take a second to measure.
+    /// Tells what will be done in which phases, and how long it takes, which may take a second to measure.
     pub(crate) fn announce(&self, input: &Path, counted: bool, report: &Reporter<'_>) {
         report.emit(Event::Prepared(Box::new(self.planned(input, counted, None))));
         if let Some(time) = Estimate::before(self, report) {
             report.emit(Event::Estimated(time));
         }
+        self.declare(counted, report);
     }
 
     /// What it will take.
@@ -35,20 +36,15 @@ impl Film {
             latent_bytes: self.latent_bytes().filter(|_| self.room.folder.is_some()),
             groups: self.groups(),
             macs_per_frame: self.work().iter().sum(),
-            seconds: time.and_then(|time| time.seconds),
-            seconds_per_frame: time.map(|time| time.seconds_per_frame),
-            basis: time.map(|time| time.basis),
+            time,
             title: self.networks.title.clone(),
             numerics: self.site.backend.numerics(),
             shown: self.recipe.shown,
             counted,
             apart: self.apart,
-            time,
         }
     }
-}
 
-impl Film {
     /// Ends a run: keeps how fast it was, and says what came out.
     pub(crate) fn finished(
         self,

@@ -1,7 +1,7 @@
 //! A frame of each shot, before and after, on one sheet.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use remaster_media::{Format, FrameSink, FrameSource, MediaError};
 use remaster_metrics::{BeforeAfter, Image, Picture, preview as draw};
@@ -9,10 +9,10 @@ use remaster_picture::{Frame, resize};
 use remaster_restore::{Cuts, Film as Whole, Footage};
 use remaster_scenes::Shots;
 
-use super::film::{Film, about};
+use super::film::Film;
 use super::networks::Networks;
 use crate::compare::FILTER;
-use crate::control::Control;
+use crate::control::{Control, lock};
 use crate::destination::{self, check_file};
 use crate::error::Error;
 use crate::event::{Event, Reporter};
@@ -77,7 +77,7 @@ pub fn preview(
     let networks = Networks::open(&how.models, &site)?;
     let threads = threads(&how.limits, room)?;
     let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
-    report.started("frames", about(&site, &networks, &request.input, &path));
+    report.started("frames", site.about(&networks.names[0], &request.input.display(), &path));
     let allowed = how.limits.allowed(room)?;
     let opened = how.source.open(&request.input, allowed, &mut tools)?;
     let chosen = chosen(request, opened, control, report)?;
@@ -105,12 +105,11 @@ pub fn preview(
         Err(source) => return Err(Error::Scenes { path: request.input.clone(), source }),
     };
     film.announce(&request.input, true, report);
-    film.declare(true, report);
     let made = Made::default();
     let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };
     let sink = Box::new(made.clone());
     film.restore(Whole { footage, input: stills(), sink, keep: None }, report)?;
-    let made = made.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = lock(&made.0);
     let start = how.source.start.unwrap_or_default().as_secs_f64();
     let seconds: Option<Vec<f64>> = has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
     let name = request.input.file_name().unwrap_or_default().to_string_lossy();
@@ -262,7 +261,7 @@ struct Made(Arc<Mutex<Vec<Frame>>>);
 
 impl FrameSink for Made {
     fn write(&mut self, frame: &Frame, _: i64) -> Result<(), MediaError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
+        lock(&self.0).push(frame.clone());
         Ok(())
     }
 

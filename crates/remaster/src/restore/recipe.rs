@@ -130,9 +130,9 @@ impl Restoration {
 
 /// A list of shots, no longer than one can be.
 fn read_list(path: &Path) -> Result<Vec<u8>, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let failed = Error::reading(path);
     let mut bytes = Vec::new();
-    let file = remaster_disk::read_named(path).map_err(failed)?;
-    file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let file = remaster_disk::read_named(path).map_err(&failed)?;
+    file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(&failed)?;
     Ok(bytes)
 }

@@ -12,13 +12,13 @@ use remaster_restore::{
 };
 use serde::Serialize;
 
-use super::film::{children, encoder_bytes};
+use super::film::encoder_bytes;
 use super::names::beside;
 use crate::control::Control;
 use crate::destination;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::{Event, Reporter};
 use crate::limits::{Limits, Room};
 use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, Source, Target, is_pipe};
@@ -62,10 +62,9 @@ impl RedecodeRequest {
         if let Some(word) = &self.vae {
             return Ok(word.clone());
         }
-        let built_in = |name: &str| matches!(name, "nano" | "identity") || name.starts_with("formula:");
-        match made.name.as_str() {
-            name if built_in(name) => Ok(name.to_owned()),
-            _ => Ok(models::installed_vae(self.folder.as_deref(), machine)?.display().to_string()),
+        match models::is_built_in(&made.name) {
+            true => Ok(made.name.clone()),
+            false => Ok(models::installed_vae(self.folder.as_deref(), machine)?.display().to_string()),
         }
     }
 
@@ -75,11 +74,9 @@ impl RedecodeRequest {
         let input = self.input.display();
         if let Some(origin) = &file.about().origin
             && !is_pipe(&self.input)
+            && !origin.is(&self.input).map_err(Error::reading(&self.input))?
         {
-            let failed = |source| Error::Read { path: self.input.clone(), source };
-            if !origin.is(&self.input).map_err(failed)? {
-                return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
-            }
+            return Err(bad(format!("it is not of {input}; give the input of the restoration")).into());
         }
         let (then, now) = (&file.restored()?.read, self.source.reading());
         if *then != now {
@@ -132,20 +129,12 @@ pub fn redecode(
     events: &mut dyn FnMut(Event),
 ) -> Result<RedecodeOutcome, Error> {
     let report = &Reporter::new(events);
-    let Ready { output, device, site, file, vae, network } = Ready::new(request, machine, control, report)?;
-    let (backend, restored) = (site.backend, file.restored()?);
+    let Ready { output, site, file, vae, network } = Ready::new(request, machine, control, report)?;
+    let (backend, dtype, restored) = (site.backend, site.build.dtype.name(), file.restored()?);
     let room = &Room::of_run(machine, Some(&output));
     let threads = threads(&request.limits, room)?;
     let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started(
-        "frames",
-        About {
-            device: format!("{}, {}", backend.numerics(), device.dtype().name()),
-            model: vae.clone(),
-            input: request.input.display().to_string(),
-            output: output.display().to_string(),
-        },
-    );
+    report.started("frames", site.about(&vae, &request.input.display(), &output));
     let opened = request.source.open(&request.input, request.limits.allowed(room)?, &mut tools)?;
     let mut notes = opened.notes.clone();
     let format = opened.source.format().clone();
@@ -163,16 +152,12 @@ pub fn redecode(
     let clip = longest_shot(&file, &recipe)?;
     let mut task = network.task(Direction::Decode, clip, frames > 1);
     let encoder_threads = request.target.encoder_threads() as usize;
+    let encodes = encoder_bytes(&recipe.geometry, &format, encoder_threads, Some(&output));
     let search = Search {
         backend,
         limits: &request.limits,
         room: *room,
-        children: children(&request.source, &opened, &format, threads).saturating_add(encoder_bytes(
-            &recipe.geometry,
-            &format,
-            encoder_threads,
-            Some(&output),
-        )),
+        children: request.source.ffmpeg_memory(&opened, threads).saturating_add(encodes),
     };
     let held = |slice: usize| in_flight_bytes(&recipe, network.latent(), slice);
     let mut planner = task.planner();
@@ -195,7 +180,7 @@ pub fn redecode(
         request.latents.display(),
         count(frames, "frame"),
         backend.numerics(),
-        device.dtype().name(),
+        dtype,
         bytes(total.ram()),
     ));
     report.detail(plan::describe(&plans[0], budget.is_apart()).trim_end());
@@ -220,7 +205,7 @@ pub fn redecode(
         vae,
         seed: restored.seed,
         backend: backend.name(),
-        dtype: device.dtype().name(),
+        dtype,
         frames,
         height,
         width,
@@ -235,7 +220,6 @@ pub fn redecode(
 /// What is opened before the input is.
 struct Ready {
     output: PathBuf,
-    device: Device,
     site: Site,
     file: LatentFile,
     /// The VAE by its name.
@@ -258,9 +242,9 @@ impl Ready {
         request.finish.refuse()?;
         check_input(&request.input)?;
         super::refuse_streams(&request.target)?;
-        let device = request.device.settle(machine)?;
         let room = Room::of_run(machine, Some(&output));
-        let site = Site::open(&device, &request.limits, &room, control, Some(report))?;
+        let site =
+            Site::open(&request.device.settle(machine)?, &request.limits, &room, control, Some(report))?;
         let file = LatentFile::open(&request.latents)?;
         file.restored()?;
         request.check_input(&file)?;
@@ -268,7 +252,7 @@ impl Ready {
         let network = Network::of(&vae, &site)?;
         file.made_by(&network.identity()?)?;
         file.has_channels(network.latent())?;
-        Ok(Ready { output, device, site, file, vae, network })
+        Ok(Ready { output, site, file, vae, network })
     }
 }
 

@@ -1,11 +1,10 @@
 //! A film that is restored in one go: what is piped, pictures, and what has no room for units.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use remaster_media::Format;
 use remaster_restore::{About, Film as Whole, Footage, LatentWriter, Origin, Restored};
-use remaster_units::{First, Input, Watch};
+use remaster_units::{First, Input};
 
 use super::film::Film;
 use super::stage::Staged;
@@ -14,7 +13,7 @@ use crate::error::Error;
 use crate::event::Reporter;
 use crate::media::{Checked, is_pipe};
 use crate::outcome::FilmOutcome;
-use crate::units::unchanged;
+use crate::units::{unchanged, watch};
 
 /// Restores a film.
 pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcome, Error> {
@@ -22,14 +21,11 @@ pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcom
     stage.film.notes.extend(notes);
     let input = stage.request.input.clone();
     if !is_pipe(&input) {
-        let control = stage.control.clone();
-        let stop = Arc::new(move || control.is_cancelled());
-        let watch = Watch::new(&input, &Input::of(&input)?, First::Samples, stop);
+        let watch = watch(&input, &Input::of(&input)?, First::Samples, &stage.control);
         let watch = watch.and(stage.used.clone());
         sink = Box::new(Checked { sink, check: Box::new(move || unchanged(&watch)) });
     }
     stage.announce(report);
-    stage.film.declare(stage.counted, report);
     let source = stage.source()?;
     let second = match stage.second.take() {
         Some(second) => second,
@@ -68,8 +64,8 @@ impl Film {
         if let Some(bytes) = self.kept_bytes() {
             destination::check_room(path, bytes, Size::Exact, &self.site.machine)?;
         }
-        let failed = |source| Error::Read { path: input.to_owned(), source };
-        let origin = if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(failed)? };
+        let origin =
+            if is_pipe(input) { None } else { Origin::of(input, 0, 0).map_err(Error::reading(input))? };
         let mut about = About::new(shown, self.recipe.geometry, vae.identity()?, origin);
         about.restored = Some(Restored {
             model: self.networks.names[0].clone(),

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_media::{
-    Format, FrameSink, FrameSource, Late, Originals, OutputKind, Probe, SegmentKind, repeats,
-};
+use remaster_media::{Format, FrameSink, FrameSource, Late, Originals, Probe, SegmentKind, repeats};
 use remaster_restore::Cuts;
 use remaster_store::Hash;
 use remaster_units::{Input, Model, NewPiece, ResultClass, Settings, UnitsError};
@@ -14,10 +12,10 @@ use super::networks::Networks;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
-use crate::limits::Room;
+use crate::limits::{Amount, Room};
 use crate::machine::hashes;
 use crate::machine::host::Machine;
-use crate::media::{Goal, Lazy, Opened, Spool, Target, is_pipe};
+use crate::media::{Goal, Lazy, Opened, Spool, is_pipe, is_video};
 use crate::outcome::{Estimate, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Cut, Request};
@@ -53,7 +51,6 @@ pub(crate) struct Staged {
     pub(crate) counted: bool,
     pub(crate) tools: Lazy,
     pub(crate) control: Control,
-    pub(crate) target: Target,
     /// What is written.
     pub(crate) shown: Format,
     /// Files of networks, with the identity that they had when they were opened.
@@ -62,8 +59,10 @@ pub(crate) struct Staged {
 
 /// True if a restoration can be cut into units: it has an input that can be read again, and a video file to write.
 pub(crate) fn takes_units(request: &Request, output: &Path) -> bool {
-    let video = matches!(OutputKind::of(output), Some(OutputKind::Video(_)));
-    video && request.how.compat.is_none() && request.keep_latents.is_none() && !is_pipe(&request.input)
+    is_video(output)
+        && request.how.compat.is_none()
+        && request.keep_latents.is_none()
+        && !is_pipe(&request.input)
 }
 
 impl Staged {
@@ -81,7 +80,7 @@ impl Staged {
         let (_, disk) = how.limits.resolve(room)?;
         // What comes through a pipe is kept, and gets half of the disk.
         let piped = if is_pipe(&request.input) { disk / 2 } else { 0 };
-        site.limits = how.limits.with_disk(disk - piped);
+        site.limits.disk = Amount::Bytes(disk - piped);
         let networks = Networks::open(&how.models, &site)?;
         let used = used(&networks)?;
         let threads = threads(&how.limits, room)?;
@@ -93,9 +92,8 @@ impl Staged {
         let threads_of_both = [threads, request.target.encoder_threads() as usize];
         let mut film = Film::new(how, &opened, site, networks, threads_of_both, Some(&output), by_units)?;
         let shown = film.shown();
-        let target = request.target.clone();
         if how.look.finish.dither {
-            film.recipe.finish.dither = Some(target.layout(&shown).depth);
+            film.recipe.finish.dither = Some(request.target.layout(&shown).depth);
         }
         let Opened { source, probe, originals, late, counted, .. } = opened;
         // A decoder that was opened with more threads than there is memory for is opened once more.
@@ -114,7 +112,6 @@ impl Staged {
             counted,
             tools,
             control,
-            target,
             shown,
             used,
         };
@@ -216,7 +213,7 @@ impl Staged {
     /// Tries encoder and container before the work.
     pub(crate) fn rehearse(&mut self, overwrite: bool, report: &Reporter<'_>) -> Result<(), Error> {
         let goal = Goal { path: &self.output, format: &self.shown, counted: self.counted, overwrite };
-        let note = self.target.rehearse(&goal, self.probe.as_ref(), &mut self.tools)?;
+        let note = self.request.target.rehearse(&goal, self.probe.as_ref(), &mut self.tools)?;
         self.film.notes.extend(note);
         for line in self.tools.details() {
             report.detail(line);
@@ -228,7 +225,7 @@ impl Staged {
     pub(super) fn create(&mut self) -> Result<(Box<dyn FrameSink>, Vec<String>), Error> {
         let overwrite = self.request.overwrite;
         let goal = Goal { path: &self.output, format: &self.shown, counted: self.counted, overwrite };
-        self.target.create(&goal, self.probe.as_ref(), self.originals.as_ref(), &mut self.tools)
+        self.request.target.create(&goal, self.probe.as_ref(), self.originals.as_ref(), &mut self.tools)
     }
 
     /// Frames of a unit at most, if there is room for its latents. Less room gives no smaller units: where units end is where
@@ -260,7 +257,7 @@ impl Staged {
 
     /// Everything that decides the film.
     pub(crate) fn settings(&mut self, cut: &Cut, unit_frames: usize) -> Result<Settings, Error> {
-        let numerics = self.numerics(self.target.encoder_threads())?;
+        let numerics = self.numerics(self.request.target.encoder_threads())?;
         if !repeats(&numerics.encoder) && !cut.mix_devices {
             return Err(Error::Repeats { encoder: numerics.encoder });
         }
@@ -271,7 +268,7 @@ impl Staged {
         Ok(Settings {
             input: Input::of(&self.request.input)?,
             output: self.output.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            request: pinned::of(&self.request.how, &self.target)?,
+            request: pinned::of(&self.request.how, &self.request.target)?,
             models: self.models()?,
             numerics,
             mix: cut.mix_devices,
@@ -283,14 +280,15 @@ impl Staged {
 
     /// What computes and encodes here.
     pub(crate) fn numerics(&mut self, threads: u32) -> Result<ResultClass, Error> {
-        let encoder = self.target.encoder(&self.output, &self.shown, self.probe.as_ref()).unwrap_or_default();
         let about = (self.output.as_path(), &self.shown, self.probe.as_ref());
+        let target = &self.request.target;
+        let encoder = target.encoder(about.0, about.1, about.2).unwrap_or_default();
         let sample = match repeats(&encoder) {
-            true => Some(Hash::of(&self.target.trial(self.tools.get()?, &encoder, about)?)),
+            true => Some(Hash::of(&target.trial(self.tools.get()?, &encoder, about)?)),
             false => None,
         };
         let tiled = self.film.plans.iter().map(|plan| plan.how.describe());
-        let tiling = self.request.how.limits.changes_frames().then(|| tiled.collect::<Vec<_>>().join("; "));
+        let tiling = self.request.how.limits.tiles().map(|_| tiled.collect::<Vec<_>>().join("; "));
         let mut backend = self.film.site.backend.numerics();
         // Folded upsamplers round otherwise than their three steps.
         match self.film.site.build.collapse {
@@ -343,7 +341,7 @@ impl Staged {
     pub(crate) fn new_piece(&mut self, kind: SegmentKind, threads: u32) -> Result<NewPiece, Error> {
         let tools = self.tools.get()?.clone();
         let (film, format) = (self.output.clone(), self.shown.clone());
-        let (from, target) = (self.probe.clone(), self.target.clone());
+        let (from, target) = (self.probe.clone(), self.request.target.clone());
         Ok(Box::new(move |path: &Path| {
             target.segment(&tools, path, (&film, &format, from.as_ref()), kind, threads)
         }))

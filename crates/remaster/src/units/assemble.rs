@@ -12,7 +12,7 @@ use remaster_media::{Film, Format, MediaError, Probe, WriteOptions, join};
 use remaster_plan::Windows;
 use remaster_restore::Pool;
 use remaster_store::{Journal, Sweep};
-use remaster_units::{FilmPlan, First, Manifest, UnitsError, Watch, assemble};
+use remaster_units::{FilmPlan, First, Input, Manifest, UnitsError, Watch, assemble};
 use serde::Serialize;
 
 use super::pinned::{self, Repeated};
@@ -60,10 +60,10 @@ pub(super) struct Joined {
     pub(super) left: Vec<u32>,
 }
 
-/// Watches the film of a plan.
-pub(super) fn watch(input: &Path, plan: &FilmPlan, control: &Control) -> Watch {
+/// Watches the film at `path` until the run is cancelled.
+pub(crate) fn watch(path: &Path, input: &Input, first: First, control: &Control) -> Watch {
     let control = control.clone();
-    Watch::new(input, &plan.settings.input, First::Whole, Arc::new(move || control.is_cancelled()))
+    Watch::new(path, input, first, Arc::new(move || control.is_cancelled()))
 }
 
 /// Refuses a film that was replaced, where errors are those of media.
@@ -97,7 +97,7 @@ pub(super) fn join_units(
     let again = (!goal.overwrite && goal.path.symlink_metadata().is_ok()).then(|| again(goal));
     let path = again.as_deref().unwrap_or(goal.path);
     let commits = assemble(journal, plan, (&goal.windows, goal.pool), goal.folder, &mut |segments| {
-        let options = WriteOptions { tag: tag.clone(), ..goal.target.joined(goal.overwrite, threads) };
+        let options = WriteOptions { tag: tag.clone(), ..goal.target.write_options(goal.overwrite, threads) };
         let film = Film { path, format: goal.format, from: goal.from, options: &options, kind };
         // An input that shrank or was replaced meanwhile is said before the film is in its place.
         let checks = std::iter::once_with(|| inputs.check()).chain(std::iter::once_with(|| unchanged(watch)));
@@ -115,7 +115,7 @@ pub(super) fn join_units(
     if let Some(again) = again {
         let same = same_bytes(&again, goal.path);
         let _ = remaster_disk::remove(&again);
-        if !same.map_err(|source| Error::Read { path: goal.path.to_owned(), source })? {
+        if !same.map_err(Error::reading(goal.path))? {
             return Err(MediaError::Exists { path: goal.path.to_owned() }.into());
         }
     }
@@ -238,7 +238,7 @@ pub fn assemble_film(
         return Err(Error::OtherContainer { path: output.clone(), planned: plan.output().to_owned() });
     }
     // All of it is read, unless it was not touched since it was planned here.
-    let watch = watch(input, &plan, control);
+    let watch = watch(input, &plan.settings.input, First::Whole, control);
     watch.check()?;
     let mut planned = pinned::planned(plan.settings.asked(), &request.repeated, input, output)?;
     planned.how.source.programs = request.programs.clone();
@@ -249,7 +249,7 @@ pub fn assemble_film(
     let shown = planned.how.shown(&format);
     tidy(machine, []);
     let near = request.temp.as_deref().unwrap_or(place::parent(output));
-    let folder = Scratch::new(Some(near)).map_err(|source| Error::Write { path: near.to_owned(), source })?;
+    let folder = Scratch::new(Some(near)).map_err(Error::writing(near))?;
     let (windows, pool) = planned.how.pools()?;
     let goal = Goal {
         watch,

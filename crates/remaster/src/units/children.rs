@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use super::crew::{Crew, Failure, Task};
 use super::members::Member;
 use super::state::State;
 use super::todo::Todo;
+use crate::control::lock;
 use crate::error::{Class, Error};
 use crate::event::{PHASES, Reporter};
 use crate::restore::Staged;
@@ -102,10 +103,6 @@ fn end_all(running: &Running) {
     }
 }
 
-fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<usize, Child>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 struct Work<'a> {
     stage: &'a Staged,
     state: &'a State,
@@ -129,9 +126,7 @@ impl Work<'_> {
         let control = &self.stage.control;
         let (mut stopping, mut waiting) = (false, false);
         loop {
-            if control.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
+            control.check()?;
             if !stopping && control.should_stop() {
                 stopping = true;
                 self.say(told::STOP);
@@ -178,7 +173,7 @@ impl Work<'_> {
         match said {
             Said::Began => *began = true,
             Said::Frames(phase, frames) => {
-                let now = report.elapsed().saturating_sub(self.stage.control.paused_time());
+                let now = report.worked(&self.stage.control);
                 let busy = now.saturating_sub(std::mem::replace(last, now));
                 if let Some(new) = self.count(unit, phase, frames) {
                     report.advance_elsewhere(PHASES[phase], new, busy);
@@ -237,11 +232,10 @@ impl Work<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|source| Error::Read { path: self.worker.program.clone(), source })?;
+            .map_err(Error::reading(&self.worker.program))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         lock(&self.running).insert(device, child);
-        self.at
-            .insert(device, (task, false, report.elapsed().saturating_sub(self.stage.control.paused_time())));
+        self.at.insert(device, (task, false, report.worked(&self.stage.control)));
         let (tell, running) = (self.tell.clone(), Arc::clone(&self.running));
         // It prints its result at its end, into a pipe that holds more than that.
         let listen = move || {
@@ -255,7 +249,7 @@ impl Work<'_> {
             let _ = tell.send((device, Said::Ended(ended(&running, device, &result))));
         };
         let listening = std::thread::Builder::new().name("child".into()).spawn(listen);
-        listening.map(drop).map_err(|source| Error::Read { path: self.worker.program.clone(), source })
+        listening.map(drop).map_err(Error::reading(&self.worker.program))
     }
 
     /// What a child is started with. Whatever a person chose stands behind `=`, so that it is no option.

@@ -1,6 +1,6 @@
 //! Waiting for space on a full disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use remaster_media::MediaError;
@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::machine::host::Machine;
+use crate::restore::Staged;
 
 /// Poll interval for free space.
 const LOOK: Duration = Duration::from_secs(2);
@@ -27,6 +28,16 @@ pub(super) struct Disks {
 }
 
 impl Disks {
+    /// Disks of folders that a run writes to.
+    pub(super) fn of<'a>(
+        stage: &Staged,
+        wait: Duration,
+        folders: impl IntoIterator<Item = &'a Path>,
+    ) -> Self {
+        let folders = folders.into_iter().map(ToOwned::to_owned).collect();
+        Disks { folders, wait, machine: stage.machine().clone(), control: stage.control.clone() }
+    }
+
     /// Does some work, again whenever a disk was full and has space again.
     pub(super) fn waited_for<T>(
         &self,
@@ -100,9 +111,7 @@ impl Disks {
     fn nap(&self) -> Result<(), Error> {
         let until = Instant::now() + LOOK;
         while Instant::now() < until {
-            if self.control.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
+            self.control.check()?;
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use remaster_media::SegmentKind;
 use remaster_units::{Manifest, Model};
 
-use super::local::is_same;
+use super::local::{forget, is_same};
 use super::pinned;
 use super::status::ranges;
 use crate::control::Control;
 use crate::error::Error;
 use crate::machine::hashes;
 use crate::machine::host::Machine;
+use crate::models::installed_text;
 use crate::request::Request;
-use crate::restore::Names;
+use crate::restore::names;
 
 /// What is known of a film that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// Looks at a film that exists. Another device, another ffmpeg and another version of this program make it no other
-/// film: who wants it anew can ask for that.
+/// Looks at a film that exists, and removes what a killed run left beside one that is done. Another device, another ffmpeg
+/// and another version of this program make it no other film: who wants it anew can ask for that.
 pub(crate) fn standing(
     request: &Request,
     film: &Path,
@@ -56,7 +57,10 @@ pub(crate) fn standing(
     // A film with units that were given up is done for those who asked to go on without them.
     let left: Vec<u32> = (0..).zip(&manifest.units).filter(|(_, unit)| unit.left).map(|(i, _)| i).collect();
     match left.is_empty() || request.units.keep_going {
-        true => Ok(Standing::Done),
+        true => {
+            forget(film, &request.units, machine);
+            Ok(Standing::Done)
+        }
         false => Err(Error::NotRestored { path: film.to_owned(), units: ranges(&left) }),
     }
 }
@@ -64,16 +68,12 @@ pub(crate) fn standing(
 /// Whether the networks are those of a film.
 fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control) -> Result<bool, Error> {
     let models = &request.how.models;
-    let names = Names::of(models, machine)?;
+    let [model, vae] = names(models, machine)?;
     // A text that is not named is the one inside the network, or the one that would be found: a manifest opens no file.
-    let found = || {
-        let (folder, model) = (models.folder.as_deref(), Path::new(&names.model));
-        crate::models::installed_text(folder, model, machine).ok()
-    };
-    let text = names.text.clone().or_else(|| Some(found()?.display().to_string()));
-    let named = names.text.is_some();
-    let roles =
-        [("transformer", Some(names.model.clone())), ("vae", Some(names.vae.clone())), ("text", text)];
+    let found = || installed_text(models.folder.as_deref(), Path::new(&model), machine).ok();
+    let text = models.text.clone().or_else(found).map(|text| text.display().to_string());
+    let named = models.text.is_some();
+    let roles = [("transformer", Some(model)), ("vae", Some(vae)), ("text", text)];
     for (role, name) in roles {
         let made = made.iter().find(|model| model.role == role);
         let (made, name) = match (made, name) {

@@ -11,7 +11,7 @@ use remaster_units::{FilmPlan, First, Manifest, Settings, UnitsError};
 use super::disks::Disks;
 use super::members::Member;
 use super::state::State;
-use super::todo::{Todo, adopted};
+use super::todo::{Todo, frames_of};
 use super::worker::{Pace, Treatment, Worker};
 use super::{assemble, children, make};
 use crate::control::Control;
@@ -42,12 +42,8 @@ pub(crate) struct LocalFilm {
 
 /// Encoders are tried in temporary folders, which may be full like any other.
 fn early_disks(stage: &Staged) -> Disks {
-    Disks {
-        folders: vec![stage.machine().temporary.clone(), place::parent(&stage.output).to_owned()],
-        wait: stage.request.units.wait_disk,
-        machine: stage.machine().clone(),
-        control: stage.control.clone(),
-    }
+    let folders = [stage.machine().temporary.as_path(), place::parent(&stage.output)];
+    Disks::of(stage, stage.request.units.wait_disk, folders)
 }
 
 impl LocalFilm {
@@ -109,7 +105,6 @@ impl LocalFilm {
             make::declare(&stage, report);
         }
         stage.announce(report);
-        stage.film.declare(stage.counted, report);
         let early = early_disks(&stage);
         let (state, journal, plan) = match left {
             Some(left) => left,
@@ -180,7 +175,7 @@ pub(crate) fn may_be_done(output: &Path, units: &Units) -> bool {
 }
 
 /// Removes what a run left that was killed when its film was done.
-pub(crate) fn forget(output: &Path, units: &Units, machine: &Machine) {
+pub(super) fn forget(output: &Path, units: &Units, machine: &Machine) {
     super::tidy(machine, []);
     // Beside the output there is a lock, also if the work is elsewhere.
     for folder in [State::place(output, units.temp.as_deref()), State::place(output, None)] {
@@ -232,7 +227,7 @@ impl Run<'_> {
             match self.join(stage, report) {
                 Err(Error::Units(UnitsError::Undone { units, damaged })) if rounds > 0 => {
                     say_damage(&damaged, report);
-                    let again = |unit| Todo { unit, frames: self.frames_of(unit), adopted: 0 };
+                    let again = |unit| Todo { unit, frames: frames_of(plan, unit), adopted: 0 };
                     todo = units.into_iter().map(again).collect();
                     reached = plan.frames.saturating_sub(todo.iter().map(|todo| todo.frames).sum());
                 }
@@ -249,22 +244,17 @@ impl Run<'_> {
         Ok(Done { frames: plan.frames, shots, groups: plan.units.len(), finishing: joined.took, ..total })
     }
 
-    fn frames_of(&self, unit: u32) -> usize {
-        self.plan.unit(unit).map_or(0, |unit| unit.unit.frames().len())
-    }
-
     /// Units that are not done, and frames of the film that are.
     fn left(&self, done: &BTreeSet<u32>) -> Result<(Vec<Todo>, usize), Error> {
         let (mut todo, mut reached) = (Vec::new(), 0);
         for unit in 0..self.journal.plan().units() {
-            let frames = self.frames_of(unit);
             if done.contains(&unit) {
-                reached += frames;
+                reached += frames_of(self.plan, unit);
                 continue;
             }
-            let adopted = adopted(self.journal, unit, frames)?;
-            todo.push(Todo { unit, frames, adopted });
-            reached += adopted;
+            let unit = Todo::new(self.journal, self.plan, unit)?;
+            reached += unit.adopted;
+            todo.push(unit);
         }
         Ok((todo, reached))
     }
@@ -281,19 +271,15 @@ impl Run<'_> {
     fn join(&self, stage: &mut Staged, report: &Reporter<'_>) -> Result<assemble::Joined, Error> {
         let request = &stage.request;
         let scratch = self.state.scratch();
-        let disks = Disks {
-            folders: vec![scratch.clone(), place::parent(&stage.output).to_owned()],
-            wait: request.units.wait_disk,
-            machine: stage.machine().clone(),
-            control: stage.control.clone(),
-        };
+        let folders = [scratch.as_path(), place::parent(&stage.output)];
+        let disks = Disks::of(stage, request.units.wait_disk, folders);
         let goal = assemble::Goal {
-            watch: assemble::watch(&request.input, self.plan, &stage.control),
+            watch: assemble::watch(&request.input, &self.plan.settings.input, First::Whole, &stage.control),
             path: &stage.output,
             overwrite: request.overwrite,
             format: &stage.shown,
             from: stage.probe.as_ref(),
-            target: &stage.target,
+            target: &request.target,
             folder: &scratch,
             windows: stage.film.recipe.sampling.windows,
             pool: stage.film.recipe.finish.pool,

@@ -42,10 +42,7 @@ pub(super) fn plan(
 
 /// Says that the film will be looked through, before the other phases.
 pub(super) fn declare(stage: &Staged, report: &Reporter<'_>) {
-    match stage.film.format.frames {
-        Some(n) => report.phase_about(SCAN, n),
-        None => report.phase(SCAN, None),
-    }
+    report.phase_about(SCAN, stage.film.format.frames, false);
 }
 
 /// Looks through the film, and hashes all of it meanwhile: that takes a fraction of the time.

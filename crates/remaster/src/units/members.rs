@@ -96,7 +96,8 @@ pub(crate) fn shared(
     let first = members.first();
     let threads = first.and_then(|member| member.threads).and_then(|n| u16::try_from(n).ok());
     shared.how.device = Device { name: names.first().cloned(), threads, ..how.device.clone() };
-    shared.how.limits = how.limits.with_ram(ram).with_disk(disk);
+    shared.how.limits.ram = Amount::Bytes(ram);
+    shared.how.limits.disk = Amount::Bytes(disk);
     shared.how.limits.vram = first.and_then(|member| member.vram).map(Amount::Bytes);
     Ok((shared, members))
 }

@@ -21,12 +21,12 @@ mod uncut;
 mod verify;
 mod worker;
 
-pub(crate) use assemble::unchanged;
 pub use assemble::{AssembleRequest, Assembled, assemble_film};
+pub(crate) use assemble::{unchanged, watch};
 pub use children::told;
 pub(crate) use done::{Standing, standing};
 pub use farm::{StoredPlan, plan_into};
-pub(crate) use local::{LocalFilm, forget, may_be_done};
+pub(crate) use local::{LocalFilm, may_be_done};
 pub(crate) use members::{check as check_devices, shared as for_devices};
 pub use pinned::Repeated;
 pub use run::{Indices, OwnModels, UnitsDone, UnitsRequest, run_units};

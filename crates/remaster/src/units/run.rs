@@ -12,7 +12,7 @@ use remaster_units::{FilmPlan, First, Outcome, UnitsError};
 use serde::Serialize;
 
 use super::pinned::{self, Repeated};
-use super::todo::adopted;
+use super::todo::Todo;
 use super::worker::{Pace, Treatment, Worker};
 use super::{make, store, tidy};
 use crate::control::Control;
@@ -80,7 +80,7 @@ pub struct OwnModels {
 }
 
 /// Units that were done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct UnitsDone {
     /// Where the plan is.
     pub plan: String,
@@ -123,15 +123,8 @@ pub fn run_units(
         }
         Indices::Missing => (Vec::new(), missing(units, &there)),
     };
-    let name = request.plan.to_string_lossy().into_owned();
-    let mut result = UnitsDone {
-        plan: name,
-        done: Vec::new(),
-        elsewhere,
-        frames: 0,
-        seconds: 0.0,
-        tried: !todo.is_empty(),
-    };
+    let (name, tried) = (request.plan.to_string_lossy().into_owned(), !todo.is_empty());
+    let mut result = UnitsDone { plan: name, elsewhere, tried, ..UnitsDone::default() };
     if !todo.is_empty() {
         let planned = as_planned(&plan, request, machine)?;
         plan.settings.input.check(&planned.input)?;
@@ -154,20 +147,15 @@ fn todo_units(
     result: &mut UnitsDone,
     report: &Reporter<'_>,
 ) -> Result<(), Error> {
-    let of = |unit: &u32| plan.unit(*unit).map_or(0, |unit| unit.unit.frames().len());
-    let all = todo.iter().map(of).sum();
-    let mut kept = Vec::new();
-    for unit in &todo {
-        kept.push(adopted(journal, *unit, of(unit))?);
-    }
-    let mut reached = kept.iter().sum();
+    let todo = todo.into_iter().map(|unit| Todo::new(journal, plan, unit)).collect::<Result<Vec<_>, _>>()?;
+    let all = todo.iter().map(|todo| todo.frames).sum();
+    let mut reached = todo.iter().map(|todo| todo.adopted).sum();
     for phase in PHASES {
         report.phase(phase, Some(all));
         report.reach(phase, reached);
     }
-    let folder = request.temp.clone().unwrap_or_else(|| stage.film.spill().folder.clone());
-    let scratch =
-        Scratch::new(Some(&folder)).map_err(|source| Error::Write { path: folder.clone(), source })?;
+    let folder = request.temp.clone().unwrap_or_else(|| stage.film.site.spill.folder.clone());
+    let scratch = Scratch::new(Some(&folder)).map_err(Error::writing(&folder))?;
     let pace = Pace {
         checkpoint: request.checkpoint,
         wait_disk: request.wait_disk,
@@ -176,7 +164,7 @@ fn todo_units(
     };
     let treatment = if request.leave { Treatment::PassThrough } else { Treatment::Restore };
     let mut worker = Worker::new(stage, (journal, plan), pace);
-    for (unit, kept) in todo.into_iter().zip(kept) {
+    for Todo { unit, frames, adopted } in todo {
         #[cfg(debug_assertions)]
         super::faults::at_work(&request.device, &request.limits, unit, request.leave)?;
         match worker.unit(unit, treatment, report)? {
@@ -186,7 +174,7 @@ fn todo_units(
             }
             Outcome::Elsewhere => result.elsewhere.push(unit),
         }
-        reached += of(&unit) - kept;
+        reached += frames - adopted;
         PHASES.into_iter().for_each(|phase| report.reach(phase, reached));
     }
     Ok(())
@@ -207,21 +195,17 @@ fn as_planned(plan: &FilmPlan, own: &UnitsRequest, machine: &Machine) -> Result<
     let pinned = &plan.settings.request;
     let mut request = pinned::planned(plan.settings.asked(), &own.repeated, &own.input, plan.output())?;
     let (how, models) = (&mut request.how, &own.models);
-    let named = |role: &'static str, option: &'static str| match plan.model(role) {
-        Some(model) => models::of_plan(&model.name, option, models.folder.as_deref(), machine).map(Some),
-        None => Ok(None),
+    let folder = models.folder.as_deref();
+    let named = |given: &Option<String>, role: &str, option: &'static str| match (given, plan.model(role)) {
+        (Some(word), _) => Ok(Some(word.clone())),
+        (None, Some(model)) => models::of_plan(&model.name, option, folder, machine).map(Some),
+        (None, None) => Ok(None),
     };
-    how.models.model = match &models.model {
-        Some(model) => model.clone(),
-        None => named("transformer", "--model")?.unwrap_or_default(),
-    };
-    how.models.vae = match &models.vae {
-        Some(vae) => Some(vae.clone()),
-        None => named("vae", "--vae")?,
-    };
+    how.models.model = named(&models.model, "transformer", "--model")?.unwrap_or_default();
+    how.models.vae = named(&models.vae, "vae", "--vae")?;
     how.models.text = match &models.text {
         Some(text) => Some(text.clone()),
-        None => named("text", "--text")?.map(Into::into),
+        None => named(&None, "text", "--text")?.map(Into::into),
     };
     how.models.folder = models.folder.clone();
     how.limits = own.limits.clone().with_tiles(pinned.tiles);

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::machine::host::Machine;
 
 /// What is done of a plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct UnitsStatus {
     /// Where the plan is.
     pub plan: String,
@@ -38,19 +38,10 @@ pub fn status(plan_at: &OsStr, machine: &Machine, control: &Control) -> Result<U
     // What is damaged is not done.
     let there: BTreeMap<u32, Commit> =
         journal.commits()?.whole.into_iter().map(|commit| (commit.unit, commit)).collect();
-    let mut status = UnitsStatus {
-        plan: plan_at.to_string_lossy().into_owned(),
-        units,
-        done: Vec::new(),
-        missing: Vec::new(),
-        left: Vec::new(),
-        frames: plan.frames,
-        frames_done: 0,
-    };
+    let name = plan_at.to_string_lossy().into_owned();
+    let mut status = UnitsStatus { plan: name, units, frames: plan.frames, ..UnitsStatus::default() };
     for unit in 0..units {
-        if control.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
+        control.check()?;
         let frames = plan.unit(unit)?.unit.frames().len();
         let (list, reached) = match there.get(&unit) {
             Some(commit) if commit.left => (&mut status.left, frames),

@@ -1,6 +1,7 @@
 //! Units that are not done, and what is done of them.
 
 use remaster_store::Journal;
+use remaster_units::FilmPlan;
 
 use crate::error::Error;
 
@@ -11,6 +12,18 @@ pub(super) struct Todo {
     pub(super) frames: usize,
     /// Of these, frames in pieces that an earlier attempt finished.
     pub(super) adopted: usize,
+}
+
+impl Todo {
+    pub(super) fn new(journal: &Journal, plan: &FilmPlan, unit: u32) -> Result<Self, Error> {
+        let frames = frames_of(plan, unit);
+        Ok(Todo { unit, frames, adopted: adopted(journal, unit, frames)? })
+    }
+}
+
+/// Frames of a unit.
+pub(super) fn frames_of(plan: &FilmPlan, unit: u32) -> usize {
+    plan.unit(unit).map_or(0, |unit| unit.unit.frames().len())
 }
 
 /// Frames of a unit that are in finished pieces.

@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use remaster_media::place::{self, Scratch};
 use remaster_media::{Film, FrameSink, MediaError, join};
 use remaster_picture::Frame;
 use remaster_restore::{Film as Whole, Footage};
-use remaster_units::{NewPiece, Settings};
+use remaster_units::{First, NewPiece, Settings};
 
 use super::{assemble, make};
+use crate::control::lock;
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::outcome::FilmOutcome;
@@ -25,16 +26,15 @@ pub(crate) fn run(
     let (kind, threads) = (settings.segments, settings.numerics.threads);
     make::declare(&stage, report);
     stage.announce(report);
-    stage.film.declare(stage.counted, report);
     let plan = make::plan(&mut stage, settings, report)?;
     let (windows, pool) = (stage.film.recipe.sampling.windows, stage.film.recipe.finish.pool);
     let pieces = plan.units.iter().flat_map(|unit| unit.unit.pieces(plan.piece_frames, &windows, pool));
     let pieces: Vec<Range<usize>> = pieces.collect();
     // What is encoded has the size of the film, so it waits where the film will be.
     let beside = place::parent(&stage.output).to_owned();
-    let folder =
-        Scratch::new(Some(&beside)).map_err(|source| Error::Write { path: beside.clone(), source })?;
-    let watch = assemble::watch(&stage.request.input, &plan, &stage.control).and(stage.used.clone());
+    let folder = Scratch::new(Some(&beside)).map_err(Error::writing(&beside))?;
+    let (input, whole) = (&plan.settings.input, First::Whole);
+    let watch = assemble::watch(&stage.request.input, input, whole, &stage.control).and(stage.used.clone());
     watch.check()?;
     let made = Made::default();
     let sink = Segmented {
@@ -48,7 +48,7 @@ pub(crate) fn run(
     stage.close();
     let (source, input) = (stage.source()?, stage.reopened()?);
     let found = stage.tools.get()?.clone();
-    let Staged { request, output, mut film, mut tools, late, shown, target, probe, control, .. } = stage;
+    let Staged { request, output, mut film, mut tools, late, shown, probe, control, .. } = stage;
     // It fitted when it was opened first; what is free now says nothing.
     let again = || Ok(request.how.source.open(&request.input, u64::MAX, &mut tools)?.source);
     let footage = Footage { source, again: Some(Box::new(again)) };
@@ -59,9 +59,9 @@ pub(crate) fn run(
         _ => error,
     })?;
     report.late(&late, &mut film.notes);
-    let options = target.joined(request.overwrite, threads);
+    let options = request.target.write_options(request.overwrite, threads);
     let joined = Film { path: &output, format: &shown, from: probe.as_ref(), options: &options, kind };
-    let segments = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
+    let segments = std::mem::take(&mut *lock(&made));
     let inputs = tools.inputs();
     // An input that shrank or was replaced meanwhile is said before the film is in its place.
     let checks =
@@ -101,7 +101,7 @@ impl FrameSink for Segmented {
         self.next += 1;
         if let Some((_, path, sink)) = self.open.take_if(|(end, ..)| *end <= self.next) {
             sink.finish()?;
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+            lock(&self.made).push(path);
         }
         Ok(())
     }

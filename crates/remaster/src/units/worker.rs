@@ -9,6 +9,7 @@ use remaster_restore::Done;
 use remaster_store::Journal;
 use remaster_units::{FilmPlan, First, Outcome, Restoring, UnitsError, Watch, Work, pass_through, work};
 
+use super::assemble::watch;
 use super::disks::Disks;
 use super::frame_opener::FrameOpener;
 use crate::error::Error;
@@ -57,9 +58,7 @@ impl<'a> Worker<'a> {
         (journal, plan): (&'a Journal, &'a FilmPlan),
         pace: Pace,
     ) -> Self {
-        let control = stage.control.clone();
-        let stop = Arc::new(move || control.is_cancelled());
-        let watch = Watch::new(&stage.request.input, &plan.settings.input, pace.first, stop);
+        let watch = watch(&stage.request.input, &plan.settings.input, pace.first, &stage.control);
         let watch = watch.and(stage.used.clone());
         Worker { stage, journal, plan, pace, total: Done::default(), watch }
     }
@@ -71,14 +70,9 @@ impl<'a> Worker<'a> {
         treatment: Treatment,
         report: &Reporter<'_>,
     ) -> Result<Outcome, Error> {
-        let spill = self.stage.film.spill().folder.as_path();
+        let spill = self.stage.film.site.spill.folder.as_path();
         let folders = [Some(self.pace.folder.as_path()), self.journal.store().folder(), Some(spill)];
-        let disks = Disks {
-            folders: folders.into_iter().flatten().map(ToOwned::to_owned).collect(),
-            wait: self.pace.wait_disk,
-            machine: self.stage.machine().clone(),
-            control: self.stage.control.clone(),
-        };
+        let disks = Disks::of(self.stage, self.pace.wait_disk, folders.into_iter().flatten());
         disks.waited_for(report, || {
             let mut tries = TRIES;
             loop {

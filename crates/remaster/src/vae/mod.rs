@@ -11,7 +11,7 @@ pub use report::{PhaseTook, VaeOutcome};
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{Event, Reporter};
+use crate::event::{About, Event, Reporter};
 use crate::limits::{Limits, Room};
 use crate::machine::host::Machine;
 use crate::media::{Size, Source, Target};
@@ -62,23 +62,19 @@ pub fn vae(
     events: &mut dyn FnMut(Event),
 ) -> Result<VaeOutcome, Error> {
     let report = &Reporter::new(events);
-    match video::takes(request) {
-        true => video::run(request, machine, control, report),
-        false => tensors::run(request, machine, control, report),
-    }
-}
-
-/// The network that is asked for, on its device.
-fn open(
-    request: &VaeRequest,
-    machine: &Machine,
-    control: &Control,
-    report: &Reporter<'_>,
-) -> Result<Network, Error> {
-    let room = Room::of_run(machine, Some(&request.output));
-    let site = Site::open(&request.device, &request.limits, &room, control, Some(report))?;
+    let room = &Room::of_run(machine, Some(&request.output));
+    let threads = match video::takes(request) {
+        true => Some(video::check(request, room)?),
+        false => tensors::check(request).map(|()| None)?,
+    };
+    report.started("frames", About::default());
+    let site = Site::open(&request.device, &request.limits, room, control, Some(report))?;
     if let Some(note) = &site.spill.note {
         report.say(format_args!("note: {note}"));
     }
-    Network::of(&request.weights, &site)
+    let network = Network::of(&request.weights, &site)?;
+    match threads {
+        Some(threads) => video::run(request, network, threads, report),
+        None => tensors::run(request, &network, report),
+    }
 }

@@ -1,7 +1,5 @@
 //! What a run of the VAE says before and after the work, on video and on tensors alike.
 
-use std::time::Duration;
-
 use remaster_plan::{Plan, bytes};
 use remaster_restore::Geometry;
 use serde::Serialize;
@@ -15,14 +13,18 @@ use crate::numbers::{clock, count};
 use crate::outcome::SourceInfo;
 use crate::plan::{self, Total, macs_per_frame};
 
-/// What is known before the work.
-pub(crate) struct Start<'a> {
-    /// Names of the networks, and how each will run.
-    pub(crate) names: &'a [&'static str],
-    pub(crate) plans: &'a [Plan],
+/// The networks of a run and how they will run.
+pub(crate) struct Found {
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) plans: Vec<Plan>,
     /// The device has memory of its own.
     pub(crate) apart: bool,
-    pub(crate) total: &'a Total,
+    pub(crate) total: Total,
+}
+
+/// What is known before the work.
+pub(crate) struct Start<'a> {
+    pub(crate) found: &'a Found,
     /// Frames of the clip, if anybody knows.
     pub(crate) frames: Option<usize>,
     /// Their number is sure.
@@ -42,7 +44,8 @@ fn of_a_frame(plan: &Plan) -> f64 {
 /// One line about what will be done, and details.
 pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporter<'_>, start: &Start<'_>) {
     report.notes(start.notes);
-    let verb = match *start.names {
+    let Found { names, plans, apart, total } = start.found;
+    let verb = match names[..] {
         ["encode"] => "encoding",
         ["decode"] => "decoding",
         _ => "encoding and decoding",
@@ -58,7 +61,7 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
         .and_then(|key| rates::recorded(&network.site.machine, &key))
         .zip(start.frames)
         .map(|(rate, n)| {
-            let macs: f64 = start.plans.iter().map(|p| of_a_frame(p) * n as f64).sum();
+            let macs: f64 = plans.iter().map(|p| of_a_frame(p) * n as f64).sum();
             format!(", about {}", clock((macs / rate).ceil()))
         });
     report.say(format_args!(
@@ -66,59 +69,22 @@ pub(crate) fn announce(request: &VaeRequest, network: &Network, report: &Reporte
         if is_pipe(&request.input) { "stdin".into() } else { request.input.display().to_string() },
         network.site.backend.numerics(),
         request.device.dtype().name(),
-        bytes(start.total.ram()),
+        bytes(total.ram()),
         time.unwrap_or_default()
     ));
-    for p in start.plans {
-        report.detail(plan::describe(p, start.apart).trim_end());
+    for p in plans {
+        report.detail(plan::describe(p, *apart).trim_end());
     }
-    report.detail(start.total.describe());
+    report.detail(total.describe());
 
     let work: Vec<(&'static str, f64)> =
-        start.names.iter().zip(start.plans).map(|(name, p)| (*name, of_a_frame(p).max(1.0))).collect();
-    report.plan(start.total.ram(), &work);
-    for (p, (phase, _)) in start.plans.iter().zip(&work) {
-        match (start.frames, start.counted) {
-            (Some(n), true) => report.phase(phase, Some(n)),
-            (Some(n), false) => report.phase_about(phase, n),
-            (None, _) => report.phase(phase, None),
-        }
+        names.iter().zip(plans).map(|(name, p)| (*name, of_a_frame(p).max(1.0))).collect();
+    report.plan(total.ram(), &work);
+    for (p, (phase, _)) in plans.iter().zip(&work) {
+        report.phase_about(phase, start.frames, start.counted);
         let whole = start.frames.unwrap_or(0);
         report.slice(phase, if p.how.slice == 0 { whole } else { p.how.slice });
     }
-}
-
-/// A network of the run, as it was planned and as it went.
-pub(crate) struct NetworkDone {
-    pub(crate) name: &'static str,
-    pub(crate) plan: Plan,
-    /// Time to load weights, where it was measured apart.
-    pub(crate) load: Option<Duration>,
-    /// Bytes of the arena and of the spill file that were used, where that is known.
-    pub(crate) device_peak: Option<u64>,
-    pub(crate) disk_peak: Option<u64>,
-}
-
-impl NetworkDone {
-    /// Of which only the plan is known.
-    pub(crate) fn new(name: &'static str, plan: Plan) -> Self {
-        NetworkDone { name, plan, load: None, device_peak: None, disk_peak: None }
-    }
-}
-
-/// What a run did.
-pub(crate) struct End {
-    /// Frames that were written.
-    pub(crate) frames: usize,
-    /// Width and height of what was written.
-    pub(crate) shown: [usize; 2],
-    pub(crate) geometry: Option<Geometry>,
-    pub(crate) source: Option<SourceInfo>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) networks: Vec<NetworkDone>,
-    pub(crate) total: Total,
-    /// dB against the input.
-    pub(crate) psnr: Option<f64>,
 }
 
 /// What a run of the VAE took.
@@ -183,54 +149,59 @@ pub struct PhaseTook {
     pub plan: Plan,
 }
 
-/// Records the rate, and says what came out.
-pub(crate) fn finish(request: &VaeRequest, network: &Network, report: &Reporter<'_>, end: End) -> VaeOutcome {
-    record(network, report, &end.networks);
-    let [width, height] = end.shown;
-    let phases = end.networks.iter().map(|done| phase(done, report)).collect();
+impl PhaseTook {
+    /// Of which only the plan and the time are known.
+    pub(crate) fn new(phase: &'static str, plan: &Plan, report: &Reporter<'_>) -> Self {
+        PhaseTook {
+            phase,
+            load_seconds: None,
+            seconds: report.took(phase).busy.as_secs_f64(),
+            planned_bytes: plan.peaks.device,
+            peak_bytes: None,
+            spilled_bytes: None,
+            macs: plan.work.macs,
+            attention_macs: plan.work.attention_macs,
+            plan: plan.clone(),
+        }
+    }
+}
+
+/// Records the rate, and says what came out: frames of a width and height.
+pub(crate) fn finish(
+    request: &VaeRequest,
+    network: &Network,
+    report: &Reporter<'_>,
+    (frames, [width, height]): (usize, [usize; 2]),
+    found: Found,
+    phases: Vec<PhaseTook>,
+) -> VaeOutcome {
+    record(network, report, &phases);
     VaeOutcome {
         input: request.input.display().to_string(),
         output: request.output.display().to_string(),
         backend: network.site.backend.name(),
         dtype: request.device.dtype().name(),
-        frames: end.frames,
+        frames,
         height,
         width,
-        geometry: end.geometry,
-        source: end.source,
-        notes: end.notes,
-        plans: end.networks.into_iter().map(|done| done.plan).collect(),
-        total: end.total,
+        geometry: None,
+        source: None,
+        notes: Vec::new(),
+        plans: found.plans,
+        total: found.total,
         phases,
-        psnr: end.psnr,
+        psnr: None,
     }
 }
 
 /// Keeps multiply-adds per second for `remaster plan`.
-fn record(network: &Network, report: &Reporter<'_>, networks: &[NetworkDone]) {
+fn record(network: &Network, report: &Reporter<'_>, phases: &[PhaseTook]) {
     let Some(key) = network.rate_key() else { return };
     let (mut macs, mut seconds) = (0.0, 0.0);
-    for done in networks {
-        let took = report.took(done.name);
-        macs += of_a_frame(&done.plan) * took.frames as f64;
+    for PhaseTook { phase, plan, .. } in phases {
+        let took = report.took(phase);
+        macs += of_a_frame(plan) * took.frames as f64;
         seconds += took.busy.as_secs_f64();
     }
-    if let Err(error) = rates::record(&network.site.machine, &key, macs, seconds) {
-        report.detail(format_args!("cannot save the speed of this run: {error}"));
-    }
-}
-
-fn phase(done: &NetworkDone, report: &Reporter<'_>) -> PhaseTook {
-    let NetworkDone { name, plan, load, device_peak, disk_peak } = done;
-    PhaseTook {
-        phase: name,
-        load_seconds: load.map(|l| l.as_secs_f64()),
-        seconds: report.took(name).busy.as_secs_f64(),
-        planned_bytes: plan.peaks.device,
-        peak_bytes: *device_peak,
-        spilled_bytes: *disk_peak,
-        macs: plan.work.macs,
-        attention_macs: plan.work.attention_macs,
-        plan: plan.clone(),
-    }
+    rates::record(&network.site.machine, &key, (macs, seconds), report);
 }

@@ -6,22 +6,21 @@ use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery, Task};
 use remaster_media::{Format, FrameSource, Probe, ffmpeg_memory, probe};
 use remaster_model::vae::Direction;
-use remaster_plan::{Cells, Clip, MAX_FRAMES, Plan, divide};
+use remaster_plan::{Cells, Clip, MAX_FRAMES, divide};
 use remaster_restore::clip::{Done, LatentTarget, decode, encode, roundtrip};
-use remaster_restore::{Footage, Geometry, LatentFile, Lost, Origin, Planned};
+use remaster_restore::{Footage, Geometry, LatentFile, Lost, Origin, PipelineError, Planned};
 
-use super::report::{self as words, End, NetworkDone, Start, VaeOutcome};
+use super::report::{self as words, Found, PhaseTook, Start, VaeOutcome};
 use super::{VaeRequest, VaeWork};
-use crate::control::Control;
 use crate::destination::{self, Size};
 use crate::error::Error;
-use crate::event::{About, Reporter};
+use crate::event::Reporter;
 use crate::limits::Room;
-use crate::machine::host::Machine;
-use crate::media::{Goal, Lazy, has_ending, is_pipe};
+use crate::media::{Goal, Lazy, Opened, has_ending, is_pipe, is_video, refuse};
 use crate::network::Network;
 use crate::outcome::SourceInfo;
 use crate::plan::{Search, Total, threads};
+use crate::site::Site;
 use crate::tensors;
 
 /// True for video and pictures. Tensors in `.safetensors` files go another way.
@@ -35,27 +34,24 @@ pub(super) fn takes(request: &VaeRequest) -> bool {
     }
 }
 
-pub(super) fn run(
-    request: &VaeRequest,
-    machine: &Machine,
-    control: &Control,
-    report: &Reporter<'_>,
-) -> Result<VaeOutcome, Error> {
+/// Refuses what cannot be done before anything is opened. Says how many threads each ffmpeg has.
+pub(super) fn check(request: &VaeRequest, room: &Room<'_>) -> Result<usize, Error> {
     match request.work {
         VaeWork::Encode => tensors::check_output(&request.output, &request.input, request.overwrite)?,
         _ => destination::check_frames(&request.output, &[&request.input], request.overwrite)?,
     }
-    let threads = threads(&request.limits, &Room::of_run(machine, Some(&request.output)))?;
+    threads(&request.limits, room)
+}
+
+pub(super) fn run(
+    request: &VaeRequest,
+    network: Network,
+    threads: usize,
+    report: &Reporter<'_>,
+) -> Result<VaeOutcome, Error> {
+    let Site { machine, control, .. } = &network.site;
     let tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started("frames", About::default());
-    let network = super::open(request, machine, control, report)?;
-    let about = About {
-        device: format!("{}, {}", network.site.backend.numerics(), request.device.dtype().name()),
-        model: request.weights.clone(),
-        input: request.input.display().to_string(),
-        output: request.output.display().to_string(),
-    };
-    report.started("frames", about);
+    report.started("frames", network.site.about(&request.weights, &request.input.display(), &request.output));
     let run = Run { request, network, report, tools, threads };
     match request.work {
         VaeWork::Roundtrip => run.roundtrip(),
@@ -76,18 +72,11 @@ struct Run<'a, 'r> {
 impl Run<'_, '_> {
     fn roundtrip(mut self) -> Result<VaeOutcome, Error> {
         let request = self.request;
-        if request.target.streams.is_some() {
-            return Err(Error::NoEffect {
-                flag: "--streams",
-                what: "a round trip, which copies from its input",
-            });
-        }
-        let opened =
-            request.source.open(&request.input, request.limits.allowed(&self.room())?, &mut self.tools)?;
-        let estimated = opened.is_estimated();
-        let mut notes = opened.notes;
-        let format = opened.source.format().clone();
-        let geometry = request.size.geometry(&format).with_alpha(format.layout.alpha);
+        let copies = [("--streams", request.target.streams.is_some())];
+        refuse(&copies, "a round trip, which copies from its input")?;
+        let (opened, source, mut notes) = self.open()?;
+        let format = &source.format;
+        let geometry = request.size.geometry(format).with_alpha(format.layout.alpha);
         let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
         let goal = Goal {
             path: &request.output,
@@ -99,42 +88,29 @@ impl Run<'_, '_> {
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let mut tasks = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
-        let found = plan(
-            &mut tasks,
-            &self.search(opened.probe.as_ref().map(|p| (p, &format)), Some(&shown)),
-            &geometry,
-            &clip,
-        )?;
-        let (sink, more) = request.target.create(
-            &goal,
-            opened.probe.as_ref(),
-            opened.originals.as_ref(),
-            &mut self.tools,
-        )?;
+        let found = plan(&mut tasks, &self.search(Some(&opened), Some(&shown)), &geometry, &clip)?;
+        let (probe, originals) = (opened.probe.as_ref(), opened.originals.as_ref());
+        let (sink, more) = request.target.create(&goal, probe, originals, &mut self.tools)?;
         notes.extend(more);
-        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
+        self.announce(&found, &source, opened.counted, geometry.shown, &notes);
         let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
         let clamp = !self.network.is_identity();
         let report = self.report;
         let footage = footage(opened.source, request, &mut self.tools);
         let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| report.engine(&event))?;
         report.late(&opened.late, &mut notes);
-        let source = SourceInfo { format, frames_estimated: estimated };
-        self.finish(&done, geometry, Some(source), notes, found)
+        Ok(self.finish(&done, geometry, Some(source), notes, found))
     }
 
     fn encode(mut self) -> Result<VaeOutcome, Error> {
         let request = self.request;
         request.target.refuse("latents")?;
-        let opened =
-            request.source.open(&request.input, request.limits.allowed(&self.room())?, &mut self.tools)?;
-        let estimated = opened.is_estimated();
-        let mut notes = opened.notes;
-        let format = opened.source.format().clone();
+        let (opened, source, mut notes) = self.open()?;
+        let format = &source.format;
         if format.layout.alpha {
             notes.push("latent files cannot store alpha: it is dropped".into());
         }
-        let geometry = request.size.geometry(&format);
+        let geometry = request.size.geometry(format);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let target = LatentTarget {
             path: &request.output,
@@ -144,28 +120,18 @@ impl Run<'_, '_> {
         };
         let Cells { steps, rows, columns } = clip.cells();
         let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
-        notes.extend(destination::check_room(
-            &request.output,
-            latents,
-            Size::Exact,
-            &self.network.site.machine,
-        )?);
+        let machine = &self.network.site.machine;
+        notes.extend(destination::check_room(&request.output, latents, Size::Exact, machine)?);
         let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
-        let found = plan(
-            &mut tasks,
-            &self.search(opened.probe.as_ref().map(|p| (p, &format)), None),
-            &geometry,
-            &clip,
-        )?;
-        self.announce(&found, format.frames, [opened.counted, estimated], geometry.shown, &notes);
+        let found = plan(&mut tasks, &self.search(Some(&opened), None), &geometry, &clip)?;
+        self.announce(&found, &source, opened.counted, geometry.shown, &notes);
         let report = self.report;
         let network = Planned { task: &tasks[0], plan: &found.plans[0] };
         let channels = self.network.latent();
         let footage = footage(opened.source, request, &mut self.tools);
         let done = encode(footage, target, geometry, network, channels, &mut |event| report.engine(&event))?;
         report.late(&opened.late, &mut notes);
-        let source = SourceInfo { format, frames_estimated: estimated };
-        self.finish(&done, geometry, Some(source), notes, found)
+        Ok(self.finish(&done, geometry, Some(source), notes, found))
     }
 
     fn decode(mut self) -> Result<VaeOutcome, Error> {
@@ -181,9 +147,7 @@ impl Run<'_, '_> {
         let frames = file.frames();
         let Some(format) = file.about().format(frames) else {
             let reason = format!("unknown pixel format {}", file.about().samples);
-            return Err(
-                remaster_restore::PipelineError::Latents { path: request.input.clone(), reason }.into()
-            );
+            return Err(PipelineError::Latents { path: request.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
         let goal =
@@ -192,14 +156,25 @@ impl Run<'_, '_> {
         notes.extend(request.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
         let mut tasks = [self.network.task(Direction::Decode, clip, false)];
         let found = plan(&mut tasks, &self.search(None, Some(&format)), &geometry, &clip)?;
+        let source = SourceInfo { format: format.clone(), frames_estimated: false };
         let (sink, more) = request.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
         notes.extend(more);
-        self.announce(&found, format.frames, [true, false], geometry.shown, &notes);
+        self.announce(&found, &source, true, geometry.shown, &notes);
         let report = self.report;
         let network = Planned { task: &tasks[0], plan: &found.plans[0] };
         let clamp = !self.network.is_identity();
         let done = decode(&file, sink, network, clamp, &mut |event| report.engine(&event))?;
-        self.finish(&done, geometry, None, notes, found)
+        Ok(self.finish(&done, geometry, None, notes, found))
+    }
+
+    /// The input, what it is, and what was guessed about it.
+    fn open(&mut self) -> Result<(Opened, SourceInfo, Vec<String>), Error> {
+        let VaeRequest { source, input, limits, .. } = self.request;
+        let mut opened = source.open(input, limits.allowed(&self.room())?, &mut self.tools)?;
+        let notes = std::mem::take(&mut opened.notes);
+        let format = opened.source.format().clone();
+        let source = SourceInfo { format, frames_estimated: opened.is_estimated() };
+        Ok((opened, source, notes))
     }
 
     fn room(&self) -> Room<'_> {
@@ -210,7 +185,7 @@ impl Run<'_, '_> {
     fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), Error> {
         let request = self.request;
         let origin = file.about().origin.as_ref();
-        if !request.target.takes_streams(&request.output) {
+        if !is_video(&request.output) {
             let streams = origin.map_or(0, |o| o.streams);
             let dropped = format!("only video files can store audio or subtitles: {streams} dropped");
             return Ok((None, if streams > 0 { vec![dropped] } else { Vec::new() }));
@@ -244,12 +219,11 @@ impl Run<'_, '_> {
         Ok((Some(probe), notes))
     }
 
-    /// Looks for plans beside ffmpeg, which decodes `from` to frames of a format and encodes what is `shown`.
-    fn search(&self, from: Option<(&Probe, &Format)>, shown: Option<&Format>) -> Search<'_> {
+    /// Looks for plans beside ffmpeg, which decodes `from` and encodes what is `shown`.
+    fn search(&self, from: Option<&Opened>, shown: Option<&Format>) -> Search<'_> {
         let request = self.request;
-        let decodes =
-            from.map_or(0, |(probe, format)| request.source.ffmpeg_memory(probe, format, self.threads));
-        let from = from.map(|(probe, _)| probe);
+        let decodes = from.map_or(0, |opened| request.source.ffmpeg_memory(opened, self.threads));
+        let from = from.and_then(|opened| opened.probe.as_ref());
         let encoder = shown.and_then(|format| {
             let name = request.target.encoder(&request.output, format, from)?;
             let size = ffmpeg_memory::Size::new(&format.layout, format.width, format.height);
@@ -263,20 +237,20 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Frames of the clip, whether their number is sure, and whether it was computed from duration and rate.
+    /// Says what will be done. The number of frames is sure if they were `counted`.
     fn announce(
         &self,
         found: &Found,
-        frames: Option<usize>,
-        [counted, estimated]: [bool; 2],
+        source: &SourceInfo,
+        counted: bool,
         shown: [usize; 2],
         notes: &[String],
     ) {
         for line in self.tools.details() {
             self.report.detail(line);
         }
-        let Found { names, plans, apart, total } = found;
-        let start = Start { names, plans, apart: *apart, total, frames, counted, estimated, shown, notes };
+        let (frames, estimated) = (source.format.frames, source.frames_estimated);
+        let start = Start { found, frames, counted, estimated, shown, notes };
         words::announce(self.request, &self.network, self.report, &start);
         self.report.phase("finish", Some(0));
     }
@@ -288,32 +262,16 @@ impl Run<'_, '_> {
         source: Option<SourceInfo>,
         notes: Vec<String>,
         found: Found,
-    ) -> Result<VaeOutcome, Error> {
-        let Found { names, plans, total, .. } = found;
+    ) -> VaeOutcome {
         let Run { request, network, report, tools, .. } = self;
-        report.children(tools.children_peak(), &total);
+        report.children(tools.children_peak(), &found.total);
         report.advance("finish", 0, done.finishing);
-        let end = End {
-            frames: done.frames,
-            shown: geometry.shown,
-            geometry: Some(geometry),
-            source,
-            notes,
-            networks: names.iter().zip(plans).map(|(name, plan)| NetworkDone::new(name, plan)).collect(),
-            total,
-            psnr: None,
-        };
-        Ok(words::finish(request, &network, report, end))
+        let networks = found.names.iter().zip(&found.plans);
+        let phases = networks.map(|(name, plan)| PhaseTook::new(name, plan, report)).collect();
+        let frames = (done.frames, geometry.shown);
+        let outcome = words::finish(request, &network, report, frames, found, phases);
+        VaeOutcome { geometry: Some(geometry), source, notes, ..outcome }
     }
-}
-
-/// The networks of a run and how they will run.
-struct Found {
-    names: Vec<&'static str>,
-    plans: Vec<Plan>,
-    /// The device has memory of its own.
-    apart: bool,
-    total: Total,
 }
 
 /// Plans networks that are there at the same time, and says what each may use if its device fails.
@@ -346,8 +304,7 @@ fn footage<'a>(source: Box<dyn FrameSource>, request: &'a VaeRequest, tools: &'a
 /// What a latent file keeps of its input.
 fn origin(path: &Path, probe: Option<&Probe>) -> Result<Option<Origin>, Error> {
     let Some(probe) = probe else { return Ok(None) };
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(failed)?;
+    let origin = Origin::of(path, probe.others.len(), probe.chapters).map_err(Error::reading(path))?;
     Ok(origin.map(|origin| Origin { span: probe.span(), ..origin }))
 }
 
