@@ -119,7 +119,7 @@ pub(crate) fn parse(
     }
 }
 
-/// Bytes of a config file at most: a thousand times what anybody writes.
+/// Bytes of a config file at most: a thousand times the usual size.
 const MOST: u64 = 1 << 20;
 
 fn read(path: &Path) -> std::io::Result<String> {

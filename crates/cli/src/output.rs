@@ -15,7 +15,7 @@ use remaster::{Class, with_causes};
 
 use crate::error::{self, CliError};
 
-/// The kind of the line that ends a run which was asked to stop: no error for people, one for programs.
+/// The kind of the line that ends a run which was asked to stop: no error in text, one in JSON.
 const STOPPED: &str = "stopped";
 
 /// What a panic is called.
@@ -47,7 +47,7 @@ impl Output {
         }
     }
 
-    /// The same for one of several runs: lines for people, and no document of its own.
+    /// The same for one of several runs: lines of text, and no document of its own.
     pub(crate) fn of_one(&self) -> Self {
         Output {
             verbose: self.is_verbose().into(),
@@ -77,7 +77,7 @@ impl Output {
         self.quiet.load(Ordering::SeqCst)
     }
 
-    /// A line for people who asked for details.
+    /// A line in verbose mode.
     pub(crate) fn detail(&self, line: impl Display) {
         if self.is_verbose() {
             self.say(line);
@@ -161,7 +161,7 @@ impl Output {
         lost.map_or(Ok(()), |source| Err(CliError::Stdout { source }))
     }
 
-    /// A line for people; not part of the result.
+    /// A message; not part of the result.
     pub(crate) fn say(&self, line: impl Display) {
         self.screen.line("message", line);
     }
@@ -188,7 +188,7 @@ impl Output {
     }
 }
 
-/// stderr, shared by lines for people and the bar below them.
+/// stderr, shared by messages and the bar below them.
 #[derive(Clone)]
 pub(crate) struct Screen(Arc<Mutex<Lines>>);
 
@@ -197,7 +197,7 @@ struct Lines {
     /// The bar as it was drawn last, and how many columns it takes.
     bar: Option<(String, usize)>,
     json: bool,
-    /// Only errors are shown, and JSON lines, which somebody asked for.
+    /// Only errors are shown, and JSON lines, which were asked for.
     quiet: bool,
 }
 
@@ -216,7 +216,7 @@ impl Screen {
         self.lock().say(kind, text);
     }
 
-    /// The same as the last line of all, unless somebody else is writing.
+    /// The same as the last line of all, unless another thread is writing.
     fn line_at_once(&self, kind: &'static str, text: &str) {
         if let Ok(mut lines) = self.0.try_lock() {
             lines.wipe();

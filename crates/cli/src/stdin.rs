@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that came before anybody listened: a few words of a parent that was quick.
+/// Bytes that came before the first listener: a few words of a parent that was quick.
 const EARLY: usize = 64;
 
 type Heard = Box<dyn Fn(u8) + Send>;
@@ -17,7 +17,7 @@ struct State {
     reading: bool,
     /// Who wants to know of each byte.
     heard: Option<Heard>,
-    /// Whether anybody ever listened, and what came before.
+    /// Whether there was a listener, and what came before.
     listened: bool,
     early: Vec<u8>,
     ended: Option<Box<dyn FnOnce() + Send>>,

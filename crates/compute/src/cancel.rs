@@ -19,7 +19,7 @@ impl CancelToken {
         self.0.own.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to stop.
+    /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         let Flag { own, parent } = &*self.0;
         own.load(Ordering::Relaxed) || parent.as_ref().is_some_and(CancelToken::is_cancelled)

@@ -83,7 +83,7 @@ impl HostMemory {
         let pixels = self.pixels(op, "input", v)?;
         if pixels.row > 0 {
             for (i, row) in out.chunks_exact_mut(pixels.row).enumerate() {
-                // SAFETY: `&self` of a backend that runs ops one at a time: nobody writes meanwhile.
+                // SAFETY: `&self` of a backend that runs ops one at a time: nothing writes meanwhile.
                 unsafe { pixels.load(i / pixels.rows, pixels.first_row + i % pixels.rows, row) };
             }
         }
@@ -96,7 +96,7 @@ impl HostMemory {
         let pixels = self.pixels(op, "output", v)?;
         if pixels.row > 0 {
             for (i, row) in from.chunks_exact(pixels.row).enumerate() {
-                // SAFETY: `&mut self`: nobody else reads or writes.
+                // SAFETY: `&mut self`: nothing else reads or writes.
                 unsafe { pixels.store(i / pixels.rows, pixels.first_row + i % pixels.rows, row) };
             }
         }

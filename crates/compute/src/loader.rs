@@ -85,7 +85,7 @@ impl Loader {
         let _ = threads.reads.send(reading);
         let _ = threads.work.send(Box::new(move || {
             let made = work(&fed, &stop);
-            // What was borrowed for the work is given back before anybody hears of its end.
+            // What was borrowed for the work is given back before its end is reported.
             drop(fed);
             let _ = result.send(made);
         }));
@@ -162,7 +162,7 @@ impl<T> Coming<T> {
 }
 
 impl<T> Drop for Coming<T> {
-    /// Its room is free again only when nobody writes to it any more: not the thread's pace decides when.
+    /// Its room is free again only when nothing writes to it any more: not the thread's pace decides when.
     fn drop(&mut self) {
         self.signal.stop.cancel();
         let _ = self.done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(GRACE);
@@ -210,7 +210,7 @@ impl Reading {
                 let mut piece = vec![0.0; PIECE.min(len - start)];
                 let read = read(&self.weight, whose, part, start, &mut piece);
                 let failed = read.is_err();
-                // Nobody listens any more, or nobody needs what comes behind an error.
+                // The receiver is gone, or what follows an error is not needed.
                 if self.to.send(read.map(|()| piece)).is_err() || failed {
                     return;
                 }

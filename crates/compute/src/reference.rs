@@ -1,4 +1,4 @@
-//! The slow twin: naive loops in f64 that anybody can check by reading. It rounds to the storage format
+//! The slow twin: naive loops in f64 that can be checked by reading. It rounds to the storage format
 //! at the same points as every other backend: after a prologue, after an op, and the weights once.
 
 mod tokens;
@@ -17,7 +17,7 @@ use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
 use crate::weight::{Part, Weight, WeightSpec};
 
-/// Computes with naive loops. Copies its operands to vectors first: it is for tests, not for people.
+/// Computes with naive loops. Copies its operands to vectors first: it is for tests only.
 pub struct Reference {
     host: HostMemory,
     /// Room of weights that will be loaded soon.

@@ -142,7 +142,7 @@ fn tiny(judge: &mut Judge<'_>) -> Result<(), Failure> {
     for (i, block) in network.blocks().iter().enumerate() {
         block.forward(ops, &grid, &text, &layouts)?;
         judge.judge(&format!("blocks.{i}/vid"), &ops.values(grid.tokens.view())?)?;
-        // Behind the last block nobody looks at the text of the 3B network, and it is not computed.
+        // The text of the 3B network is not used after the last block, and is not computed.
         if config.family == Family::Separate || i + 1 < config.layers {
             judge.judge(&format!("blocks.{i}/txt"), &ops.values(text.view())?)?;
         }

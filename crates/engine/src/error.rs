@@ -71,7 +71,7 @@ pub enum EngineError {
         /// What the system said.
         reason: String,
     },
-    /// The plan needs disk and nobody said where.
+    /// The plan needs a spill file, but no folder was given.
     #[error(
         "the plan needs a spill file of {bytes} bytes, but there is no folder for it; name one with --spill"
     )]
@@ -108,7 +108,7 @@ fn advice(dtype: DType) -> &'static str {
 }
 
 impl EngineError {
-    /// Whether somebody asked for the end.
+    /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, EngineError::Compute(ComputeError::Cancelled))
     }

@@ -24,7 +24,7 @@ pub(crate) enum Statistics<'r> {
     Replay(&'r Record),
 }
 
-/// A backend with somebody who is told the multiply-adds of every op when it was accepted; a GPU may be a few ops
+/// A backend that reports the multiply-adds of every op when it was accepted; a GPU may be a few ops
 /// behind.
 pub(crate) struct Instrumented<'a> {
     ops: &'a mut dyn Ops,

@@ -12,7 +12,7 @@ use crate::io::{Event, Sink, Source};
 use crate::slice_loop::{SliceLoop, Traffic};
 
 /// The end of an open-ended clip, read and not yet run. A slice that was cut short is not run in one piece: its tensors
-/// lie in the arena in an order that nobody planned, and may not fit although they are smaller. Slices of one step were
+/// lie in the arena in an order that was not planned, and may not fit although they are smaller. Slices of one step were
 /// measured.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {

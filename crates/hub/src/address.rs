@@ -24,7 +24,7 @@ impl Origin {
     }
 }
 
-/// The host for people.
+/// The host, for messages.
 pub(crate) fn host(uri: &Uri) -> String {
     match (uri.host(), uri.port_u16()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),

@@ -79,7 +79,7 @@ impl Cache {
         let mut snapshots: Vec<PathBuf> = entries.flatten().map(|e| e.path()).take(MOST_SNAPSHOTS).collect();
         snapshots.sort();
         for path in snapshots.into_iter().map(|snapshot| snapshot.join(wanted.file)) {
-            // Fails for a link to a blob that somebody removed.
+            // Fails for a link to a blob that was removed.
             let Ok(real) = path.canonicalize() else { continue };
             let Ok(about) = real.metadata() else { continue };
             let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();

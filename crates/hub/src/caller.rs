@@ -15,12 +15,12 @@ impl Caller<'_> {
         (self.events)(event);
     }
 
-    /// Whether somebody asked to stop, as an error.
+    /// An error once cancellation was requested.
     pub(crate) fn going_on(&self) -> Result<(), HubError> {
         if (self.stop)() { Err(HubError::Cancelled) } else { Ok(()) }
     }
 
-    /// Sleeps, and wakes up if somebody asks to stop.
+    /// Sleeps, and wakes up on cancellation.
     pub(crate) fn sleep(&self, wait: Duration) -> Result<(), HubError> {
         let until = Instant::now() + wait;
         loop {

@@ -1,4 +1,4 @@
-//! Ends connections when somebody asks to stop: a read waits for as long as a transfer may stall.
+//! Ends connections on cancellation: a read waits for as long as a transfer may stall.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::settings::Stop;
 /// How often to ask.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Runs `work` while another thread watches. What fails because of it failed because somebody asked.
+/// Runs `work` while another thread watches. What fails because of it is a cancellation.
 pub(crate) fn during<T>(
     client: &Client,
     stop: &Stop,

@@ -51,7 +51,7 @@ impl Stop {
         Stop::when(|| false)
     }
 
-    /// Whether somebody asked.
+    /// True once cancellation was requested.
     pub fn is_stopped(&self) -> bool {
         (self.asked)()
     }

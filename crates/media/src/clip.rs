@@ -48,7 +48,7 @@ impl Format {
     }
 }
 
-/// What a source found out on the way, for people. The source adds to it, and who opened the source reads it.
+/// Warnings to print after the last frame. The source adds to them, and its opener reads them.
 #[derive(Clone, Debug, Default)]
 pub struct Late(Arc<Mutex<Vec<String>>>);
 

@@ -165,7 +165,7 @@ pub(crate) fn segment_arguments(part: &Path, target: &Target, clock: TimeBase) -
     args.extend(target.tags.iter().map(Into::into));
     let unit = format!("{}:{}", clock.num, clock.den);
     args.extend(["-fps_mode", "passthrough", "-enc_time_base", &unit].map(Into::into));
-    // Frames that are held back start before 0 by the clock of decoders: nobody shifts them.
+    // Frames that are held back start before 0 by the clock of decoders, and are not shifted.
     args.extend(["-avoid_negative_ts", "disabled", "-map_metadata", "-1"].map(Into::into));
     args.extend(["-fflags", "+bitexact", "-f", "nut"].map(Into::into));
     args.push(url(part));

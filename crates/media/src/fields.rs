@@ -111,7 +111,7 @@ impl Fields {
     }
 }
 
-/// Decides what is done, and looks at the frames where that is needed and nobody did before.
+/// Decides what is done, and looks at the frames where that is needed and was not done before.
 pub(crate) fn decide(tools: &Tools, probe: &Probe, wish: Deinterlace) -> Result<Treatment, MediaError> {
     Ok(treat(&probe.video, wish, look(tools, probe, wish)?))
 }

@@ -71,7 +71,7 @@ pub(crate) fn decide(
     let believed = video.believed.map(|rate| rate.times(out, of));
     let same = |rate: TimeBase| [plain.rate, believed].into_iter().flatten().any(|r| is_near(r, rate));
     let other = seen.rate.filter(|rate| !same(*rate));
-    // The rehearsal's encoder may have asked for another range, as FFV1 does in ffmpeg 9; here nobody would.
+    // The rehearsal's encoder may have asked for another range, as FFV1 does in ffmpeg 9; here there is none.
     let range = &seen.colour.range.value;
     Ok(Filtered {
         filter: Some(format!("{chain},scale=out_range={range}")),
@@ -99,7 +99,7 @@ fn is_near(a: TimeBase, b: TimeBase) -> bool {
     (rate(a) / rate(b) - 1.0).abs() < 1e-4
 }
 
-/// All filters in a row: what we guess of colours is said first, so that nobody guesses something else; a person's
+/// All filters in a row: what we guess of colours is said first, so that no filter guesses something else; a person's
 /// filters see frames upright and without fields.
 fn chain(video: &Video, fields: &Treatment, filters: &str) -> String {
     let mut parts: Vec<String> = fields.filter.iter().cloned().collect();
@@ -163,7 +163,7 @@ fn rehearse(tools: &Tools, source: &Probe, chain: &str, filters: &str) -> Result
     args.push(url(&path));
     let mut child = tools.spawn("the filters", &args, PATIENCE, false)?;
     if let Some(stdout) = child.stdout.take() {
-        // Filters can print; nobody wants to know.
+        // Filters can print; that is dropped.
         let _ = child.waiting(|| std::io::copy(&mut stdout.take(1 << 20), &mut std::io::sink()));
     }
     let lines = match child.finish() {

@@ -83,7 +83,7 @@ impl OutputKind {
         }
     }
 
-    /// The endings that are known, for people.
+    /// The endings that are known, for messages.
     pub fn endings() -> String {
         let video = CONTAINERS.iter().map(|(ending, ..)| *ending);
         let all: Vec<String> = video.chain(["y4m"]).chain(PICTURES).map(|e| format!(".{e}")).collect();

@@ -54,12 +54,12 @@ impl Outgoing {
         Ok(outgoing)
     }
 
-    /// Adds words for people.
+    /// Adds notes to print.
     pub(crate) fn note(&mut self, notes: impl IntoIterator<Item = String>) {
         self.notes.extend(notes);
     }
 
-    /// Words for people.
+    /// Notes to print.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -125,7 +125,7 @@ impl Outgoing {
         let count = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
             MediaError::Cancelled => e,
             MediaError::Child { reason, .. } | MediaError::Verify { reason, .. } => {
-                // The name of a part means nothing to anybody.
+                // The name of a part is internal.
                 verify(reason.replace(&*url(self.part.path()).to_string_lossy(), "it"))
             }
             e => verify(e.to_string()),

@@ -117,7 +117,7 @@ impl Part {
             return Err(refused(format!("there is no folder {}; create it first", parent.display())));
         }
         let folder = claim(&start(name), Some(parent)).map_err(|source| {
-            // The system names the folder that could not be made, which nobody asked for.
+            // The system names the folder that could not be made, not the one that was asked for.
             let source =
                 source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
             match source.kind() {
@@ -221,7 +221,7 @@ fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "another process removes new folders there"))
 }
 
-/// Letters that nobody else has: the standard library seeds its hash maps with bits from the system.
+/// Unique letters: the standard library seeds its hash maps with bits from the system.
 fn random() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -337,7 +337,7 @@ fn remove(parent: &Folder, folder: Folder) {
     }
 }
 
-/// The lock goes last: without it a folder that is not empty is nobody's.
+/// The lock goes last: without it a folder that is not empty has no owner.
 fn empty(folder: &Folder) -> io::Result<()> {
     for name in folder.names(MOST_NAMES)?.into_iter().filter(|name| name != LOCK) {
         match folder.about(&name)?.kind {

@@ -125,7 +125,7 @@ pub struct Video {
     pub frames_estimated: bool,
     /// Tags of the stream.
     pub tags: BTreeMap<String, String>,
-    /// Words for people.
+    /// Notes to print.
     pub notes: Vec<String>,
     /// What a decoder said about the first frames: a sign of damage before any work is done.
     #[serde(skip)]

@@ -13,7 +13,7 @@ use crate::error::MediaError;
 const TICK: Duration = Duration::from_millis(20);
 
 /// Reads `input` and keeps every byte. Dropping it before the end is an error for the second reader, as soon as that
-/// needs a byte that nobody read.
+/// needs a byte that was not read yet.
 pub struct Replay<R> {
     input: R,
     kept: Arc<Kept>,

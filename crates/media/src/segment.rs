@@ -10,11 +10,11 @@ use crate::nut::TimeBase;
 use crate::pinned::{of_the_file, pinned};
 use crate::target::{self, Film, SegmentKind, Target, WriteOptions};
 
-/// Threads of an encoder where nobody says how many: the number decides the bytes and must not be that of a machine's
+/// Default threads of an encoder: the number decides the bytes and must not be that of a machine's
 /// cores.
 const THREADS: usize = 4;
 
-/// Frames per second that encoders are told. Where nobody knows, all segments agree at least.
+/// Frames per second that encoders are told. If it is unknown, all segments at least agree.
 pub(crate) fn rate(format: &Format) -> TimeBase {
     // ffmpeg reads no faster ones.
     let known = |r: &TimeBase| r.num < 1000 * r.den && r.num < 1 << 31 && r.den < 1 << 31;

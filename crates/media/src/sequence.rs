@@ -220,7 +220,7 @@ impl Pictures {
         Ok(self.cut(first, end))
     }
 
-    /// What was left out, for people.
+    /// Notes about what was left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -372,7 +372,7 @@ impl PictureWriter {
         names.get(self.written).cloned().ok_or_else(more)
     }
 
-    /// What the files cannot hold, for people.
+    /// Notes about what the files cannot hold.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -406,7 +406,7 @@ impl FrameSink for PictureWriter {
             return Err(MediaError::Place { path: self.path.clone(), reason });
         }
         write(&to, frame, self.kind, &self.info).map_err(|e| match e {
-            // The name of the part means nothing to anybody.
+            // The name of the part is internal.
             MediaError::Picture { source: PictureError::Write { source, .. }, .. } => {
                 MediaError::writing(&self.path, source)
             }

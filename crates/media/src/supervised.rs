@@ -1,4 +1,4 @@
-//! A child process with somebody who looks after it: no wait for it is without a limit, and nothing of it is left
+//! A supervised child process: no wait for it is without a limit, and nothing of it is left
 //! behind.
 //!
 //! A child leads a process group of its own, and the whole group is ended with it: what a wrapper started in the
@@ -33,7 +33,7 @@ const LINES: usize = 24;
 pub(crate) struct Shared {
     child: Mutex<Held>,
     lines: Mutex<Vec<String>>,
-    /// Since when somebody waits for the child.
+    /// When the current wait for the child began.
     waiting: Mutex<Option<Instant>>,
     /// Since when the child is known to have ended.
     gone: Mutex<Option<Instant>>,
@@ -75,7 +75,7 @@ impl Shared {
     }
 
     /// The status of a child that ended. What it left in its group is ended before its number is given back, so
-    /// that the number cannot name anybody else.
+    /// that the number cannot name another process.
     fn reap(&self) -> Option<ExitStatus> {
         if !self.has_ended() {
             return None;
@@ -426,7 +426,7 @@ fn listen(stderr: impl Read, shared: &Shared) {
     }
 }
 
-/// Whether somebody, or the system, ended the child. ffmpeg turns SIGTERM and SIGINT into 255, a shell around it any
+/// True if a user or the system ended the child. ffmpeg turns SIGTERM and SIGINT into 255, a shell around it any
 /// signal into 128 and its number; ffmpeg's own codes lie elsewhere.
 fn was_killed(status: ExitStatus) -> bool {
     #[cfg(unix)]

@@ -54,9 +54,9 @@ pub(crate) struct Target {
     pub(crate) file: Vec<String>,
     /// Arguments for the streams that go along.
     pub(crate) streams: Vec<String>,
-    /// Words for people about the video.
+    /// Notes about the video.
     pub(crate) notes: Vec<String>,
-    /// Words for people about the streams that go along.
+    /// Notes about the streams that go along.
     pub(crate) stream_notes: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ pub fn encoder_name(path: &Path, format: &Format, from: Option<&Probe>, options:
     words.into_iter().next().unwrap_or_default()
 }
 
-/// The encoders that are used where nobody names one.
+/// Default encoders.
 pub const ENCODERS: [&str; 5] = ["libx264", "libx265", "libvpx-vp9", "ffv1", "prores_ks"];
 
 fn default_encoder(container: Container, format: &Format, from: Option<&Probe>) -> Vec<String> {
@@ -262,7 +262,7 @@ pub(crate) fn is_option(word: &str, name: &str) -> bool {
     word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// How FFV1 is used where nobody says otherwise: version 3 has checksums per slice; 16 slices decode on several cores.
+/// Default options of FFV1: version 3 has checksums per slice; 16 slices decode on several cores.
 /// Small frames cannot have so many.
 fn ffv1_options(format: &Format) -> Vec<String> {
     let slices = if format.width.min(format.height) < 256 { 4 } else { 16 };

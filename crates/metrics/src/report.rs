@@ -54,7 +54,7 @@ impl Metric {
         Metric::Drift,
     ];
 
-    /// A title for people, with the unit; and the value of a frame, if it has one.
+    /// Display title, with the unit; and the value of a frame, if it has one.
     fn about(self) -> (&'static str, fn(&FrameScores) -> Option<f64>) {
         match self {
             Metric::Psnr => ("PSNR (dB)", |s| s.psnr),
@@ -71,7 +71,7 @@ impl Metric {
         }
     }
 
-    /// A title for people, with the unit.
+    /// Display title, with the unit.
     pub fn title(self) -> &'static str {
         self.about().0
     }

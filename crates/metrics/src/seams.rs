@@ -15,7 +15,7 @@ use crate::picture::{LEVELS, Picture};
 const BAND: usize = 32;
 /// Columns or rows taken together on either side of a line.
 const REACH: usize = 4;
-/// A ratio is taken to no less than this many levels: below, nobody sees a line, and a ratio says nothing.
+/// A ratio is taken to no less than this many levels: below, no line is visible, and a ratio says nothing.
 const FLOOR: f64 = 0.05;
 /// Lines that are reported.
 const STRONGEST: usize = 8;
@@ -48,7 +48,7 @@ pub struct Seams {
     pub jump: Option<f64>,
     /// The median jump of all other lines, in 8-bit levels. `None` for a picture too small to have any.
     pub elsewhere: Option<f64>,
-    /// The strongest lines, wherever they are, strongest first: a grid that nobody knew of shows here.
+    /// The strongest lines, wherever they are, strongest first: an unknown grid shows here.
     pub strongest: Vec<Line>,
 }
 

@@ -14,7 +14,7 @@ pub trait Module {
 
 /// A network: a slice in, a slice out. Pairs are of what goes in and what comes out.
 pub trait Network: Module + Send + Sync {
-    /// Short name, for people and files.
+    /// Short name, as in messages and file names.
     fn name(&self) -> &'static str;
 
     /// What decides its bits beside precision and kernels.

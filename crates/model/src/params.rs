@@ -270,7 +270,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Values that somebody will read on the host.
+    /// Values that are read on the host.
     pub(crate) fn values(&mut self, origin: Origin, shape: Vec<usize>) -> Arc<dyn Values> {
         let wanted =
             |scope: &Self, name, shape, rows| Wanted { param: Param { name: scope.path(name), shape }, rows };

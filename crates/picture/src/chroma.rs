@@ -1,4 +1,4 @@
-//! Chroma to the size of the picture and back, so that a picture nobody touched keeps its samples.
+//! Chroma to the size of the picture and back, so that an untouched picture keeps its samples.
 //!
 //! Going up is linear interpolation; going down is its biorthogonal partner, a short filter with the property
 //! down(up(c)) = c. There are two pairs: for samples that lie on every other pixel (sited), and for samples that

@@ -1,7 +1,7 @@
 //! Everything about one picture, and nothing about clips: no processes, no clock, no printing.
 //!
 //! * [`Frame`]: RGB or RGBA in f32, the form in which all of the program sees pictures;
-//! * [`Layout`] and [`Coding`]: raw samples to a frame and back, without loss for a frame nobody touched;
+//! * [`Layout`] and [`Coding`]: raw samples to a frame and back, without loss for an untouched frame;
 //! * [`resize`], [`pad`] with its [`Edges`], [`crop`], [`turn`], [`upright`]: geometry;
 //! * [`dither`]: noise before rounding to few bits;
 //! * [`short_side`], [`mirror_index`]: which sizes and which frames the network gets;

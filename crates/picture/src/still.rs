@@ -118,7 +118,7 @@ pub struct StillInfo {
     pub exif: Option<Vec<u8>>,
     /// The XMP packet.
     pub xmp: Option<Vec<u8>>,
-    /// What of the file was left out, for people.
+    /// Notes about what of the file was left out.
     pub notes: Vec<&'static str>,
 }
 
@@ -144,7 +144,7 @@ impl StillInfo {
         }
     }
 
-    /// What a file of `format` cannot hold of this, for people.
+    /// What a file of `format` cannot hold of this.
     pub fn lost_in(&self, format: StillFormat) -> Vec<&'static str> {
         let jpeg_limit =
             |block: &Option<Vec<u8>>, most: usize| block.as_ref().is_some_and(|b| b.len() > most);

@@ -193,7 +193,7 @@ impl std::fmt::Display for Budget {
     }
 }
 
-/// Bytes for people, rounded up in the last digit so that the figure is enough.
+/// Bytes with a unit, rounded up in the last digit so that the figure is enough.
 pub fn bytes(n: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.into_iter().find(|(_, size)| n >= *size) {

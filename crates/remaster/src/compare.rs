@@ -290,7 +290,7 @@ impl Compared {
     }
 }
 
-/// What `resize` does, for people.
+/// Filter of `resize`, for messages.
 pub const FILTER: &str = "bicubic";
 
 /// The size at which clips are compared, and which one has to be resized: the larger one keeps its pixels.

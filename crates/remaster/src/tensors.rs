@@ -76,7 +76,7 @@ pub(crate) fn write(path: &Path, name: &str, tensor: &HostTensor, replace: bool)
     };
     let part = Part::beside(path, replace)?;
     write_tensors(part.path(), &[named], &Default::default()).map_err(|e| match e {
-        // The name of the part means nothing to anybody.
+        // The name of the part is internal.
         TensorFileError::Write { source, .. } => MediaError::writing(path, source).into(),
         e => Error::Output(e),
     })?;

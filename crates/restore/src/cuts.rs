@@ -1,4 +1,4 @@
-//! Where a film is cut: at shots that are found, that somebody listed, or into batches.
+//! Where a film is cut: at shots that are found or listed, or into batches.
 
 use remaster_picture::Frame;
 use remaster_scenes::{Detector, Shots};

@@ -98,7 +98,7 @@ impl<'a> DecodeThread<'a> {
 
     /// Ends the thread. What it gives back is there if it did not come to the end of the clip.
     fn stop(&mut self) -> Option<Aside> {
-        // A thread that waits to send sees that nobody listens any more.
+        // A thread that waits to send sees that the receiver is gone.
         drop(self.frames.take());
         self.thread.take().and_then(|thread| thread.join().ok()).flatten()
     }

@@ -157,7 +157,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// Whether somebody asked for the end.
+    /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         match self {
             RestoreError::Media(MediaError::Cancelled) => true,
@@ -229,7 +229,7 @@ impl From<EngineError> for PipelineError {
 }
 
 impl PipelineError {
-    /// Whether somebody asked for the end.
+    /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         match self {
             PipelineError::Media(MediaError::Cancelled) => true,

@@ -61,7 +61,7 @@ impl Geometry {
         shown.map(|n| edges.padded(n, MULTIPLE))
     }
 
-    /// Whether sizes that somebody wrote down are possible.
+    /// Whether sizes from a file are possible.
     pub(crate) fn check(&self) -> Result<(), String> {
         for [width, height] in [self.source, self.shown, self.padded] {
             let [w, h] = [width as u64, height as u64];

@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     fn stop(&mut self) {
-        // A thread that waits to send sees that nobody listens any more.
+        // A thread that waits to send sees that the receiver is gone.
         drop(self.items.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -245,7 +245,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without a change.
     pub fn may_pass(&self) -> bool {
         matches!(self, StoreError::Slow { .. } | StoreError::Failed { .. })
     }

@@ -36,7 +36,7 @@ impl Io {
         Ok(Io { handle, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Starts work. It goes on to its end, also if nobody waits for it.
+    /// Starts work. It goes on to its end even if its result is not awaited.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -60,7 +60,7 @@ pub(crate) fn make(path: &FilePath) -> std::result::Result<(), StoreError> {
 pub(crate) type Ours<'a> = &'a dyn Fn(&str, Kind) -> bool;
 
 /// Removes unfinished files of ours that killed writers left below a folder, and folders of ours that are empty then. Files
-/// that are being written are locked and stay; with `all` nobody is writing, and locks are not asked for: some network
+/// that are being written are locked and stay; with `all` nothing is being written, and locks are not asked for: some network
 /// drives have none.
 pub(crate) fn sweep(root: &FilePath, all: bool, ours: Ours<'_>) -> io::Result<u64> {
     sweep_folder(&Folder::open(root)?, "", all, ours)

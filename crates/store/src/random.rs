@@ -1,4 +1,4 @@
-//! Names that nobody else has.
+//! Unique names.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -83,7 +83,7 @@ impl Store {
         Store { io, core: Arc::new(core) }
     }
 
-    /// The place, for people.
+    /// The place, for messages.
     pub fn place(&self) -> String {
         self.core().place.to_string()
     }

@@ -48,7 +48,7 @@ fn in_parts(store: &Store, key: &Key, mut source: Source<'_>, part: usize) -> Re
             Err(failure) => Err(failure),
         };
         if done.is_err() {
-            // Parts that nobody will use cost money. If this fails, too, the first error says more.
+            // Unused parts cost money. If this fails, too, the first error says more.
             let _ = core.limited(upload.abort()).await;
         }
         done

@@ -118,7 +118,7 @@ pub fn assemble(
     }
 }
 
-/// Where a piece is, for people.
+/// Where a piece is, for messages.
 fn name(commit: &Commit, file: &File) -> String {
     format!("{} of unit {}", file.name, commit.unit)
 }

@@ -56,7 +56,7 @@ pub enum UnitsError {
         /// What differs.
         reason: String,
     },
-    /// A film that is not complete yet, or that somebody works on.
+    /// A film that is not complete yet, or that another run works on.
     #[error("{} changed while it was read; wait until it is complete, then run the command again", path.display())]
     Changing {
         /// The file.
@@ -82,7 +82,7 @@ pub enum UnitsError {
         /// Its hash in the plan.
         wanted: String,
     },
-    /// Units that nobody did yet.
+    /// Units that are not done yet.
     #[error(
         "{missing} of {units} units are not done, the first is unit {first}; do them with `unit run --index missing`, or \
          assemble later"
@@ -156,7 +156,7 @@ fn repeat(option: &str, what: &str, other: bool) -> String {
 #[error("stopped, as asked for")]
 pub(crate) struct Stopped;
 
-/// What a store failed with, as somebody who reads or writes frames beside `folder` knows it.
+/// What a store failed with, in the words of readers and writers of frames beside `folder`.
 pub(crate) fn of_frames(error: &JournalError, doing: &str, folder: &Path) -> MediaError {
     match error {
         JournalError::Store(StoreError::Full { .. }) => MediaError::NoSpace { folder: folder.to_owned() },
@@ -171,7 +171,7 @@ impl From<StoreError> for UnitsError {
 }
 
 impl UnitsError {
-    /// Whether somebody asked for the end.
+    /// True once cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         match self {
             UnitsError::Media(MediaError::Cancelled) => true,

@@ -20,7 +20,7 @@ pub struct Input {
     pub bytes: u64,
     /// Hash of its size and of samples over its whole length. Other machines ask for no more.
     pub sample: Hash,
-    /// Hash of all of it; `None` until somebody has read all of it.
+    /// Hash of all of it; `None` until all of it was read.
     pub sha256: Option<Hash>,
     /// Hash of what changes when the file is touched, on the machine that planned.
     pub identity: Option<Hash>,

@@ -1,4 +1,4 @@
-//! A unit that nobody could restore: its frames are those of the input, resized.
+//! A unit that could not be restored: the frames of the input, resized.
 
 use remaster_media::{FrameSink, FrameSource};
 use remaster_picture::{Frame, resize};

@@ -1,7 +1,7 @@
 //! A film as units of work, which any machine can do, any number of times.
 //!
 //! * [`FilmPlan`]: what all work on a film follows, to the last setting. It never changes;
-//! * [`Request`]: what was asked for, as checked values: a plan may come from anybody;
+//! * [`Request`]: what was asked for, as checked values: a plan may come from a stranger;
 //! * [`ResultClass`]: which kernels and programs decide the bytes; a machine with others refuses the plan;
 //! * [`Input`]: the film that is meant, by its content;
 //! * [`survey`]: one pass over a film that finds its shots and times;

@@ -132,7 +132,7 @@ impl Manifest {
         of_version(VERSION, &text).map_err(wrong)
     }
 
-    /// Whether nobody touched a film on this machine since it was written.
+    /// True if a film on this machine was not touched since it was written.
     pub fn is_untouched(&self, film: &Path) -> Result<bool, UnitsError> {
         Ok(self.identity.is_some() && identity_of(film)? == self.identity)
     }

@@ -1,4 +1,4 @@
-//! What was asked for, as values. A plan comes from a file that anybody may have written: numbers have ranges, words are from
+//! What was asked for, as values. A plan comes from a file that a stranger may have written: numbers have ranges, words are from
 //! closed lists, and nothing in it is an option, a filter or a path that this program would use as it is.
 
 use remaster_colour::Mode;

@@ -37,9 +37,9 @@ pub struct Work<'a> {
     pub stop: Stop,
     /// The film that is read.
     pub watch: Watch,
-    /// Who does it, for people.
+    /// Name of the worker, for messages.
     pub worker: String,
-    /// Frames are those of the input: nobody could restore them.
+    /// Frames are those of the input, as the unit could not be restored.
     pub left: bool,
 }
 

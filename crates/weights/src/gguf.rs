@@ -1,7 +1,7 @@
 //! The header of a GGUF file: read piece by piece and checked in full before anything is believed.
 //!
 //! Versions 2 and 3, little-endian. Tensors must follow one another with nothing between them but the padding of the
-//! alignment, as llama.cpp demands too: what no tensor owns, nobody has checked.
+//! alignment, as llama.cpp demands too: what no tensor owns was not checked.
 
 use std::collections::BTreeMap;
 

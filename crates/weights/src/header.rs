@@ -159,7 +159,7 @@ pub(crate) fn check_names(header: &mut Header) -> Result<(), CheckpointError> {
     }
 }
 
-/// The data must be covered without a gap, as the format demands: what no tensor owns, nobody has checked.
+/// The data must be covered without a gap, as the format demands: what no tensor owns was not checked.
 fn place(tensors: &mut [TensorInfo], data: usize, file_len: usize) -> Result<(), CheckpointError> {
     let mut previous = 0;
     for t in tensors.iter() {

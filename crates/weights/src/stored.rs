@@ -97,7 +97,7 @@ impl StoredDtype {
     }
 
     /// Whether `Checkpoint::read_f32` converts it. Whole numbers are not weights: without a marker that says how they
-    /// are scaled, nobody knows what they mean.
+    /// are scaled, their meaning is unknown.
     pub const fn is_readable(self) -> bool {
         use StoredDtype as D;
         matches!(self, D::F32 | D::F16 | D::Bf16 | D::F8E4M3 | D::Int8 | D::Nvfp4 | D::Mxfp8 | D::ScaledF8)

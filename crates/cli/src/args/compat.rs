@@ -55,7 +55,7 @@ const IGNORED: &[Foreign] = &[
     ("--debug", "", "use --verbose"),
 ];
 
-/// Options of that tool that have no equal here, and its way of doing things for people who compare.
+/// Options of that tool that have no equal here, and its way of doing things, for comparisons.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompatArgs {
     /// Do as another tool does: numz

@@ -17,9 +17,9 @@ pub(super) struct Phase {
     /// Frames that an earlier run made: they count as done, and say nothing about speed.
     pub(super) adopted: usize,
     pub(super) busy: Duration,
-    /// Work of one frame, in a unit that all phases share; 0 if nobody said.
+    /// Work of one frame, in a unit that all phases share; 0 if unknown.
     work: f64,
-    /// Frames of a slice; 0 if nobody said.
+    /// Frames of a slice; 0 if unknown.
     slice: usize,
     /// The most bytes seen while it was at work.
     pub(super) peak: u64,
@@ -233,7 +233,7 @@ impl Tally {
             || self.phases.iter().zip(&timed).filter(|(p, (frames, _))| p.work > 0.0 && *frames > 0.0);
         let done: f64 = worked().map(|(p, (frames, _))| p.work * frames).sum();
         let per_work = (done > 0.0).then(|| worked().map(|(_, (_, seconds))| seconds).sum::<f64>() / done);
-        // Phases may run side by side, and there is time between them that is nobody's.
+        // Phases may run side by side, and there is time between them.
         let (began, ended) = match (self.span, &self.partial) {
             (Some((began, ended)), partial) => (began, partial.map_or(ended, |p| ended.max(p.last))),
             (None, Some(partial)) => (partial.began, partial.last),

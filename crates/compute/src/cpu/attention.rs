@@ -119,7 +119,7 @@ impl Tokens {
     /// Channels `[from, from + out.len())` of one token, widened.
     ///
     /// # Safety
-    /// The token is in the view and nobody writes it meanwhile.
+    /// The token is in the view and nothing writes it meanwhile.
     unsafe fn load(&self, frame: usize, token: usize, from: usize, out: &mut [f32]) {
         let bytes = out.len() * self.pixels.dtype.bytes();
         // SAFETY: inside the frame of the view; the caller keeps it alive and unwritten.
@@ -130,7 +130,7 @@ impl Tokens {
     /// Writes channels of one token.
     ///
     /// # Safety
-    /// The token is in the view and nobody reads or writes it meanwhile.
+    /// The token is in the view and nothing reads or writes it meanwhile.
     unsafe fn store(&self, frame: usize, token: usize, from: usize, values: &[f32]) {
         let bytes = values.len() * self.pixels.dtype.bytes();
         // SAFETY: as in `load`, and the token is ours alone.
@@ -161,7 +161,7 @@ impl Sequence {
     /// f32 and as many and as wide as whole register blocks need, else copied to `room`.
     ///
     /// # Safety
-    /// The sequence has the tokens and nobody writes them meanwhile.
+    /// The sequence has the tokens and nothing writes them meanwhile.
     unsafe fn rows(
         &self,
         start: usize,
@@ -207,7 +207,7 @@ impl Cpu {
     ///
     /// # Safety
     /// The scratch is the calling thread's own and was laid out by `plan` for this width; the sequences have `count`
-    /// tokens, which nobody writes.
+    /// tokens, which nothing writes.
     unsafe fn attend(
         &self,
         (own, plan): (Own<'_>, &AttentionPlan),

@@ -37,7 +37,7 @@ pub(super) struct Room {
     _memory: Pinned,
 }
 
-// SAFETY: addresses of pieces that nobody else knows; the memory behind them is pinned.
+// SAFETY: addresses of pieces that nothing else refers to; the memory behind them is pinned.
 unsafe impl Send for Room {}
 
 impl Room {
@@ -60,14 +60,14 @@ impl Room {
         let spec = weight.spec();
         if let Some(packing) = Packing::new(&spec, path) {
             let scratch: &mut [f32] = match &mut self.scratch {
-                // SAFETY: a piece of exactly this size that nobody else knows; bytes of any value are numbers.
+                // SAFETY: a piece of exactly this size that nothing else refers to; bytes of any value are numbers.
                 Some((b, start)) => unsafe { std::slice::from_raw_parts_mut(*start, b.bytes() as usize / 4) },
                 None => &mut [],
             };
             return pack::fill(self.main, scratch, pool, weight, packing);
         }
         let base = self.main.cast::<f32>();
-        // SAFETY: a piece of exactly this many values that nobody else knows.
+        // SAFETY: a piece of exactly this many values that nothing else refers to.
         let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
         let (main, bias) = all.split_at_mut(spec.main_len());
         weight.read(Part::Main, 0, main)?;

@@ -197,7 +197,7 @@ pub struct WindowAttentionDesc<'a> {
     pub common_k: View<'a>,
     /// Values of the common tokens.
     pub common_v: View<'a>,
-    /// What the common tokens see, if anybody wants to know.
+    /// What the common tokens see, if it is wanted.
     pub common: Option<CommonQueries<'a>>,
     /// Heads the channels are cut into.
     pub heads: usize,

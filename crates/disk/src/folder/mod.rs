@@ -62,7 +62,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder that somebody named. Links on the way to it are theirs.
+    /// Opens the folder that was named. Links on the way to it are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Folder { handle: sys::open(path)?, path: path.to_owned() })

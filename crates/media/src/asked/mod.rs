@@ -1,5 +1,5 @@
 //! Filters and encoders that ffmpeg is asked for. What a person types may be any of them. What stands in a plan, which
-//! anybody may have written, is from closed lists with checked values: nothing in it names a file, an address or a program.
+//! a stranger may have written, is from closed lists with checked values: nothing in it names a file, an address or a program.
 
 mod encoders;
 mod filters;

@@ -72,7 +72,7 @@ pub(crate) struct VideoStream {
     pub delay: u64,
     /// What a decoder has to know before the first frame: headers of the codec.
     pub specific: Vec<u8>,
-    /// Frames per second, which nobody has to guess from the first frames then. It is written but not read.
+    /// Frames per second, so that they are not guessed from the first frames. It is written but not read.
     pub rate: Option<TimeBase>,
 }
 

@@ -173,7 +173,7 @@ impl<R: Read> NutReader<R> {
         Ok(payload)
     }
 
-    /// An index is as long as the file asks for, and nobody needs it.
+    /// An index is as long as the file asks for, and is not needed.
     fn skip_index(&mut self) -> Result<(), MediaError> {
         let length = self.v(&mut Vec::new())?;
         let length = if length > 4096 { length.saturating_add(4) } else { length };

@@ -1,4 +1,4 @@
-//! Pictures for people. They are values: the caller writes them as PNG and SVG.
+//! Sheets, maps and plots. They are values: the caller writes them as PNG and SVG.
 
 mod colour;
 mod drift_map;

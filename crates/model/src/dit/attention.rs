@@ -22,7 +22,7 @@ pub struct Attention {
 
 /// Queries, keys and values of some tokens.
 pub struct Heads {
-    /// Queries, if somebody asks.
+    /// Queries, if they are wanted.
     pub q: Option<Tensor>,
     /// Keys.
     pub k: Tensor,
@@ -51,7 +51,7 @@ impl Attention {
         }
     }
 
-    /// `[1, n, 1, d]` to three of the same; without queries if nobody asks.
+    /// `[1, n, 1, d]` to three of the same; without queries unless they are wanted.
     pub fn heads(
         &self,
         ops: &mut dyn Ops,

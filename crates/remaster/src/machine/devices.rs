@@ -87,7 +87,7 @@ pub fn devices() -> Devices {
 }
 
 impl CardMemory {
-    /// What a run may take where nobody says it. The rest is for other programs, which ask for more while we
+    /// What a run may take by default. The rest is for other programs, which ask for more while we
     /// run, and for the driver, which keeps kernels and page tables in the same memory. Where only the size
     /// is known, what others hold already has to come out of the headroom too.
     pub fn allowed(&self) -> u64 {

@@ -177,7 +177,7 @@ pub const SIDE: u16 = 128;
 /// Default number of runs of each kernel.
 pub const REPEAT: u16 = 3;
 
-/// The family of kernels that is used where nobody asked for another one. All of it gives the same bits, whichever is
+/// Default family of kernels. All of it gives the same bits, whichever is
 /// fastest. `remaster tune` compares all families.
 fn usual_family(device: GpuDevice, dtype: DType) -> &'static str {
     let units = || device.info().is_some_and(|i| i.units.is_some());

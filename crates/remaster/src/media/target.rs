@@ -18,7 +18,7 @@ const TRIAL: [usize; 2] = [192, 128];
 
 impl Target {
     /// Tries what `create` will do, as far as a second or two can tell: mistakes show before the work and not
-    /// behind it. Notes are for people.
+    /// behind it. Returns notes to print.
     pub(crate) fn rehearse(
         &self,
         goal: &Goal<'_>,
@@ -58,7 +58,7 @@ impl Target {
         destination::check_room(goal.path, raw, size, &tools.machine)
     }
 
-    /// Makes whatever the goal's path names. Notes are for people.
+    /// Makes whatever the goal's path names. Returns notes to print.
     pub(crate) fn create(
         &self,
         goal: &Goal<'_>,

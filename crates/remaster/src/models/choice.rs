@@ -1,4 +1,4 @@
-//! Which installed file to use if somebody names a model by a word. Files are known by content; only the two 7B
+//! Which installed file to use for a model that is named by a word. Files are known by content; only the two 7B
 //! transformers, which have the same tensors, are told apart by hash or name.
 
 use std::path::{Path, PathBuf};

@@ -42,10 +42,10 @@ pub(super) struct Found {
 /// Endings of model files. They decide only whether a file that cannot be read is worth a line.
 const ENDINGS: [&str; 7] = ["safetensors", "sft", "gguf", "pth", "pt", "ckpt", "bin"];
 
-/// ComfyUI lets people sort their models into folders; deeper than this nobody sorts.
+/// ComfyUI allows subfolders for models; deeper ones are not searched.
 const DEPTH: usize = 4;
 
-/// Most entries looked at in one place: somebody may name the root of a disk.
+/// Most entries looked at in one place: the root of a disk may be named.
 const MOST_ENTRIES: usize = 20_000;
 
 /// All places in the order in which they are searched.
@@ -149,7 +149,7 @@ fn look(path: PathBuf, place: usize) -> Option<Found> {
     (content.is_ok() || named_so).then_some(Found { path, place, bytes, content })
 }
 
-/// One file that somebody named.
+/// One file that was named.
 pub(super) fn named(path: &Path) -> Result<Found, Error> {
     let about = std::fs::metadata(path).map_err(Error::reading(path))?;
     match open(path) {

@@ -182,7 +182,7 @@ fn namesake(path: &Path) -> Option<&'static Published> {
     PUBLISHED.iter().find(|p| p.name() == name)
 }
 
-/// Other formats are whole as far as anybody knows; the rest is not what it should be.
+/// Other formats cannot be verified; the rest is damaged.
 fn broken(error: &CheckpointError) -> Verdict {
     match error {
         CheckpointError::GgufVersion { .. }

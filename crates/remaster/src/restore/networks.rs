@@ -16,7 +16,7 @@ use crate::request::Models;
 use crate::site::Site;
 use crate::transformer::{Size, Transformer};
 
-/// Rows of a text that nobody wrote.
+/// Rows of a generated text embedding.
 const FORMULA_ROWS: usize = 11;
 
 /// VAE and transformer of a run.

@@ -169,7 +169,7 @@ impl Staged {
         self.film.announce(&self.request.input, self.counted, report);
     }
 
-    /// Ends the decoder that nobody will read from.
+    /// Ends the decoder that is not read from.
     pub(crate) fn close(&mut self) {
         self.source = None;
     }

@@ -339,7 +339,7 @@ struct Document {
     kind: String,
 }
 
-/// Waits for a child that says no more. One that is gone is ended by somebody else.
+/// Waits for a child that says no more. One that is gone was ended elsewhere.
 fn ended(running: &Running, device: usize, result: &[u8]) -> Result<(), Failure> {
     let gone = |reason: String| Failure { reason, ..Failure::default() };
     let status = loop {

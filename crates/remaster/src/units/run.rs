@@ -180,8 +180,8 @@ fn todo_units(
     Ok(())
 }
 
-/// Units that are not done. Workers that ask for them at the same time begin at different ones, by chance: nobody
-/// hands units out.
+/// Units that are not done. Workers that ask for them at the same time begin at different ones, by chance: there is
+/// no dispatcher.
 fn missing(units: u32, done: &BTreeSet<u32>) -> Vec<u32> {
     let mut missing: Vec<u32> = (0..units).filter(|unit| !done.contains(unit)).collect();
     let chance = RandomState::new().hash_one(units) as usize;

@@ -194,7 +194,7 @@ impl State {
 
     /// Removes everything of ours: the film is done, or nothing of it is.
     pub(super) fn remove(self) {
-        // What cannot be removed is in nobody's way; the next run tries again.
+        // What cannot be removed does no harm; the next run tries again.
         let _ = self.removed();
     }
 
@@ -273,7 +273,7 @@ fn has_plan(folder: &Folder) -> bool {
     bytes.is_ok_and(|bytes| remaster_store::Plan::from_bytes(&bytes).is_ok())
 }
 
-/// What differs between the settings of a run and those of an earlier one, for people.
+/// What differs between the settings of a run and those of an earlier one, in words.
 fn difference(before: &remaster_units::Settings, now: &remaster_units::Settings) -> String {
     if (&before.input.bytes, &before.input.sample) != (&now.input.bytes, &now.input.sample) {
         return "the input has changed".into();

@@ -25,7 +25,7 @@ pub(crate) struct Found {
 /// What is known before the work.
 pub(crate) struct Start<'a> {
     pub(crate) found: &'a Found,
-    /// Frames of the clip, if anybody knows.
+    /// Frames of the clip, if known.
     pub(crate) frames: Option<usize>,
     /// Their number is sure.
     pub(crate) counted: bool,

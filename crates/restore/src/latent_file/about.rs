@@ -70,7 +70,7 @@ pub struct About {
 /// What else is known of latents that were restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// The transformer, for people.
+    /// Name of the transformer.
     pub model: String,
     /// Seed of its noise.
     pub seed: u64,

@@ -6,7 +6,7 @@ use super::record::{AttemptId, Commit, File, Notes};
 use super::{Journal, JournalError, Verdict, layout};
 use crate::{Content, Key};
 
-/// An attempt: files go into the store under a name nobody else has, and count when [`Attempt::commit`] wins.
+/// An attempt: files go into the store under a unique name, and count when [`Attempt::commit`] wins.
 #[derive(Debug)]
 pub struct Attempt {
     journal: Journal,

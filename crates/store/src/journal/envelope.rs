@@ -21,7 +21,7 @@ pub(super) const PIECE: &str = "remaster piece";
 /// Why bytes are no record.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// It is not what was written: cut, changed, or made by somebody else.
+    /// It is not what was written: cut, changed, or made by another program.
     #[error("it is damaged: {reason}")]
     Damaged {
         /// What is wrong.

@@ -1,6 +1,6 @@
 //! Unfinished work of a unit that another attempt can go on from: values, and finished pieces.
 //!
-//! What is kept is the same whoever made it, so the first one to create an object wins and nobody minds.
+//! What is kept is the same whoever made it, so the first one to create an object wins.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Piece {
     pub file: File,
     /// Its frames.
     pub frames: u64,
-    /// They are those of the input: nobody could restore them.
+    /// They are those of the input, as the unit could not be restored.
     pub left: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan.json                                    created once
-//! units/000012/attempts/<attempt>/<file>       written once, under a name nobody else has
+//! units/000012/attempts/<attempt>/<file>       written once, under a unique name
 //! units/000012/kept/<name>                     created once: unfinished work to go on from
 //! units/000012/done.json                       created once: this attempt counts
 //! ```

@@ -93,7 +93,7 @@ impl File {
 pub struct Notes {
     /// Frames that came out.
     pub frames: u64,
-    /// Who did it, for people: at most 256 bytes without control characters.
+    /// Name of the worker: at most 256 bytes without control characters.
     pub worker: String,
     /// How long it took.
     pub milliseconds: u64,
@@ -235,7 +235,7 @@ mod tests {
         Commit { plan, unit: 7, attempt, files, frames: 97, worker, milliseconds: 1, left: false }
     }
 
-    /// Writes without the check, as somebody else may.
+    /// Writes without the check, as another program may.
     fn forged(commit: &Commit) -> Result<Commit, RecordError> {
         Commit::from_bytes(&envelope::seal(COMMIT, commit).unwrap().0)
     }

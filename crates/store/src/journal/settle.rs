@@ -7,7 +7,7 @@ use crate::{Created, Key, Store, StoreError};
 pub(super) enum Outcome {
     /// Our bytes.
     Ours,
-    /// Bytes that somebody else created before.
+    /// Bytes that another worker created before.
     Theirs(Vec<u8>),
 }
 

@@ -1,14 +1,14 @@
 //! Two Jobs of Kubernetes: an Indexed one over chunks of units, and a suspended one that assembles.
 //!
 //! Kubernetes has no dependencies between Jobs. A pod that waits for others would hold its place without a limit, so
-//! the second Job is suspended until somebody who waited for the first resumes it.
+//! the second Job is suspended until the first is complete and it is resumed.
 
 use super::quote::{label, yaml};
 use super::{FINAL, Job};
 
 /// Beyond it the API wants further limits.
 const MOST_TASKS: u32 = 10_000;
-/// Pods at the same time, if nobody says: a cluster that grows by itself would buy a node for each.
+/// Default number of pods at the same time: a cluster that grows by itself would buy a node for each.
 const WORKERS: u32 = 8;
 /// What NVIDIA's runtime is asked for: without `graphics` a container does not see the card through Vulkan.
 const CAPABILITIES: &str = "compute,graphics,utility,video";

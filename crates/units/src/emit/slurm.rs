@@ -3,7 +3,7 @@
 use super::quote::{bash_line, label};
 use super::{FINAL, Job};
 
-/// Slurm's `MaxArraySize` is 1001 unless somebody raised it.
+/// Slurm's `MaxArraySize` is 1001 by default.
 const MOST_TASKS: u32 = 1000;
 
 pub(super) fn job(job: &Job) -> String {

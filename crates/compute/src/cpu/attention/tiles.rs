@@ -88,7 +88,7 @@ impl<'a> TilesBlock<'a> {
     ///
     /// # Safety
     /// The scratch was made with the plan's layout and is the calling thread's own, which has no other
-    /// block. The unit is available. Addresses are those of `width` bf16 values that nobody writes.
+    /// block. The unit is available. Addresses are those of `width` bf16 values that nothing writes.
     pub(super) unsafe fn new(
         isa: Isa,
         plan: &'a TilesPlan,
@@ -135,7 +135,7 @@ impl<'a> TilesBlock<'a> {
     /// Sixteen rows from `first` on; zeros behind the last channel and for rows from `n` on.
     ///
     /// # Safety
-    /// Addresses are those of `width` bf16 values that nobody writes.
+    /// Addresses are those of `width` bf16 values that nothing writes.
     unsafe fn gather(&mut self, first: usize, n: usize, address: &impl Fn(usize) -> *const u8) {
         let width = self.plan.width;
         for (i, row) in self.rows.chunks_exact_mut(self.plan.padded).enumerate() {
@@ -153,7 +153,7 @@ impl<'a> TilesBlock<'a> {
     /// Goes on with `n` keys and their values, `KEYS` of them except for the last block.
     ///
     /// # Safety
-    /// Addresses are those of `width` bf16 values that nobody writes.
+    /// Addresses are those of `width` bf16 values that nothing writes.
     pub(super) unsafe fn attend(
         &mut self,
         n: usize,

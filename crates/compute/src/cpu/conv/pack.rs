@@ -174,7 +174,7 @@ pub(crate) struct Packed<'a> {
     pub(crate) bias: &'a [f32],
 }
 
-// SAFETY: an address of memory that nobody writes while the weight is borrowed.
+// SAFETY: an address of memory that nothing writes while the weight is borrowed.
 unsafe impl Sync for Packed<'_> {}
 
 impl<'a> Packed<'a> {
@@ -270,7 +270,7 @@ pub(in crate::cpu) fn fill(
     weight: &Weight,
     packing: Packing,
 ) -> Result<()> {
-    // SAFETY: the caller's fresh piece of exactly this size that nobody else knows; bytes of any value are numbers.
+    // SAFETY: the caller's fresh piece of exactly this size that nothing else refers to; bytes of any value are numbers.
     let bias = unsafe {
         std::ptr::write_bytes(main, 0, packing.main_bytes());
         std::slice::from_raw_parts_mut(

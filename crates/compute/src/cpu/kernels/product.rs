@@ -42,7 +42,7 @@ pub(crate) struct Product<'a> {
 impl Kernel for Product<'_> {
     type Output = ();
 
-    /// Contract: `a`, `b` and `out` hold everything the numbers reach, and nobody else writes `out`.
+    /// Contract: `a`, `b` and `out` hold everything the numbers reach, and nothing else writes `out`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`.

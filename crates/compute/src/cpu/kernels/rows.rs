@@ -37,7 +37,7 @@ pub(crate) struct Normalize<'a> {
 impl Kernel for Normalize<'_> {
     type Output = ();
 
-    /// Contract: both buffers hold everything the numbers reach, and nobody else writes `to`.
+    /// Contract: both buffers hold everything the numbers reach, and nothing else writes `to`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`. One instance per pair of formats, so that the
@@ -154,7 +154,7 @@ pub(crate) struct Finish<'a> {
 impl Kernel for Finish<'_> {
     type Output = ();
 
-    /// Contract: all buffers hold everything the numbers reach; nobody else writes `out`.
+    /// Contract: all buffers hold everything the numbers reach; nothing else writes `out`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`.

@@ -39,7 +39,7 @@ pub(crate) struct TransformInput {
 impl Kernel for TransformInput {
     type Output = ();
 
-    /// Contract: both buffers hold everything the numbers reach, and nobody else writes `out`.
+    /// Contract: both buffers hold everything the numbers reach, and nothing else writes `out`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
         let line = self.pitch * self.channels;
@@ -91,7 +91,7 @@ pub(crate) struct TransformOutput {
 impl Kernel for TransformOutput {
     type Output = ();
 
-    /// Contract: both buffers hold everything the numbers reach, and nobody else writes `out`.
+    /// Contract: both buffers hold everything the numbers reach, and nothing else writes `out`.
     #[inline(always)]
     unsafe fn call<S: Simd>(self) {
         let line = self.pitch * self.width;
