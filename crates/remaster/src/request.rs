@@ -20,7 +20,7 @@ use crate::media::{Size, Source, Target, refuse};
 use crate::seconds;
 
 /// A film, an image or a folder of images to restore.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// Video, image, folder of images, or `-` for y4m on stdin.
@@ -53,16 +53,7 @@ pub struct Request {
 impl Request {
     /// A restoration with all defaults.
     pub fn restore(input: impl Into<PathBuf>) -> Self {
-        Request {
-            input: input.into(),
-            output: None,
-            overwrite: false,
-            skip_done: false,
-            keep_latents: None,
-            how: Restoration::default(),
-            target: Target::default(),
-            units: Units::default(),
-        }
+        Request { input: input.into(), ..Request::default() }
     }
 
     /// Writes to this file.

@@ -207,8 +207,8 @@ fn a_made_up_machine_decides_what_is_refused() {
         Err(error) => error,
     };
     // 64 MiB are less than the process takes.
-    let (total, free) = (Some(2 << 30), Some(64 << 20));
-    let small = Machine { memory: Some(SystemMemory { total, free }), ..Machine::this() };
+    let memory = |total, free| Some(SystemMemory { total: Some(total), free: Some(free) });
+    let small = Machine { memory: memory(2 << 30, 64 << 20), ..Machine::this() };
     let error = refused(&small, request(at, "out.mkv"));
     assert_eq!((error.kind(), error.class()), ("not-enough-memory", Class::Memory), "{error}");
     let mut more = request(at, "out.mkv");
@@ -219,28 +219,25 @@ fn a_made_up_machine_decides_what_is_refused() {
     let (prepared, said) = on(&full, request(at, "out.mkv"));
     assert!(!prepared.unwrap().is_resumable() && said.contains("cannot be resumed"), "{said}");
     // Eight cards of which one is broken: it is named, and the others share the memory.
-    let cards = |names: &[&str]| {
+    let cards = |names: &[String]| {
         let mut request = request(at, "out.mkv");
         (request.how.device.name, request.how.device.threads) = (None, None);
-        request.units.devices = names.iter().map(|name| (*name).to_owned()).collect();
+        request.units.devices = names.to_vec();
         request
     };
     let names: Vec<String> = (0..8).map(|i| format!("vulkan:{i}")).collect();
-    let working = names.iter().filter(|name| *name != "vulkan:5");
-    let devices = Some(working.map(|name| (name.clone(), Backend::cpu())).collect());
-    let (total, free) = (Some(64 << 30), Some(64 << 30));
-    let farm = Machine { devices, memory: Some(SystemMemory { total, free }), ..Machine::this() };
-    let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let error = refused(&farm, cards(&all));
+    let seven: Vec<String> = names.iter().filter(|name| *name != "vulkan:5").cloned().collect();
+    let devices = Some(seven.iter().map(|name| (name.clone(), Backend::cpu())).collect());
+    let farm = Machine { devices, memory: memory(64 << 30, 64 << 30), ..Machine::this() };
+    let error = refused(&farm, cards(&names));
     assert!(error.kind() == "unknown-device" && error.to_string().contains("vulkan:5"), "{error}");
-    let seven: Vec<&str> = all.iter().copied().filter(|name| *name != "vulkan:5").collect();
     let plan = on(&farm, cards(&seven)).0.unwrap().plan(&mut |_| ()).unwrap();
     assert!(plan.total.ram() <= (64 << 30) / 7, "{}", plan.total.ram());
     // Models are looked for where the environment of the machine says.
     let bare = Machine::this().without_environment();
     assert_eq!(refused(&bare, request(at, "out.mkv").model("3b")).kind(), "model-not-installed");
-    let named = bare.clone().with("REMASTER_MODEL_DIR", "/nowhere/at/all");
-    assert_eq!(refused(&named, request(at, "out.mkv").model("3b")).kind(), "not-readable");
+    let named = &bare.clone().with("REMASTER_MODEL_DIR", "/nowhere/at/all");
+    assert_eq!(refused(named, request(at, "out.mkv").model("3b")).kind(), "not-readable");
     // A request that was made by a program is checked like one that was typed.
     let mut wrong = request(at, "out.mkv");
     wrong.how.look.finish.strength = f32::NAN;

@@ -315,7 +315,7 @@ pub(super) struct Opened {
     /// By the number of bound buffers.
     pub(super) layouts: Mutex<HashMap<usize, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>>,
     pub(super) pipelines: Mutex<HashMap<(Kernel, Reach), wgpu::ComputePipeline>>,
-    kept: Option<PipelineFile>,
+    pub(super) kept: Option<PipelineFile>,
 }
 
 impl Opened {
@@ -327,11 +327,6 @@ impl Opened {
     /// Whether it converts to and from f16 as the kernels would.
     pub(super) fn is_native(&self) -> bool {
         *self.native.get_or_init(|| half::is_native(&self.device, &self.queue))
-    }
-
-    /// Whether compiled kernels of an earlier run were found.
-    pub(super) fn found_pipelines(&self) -> bool {
-        self.kept.as_ref().is_some_and(PipelineFile::found)
     }
 }
 

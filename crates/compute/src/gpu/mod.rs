@@ -117,11 +117,6 @@ impl Gpu {
         self.stream.memory()
     }
 
-    /// Whether compiled kernels of an earlier run were found in the device's cache folder.
-    pub fn found_pipelines(&self) -> bool {
-        self.stream.found_pipelines()
-    }
-
     /// The kernel chosen for a layer.
     fn product(&mut self, op: &'static str, spec: &WeightSpec) -> Result<Product> {
         if let Some(product) = self.products.get(spec) {

@@ -1,5 +1,5 @@
 //! What a steady slice of the full network costs, as the meter counts it.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{Backend, DType, Ops, Shape};

@@ -53,20 +53,14 @@ impl Machine {
         self
     }
 
-    /// A variable that is set and not empty.
-    pub(crate) fn variable(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
-    }
-
-    /// The same as a path.
+    /// The path in a variable that is set and not empty.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
-        self.variable(name).map(PathBuf::from)
+        self.variables.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// The same as text that is not blank.
+    /// The text in a variable, unless it is blank.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        let text = self.variable(name)?.to_str()?;
-        (!text.trim().is_empty()).then(|| text.to_owned())
+        self.path(name)?.into_os_string().into_string().ok().filter(|text| !text.trim().is_empty())
     }
 
     /// Memory that this process may have at most, and now.

@@ -51,7 +51,7 @@ const NOTE: u64 = 256;
 
 pub(super) struct Stream {
     name: String,
-    opened: Arc<Opened>,
+    pub(super) opened: Arc<Opened>,
     cancel: CancelToken,
     buffers: Vec<wgpu::Buffer>,
     grid: Grid,
@@ -152,11 +152,6 @@ impl Stream {
     /// Memory as the driver counts it.
     pub(super) fn memory(&self) -> Option<GpuMemory> {
         driver::memory_now(&self.opened.device)
-    }
-
-    /// Whether compiled kernels of an earlier run were found.
-    pub(super) fn found_pipelines(&self) -> bool {
-        self.opened.found_pipelines()
     }
 
     /// The first fault that the driver reported, as an error.

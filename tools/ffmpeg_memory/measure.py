@@ -2,7 +2,7 @@
 """Measures what ffmpeg takes as a child of remaster: the highest resident memory of decoders and encoders by frame size
 and threads. Prints one line per measurement; crates/media/src/ffmpeg_memory.rs has the table that was made of them.
 
-    python3 tools/ffmpeg-memory/measure.py > ffmpeg-memory.txt
+    python3 tools/ffmpeg_memory/measure.py > ffmpeg-memory.txt
 """
 import os
 import subprocess
