@@ -1,5 +1,5 @@
 //! What is not finite stays visible: every CPU path gives NaN or infinity wherever the naive loops do.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
