@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use remaster_model::dit::Family;
-use remaster_model::vae;
-use remaster_weights::{
-    Checkpoint, Identity, Kind, LoadReport, Model, POSITIVE, PUBLISHED, Published, check, check_dit,
-    published,
-};
+use remaster_weights::{Checkpoint, Identity, Kind, Model, POSITIVE, PUBLISHED, Published, published};
 use serde::Serialize;
 
 use super::search::{self, Found, Place};
@@ -124,15 +120,6 @@ pub(super) fn revision(found: &Found) -> Option<&'static str> {
 /// The published file that a link of the Hugging Face cache leads to: its blob is named by its hash.
 pub(super) fn published_blob(path: &Path) -> Option<&'static Published> {
     published(path.canonicalize().ok()?.file_name()?.to_str()?)
-}
-
-/// How a file fits its network; `None` if it is for none of ours.
-pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
-    match kind {
-        Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
-        Kind::Dit { config } => Some(check_dit(checkpoint, config)),
-        _ => None,
-    }
 }
 
 /// Number formats, the one with the most bytes first: `F16`, or `F8_E4M3 + F16`.

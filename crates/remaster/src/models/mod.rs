@@ -102,7 +102,7 @@ impl Sizes {
 pub fn inspect(path: &Path, tensors: bool) -> Result<Inspected, Error> {
     let failed = |source| Error::Checkpoint { path: path.to_owned(), source };
     let (checkpoint, identity) = search::open(path).map_err(failed)?;
-    let fit = list::fit(&checkpoint, &identity.kind);
+    let fit = search::fit(&checkpoint, &identity.kind);
     let sizes = Sizes::of(&identity.kind);
     let mut dtypes = BTreeMap::new();
     for tensor in checkpoint.tensors() {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use remaster_weights::{Checkpoint, CheckpointError, Identity, Kind, LoadReport, identify};
+use remaster_model::vae;
+use remaster_weights::{Checkpoint, CheckpointError, Identity, Kind, LoadReport, check, check_dit, identify};
 
-use super::list::fit;
 use crate::error::Error;
 use crate::machine::host::Machine;
 
@@ -157,6 +157,15 @@ pub(super) fn named(path: &Path) -> Result<Found, Error> {
             Err(Error::Checkpoint { path: path.to_owned(), source })
         }
         content => Ok(Found { path: path.to_owned(), place: usize::MAX, bytes: about.len(), content }),
+    }
+}
+
+/// How a file fits its network; `None` if it is for none of ours.
+pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
+    match kind {
+        Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
+        Kind::Dit { config } => Some(check_dit(checkpoint, config)),
+        _ => None,
     }
 }
 

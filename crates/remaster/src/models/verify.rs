@@ -6,8 +6,7 @@ use std::time::Instant;
 use remaster_weights::{Checkpoint, CheckpointError, Kind, PUBLISHED, Published, published};
 use serde::Serialize;
 
-use super::list::fit;
-use super::search::{self, Found};
+use super::search::{self, Found, fit};
 use super::{doubt, word};
 use crate::control::Control;
 use crate::error::Error;
