@@ -53,7 +53,6 @@ pub(crate) fn save(depth: u32, scale: Scale, values: &[f32], bytes: &mut [u8]) {
     }
 }
 
-/// What a float layout has instead of a scale.
 /// A plane of samples.
 #[derive(Clone, Copy)]
 pub(crate) struct Plane<B> {
@@ -77,6 +76,7 @@ impl Plane<&mut [u8]> {
     }
 }
 
+/// What a float layout has instead of a scale.
 const PLAIN: Scale = Scale { unit: 1.0, zero: 0.0, max: 0.0 };
 
 /// The scale of brightness, red, green and blue in `layout`.

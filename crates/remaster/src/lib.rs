@@ -29,6 +29,7 @@
 //!   the limits that would do.
 //! * Several devices ([`Units::devices`]) are used by processes of a [`WorkerProgram`]: the command line `remaster`, or a program that
 //!   understands the words of `remaster unit run`.
+//! * A [`Request`] is plain data that serde reads and writes. What is left out is the default; an unknown field is an error.
 //! * An [`Error`] has a [`Class`] to decide by and a stable kind for programs, and ends in a next step.
 //!
 //! Beside films: [`preview`], [`redecode`], [`batch`], [`vae`], [`plan`], [`compare`], [`scenes`], [`probe`], [`health`]; units for
@@ -97,3 +98,10 @@ pub use scenes::{ScenesRequest, scenes};
 pub use tuning::{TuneRequest, tune_device, tuned_device};
 pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork, vae};
 pub use worker::WorkerProgram;
+
+// Types of the fields of a request.
+pub use remaster_colour::Mode as Color;
+pub use remaster_compute::{Backend, CpuPath, DType};
+pub use remaster_media::{Deinterlace, Encoding, Filters, TimeBase};
+pub use remaster_picture::Edges;
+pub use remaster_restore::{Pool, Resize};

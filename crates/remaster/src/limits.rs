@@ -287,7 +287,7 @@ pub(crate) fn allowed(ram: Amount, room: &Room<'_>) -> Result<u64, Error> {
 }
 
 /// What budgets are asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Room<'a> {
     pub(crate) machine: &'a Machine,
     /// Whether something will run, or is only planned.

@@ -19,6 +19,7 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    args.how.compat.refuse()?;
     match (&args.input, args.network) {
         (None, Some(network)) => of_network(args, network, out, interrupt),
         (Some(input), _) => match &args.farm.store {
@@ -33,7 +34,6 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 
 fn of_film(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?;
-    args.how.compat.refuse()?;
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
     let plan = remaster::plan(&args.how.restoration(), input, &Machine::this(), &control, &mut |event| {
         show.event(event)

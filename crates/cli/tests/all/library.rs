@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use remaster::machine::SystemMemory;
 use remaster::{
-    Amount, Class, Control, Cut, Error, Event, FilmOutcome, Machine, Outcome, PreviewRequest, Request, Units,
-    WorkerProgram, prepare, preview,
+    Amount, Backend, Class, Control, Cut, Error, Event, FilmOutcome, Machine, Outcome, PreviewRequest,
+    Request, Resize, Units, WorkerProgram, prepare, preview,
 };
-use remaster_compute::Backend;
-use remaster_restore::Resize;
 
 use crate::desk::{Desk, bytes, files, quick_ffmpeg, small_disk};
 

@@ -92,7 +92,6 @@ fn a_jpeg_is_as_near_as_quality_95_without_subsampling_is() {
     assert!(stripes.data.iter().zip(&back.data).all(|(a, b)| (a - b).abs() < 0.1));
 }
 
-/// Another decoder sees the same: ffmpeg reads what is written here.
 /// What ffmpeg reads in a file, in 8 bits.
 fn shown(path: &Path) -> Output {
     let pixels = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-sws_flags", "accurate_rnd+full_chroma_int", "-"];
@@ -103,6 +102,7 @@ fn codes(frame: &Frame) -> Vec<u8> {
     frame.data.iter().map(|v| (v * 255.0).round() as u8).collect()
 }
 
+/// Another decoder sees the same.
 #[test]
 fn ffmpeg_reads_what_is_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,8 +8,9 @@ use remaster_compute::Backend;
 
 use super::memory::{self, SystemMemory};
 
-/// What a run knows of its machine. [`Machine::this`] is the real one; a test makes one up.
-#[derive(Clone, Debug)]
+/// What a run knows of its machine. [`Machine::this`] is the real one; a test makes one up. It is not printed: variables hold
+/// secrets.
+#[derive(Clone)]
 pub struct Machine {
     /// Environment variables: folders of models, caches, proxies and buckets.
     pub variables: BTreeMap<OsString, OsString>,
@@ -55,7 +56,10 @@ impl Machine {
 
     /// The path in a variable that is set and not empty.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
-        self.variables.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
+        // Windows does not tell capitals apart.
+        let same = |known: &OsStr| known == name || cfg!(windows) && known.eq_ignore_ascii_case(name);
+        let found = self.variables.iter().find(|(known, value)| same(known) && !value.is_empty());
+        found.map(|(_, value)| value.into())
     }
 
     /// The text in a variable, unless it is blank.

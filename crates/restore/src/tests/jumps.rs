@@ -59,7 +59,9 @@ fn restored(windows: Windows) -> Vec<Frame> {
     let dit = dit(&dit_config, &mut params, (rows, move |i| values[i]), tokens, Backend::cpu());
     let scale = checkpoint.latent_scale().unwrap();
     let sampling = Sampling { start: Start::Seed(42), windows, scale, latent_noise: 0.0 };
-    let recipe = plain(geometry, Cuts::None, sampling, Pool::Frame, Mode::None);
+    let mut recipe = plain(geometry, Cuts::None, sampling, Pool::Frame, Mode::None);
+    // A pool of a frame needs no room.
+    recipe.finish.room = 0;
     Machines::sliced([encode, dit, decode], 16).restore(&still(), &recipe, &plenty(), None, &mut |_| ()).0
 }
 

@@ -26,7 +26,6 @@ use remaster_plan::{Candidate, Cells, Clip, Plan};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::Counting;
 
-use crate::decode_thread::Footage;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::latent_file::LatentWriter;
 use crate::planned::Planned;
@@ -199,8 +198,7 @@ impl Machines {
         events: Events<'_>,
     ) -> (Vec<Frame>, Done) {
         let (frames, kept) = (Arc::new(frames.to_vec()), Kept::default());
-        let again: crate::decode_thread::Again<'_> = Box::new(|| Ok(source(&frames)));
-        let footage = Footage { source: source(&frames), again: Some(again) };
+        let footage = source(&frames).into();
         let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep };
         let done = restore(film, recipe, self.networks(), room, events).unwrap();
         (kept.frames_from(0), done)
