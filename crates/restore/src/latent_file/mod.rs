@@ -81,7 +81,7 @@ struct Entry {
 pub struct ShotLatents {
     /// Its frames, without those that fill up its end.
     pub frames: usize,
-    /// Of what kind its alpha is, 0 to 3.
+    /// Of what kind its alpha is, 0 to 2.
     pub alpha: u8,
     /// Its latents.
     pub latents: Range<usize>,
