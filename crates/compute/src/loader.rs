@@ -53,7 +53,7 @@ pub(crate) struct Coming<T> {
     cancel: CancelToken,
 }
 
-/// What a weight on its way and the one who waits for it tell each other.
+/// Shared by a weight that is being loaded and its receiver.
 #[derive(Clone)]
 struct Signal {
     stop: CancelToken,

@@ -8,12 +8,12 @@ use remaster_compute::gpu::MatrixUnits;
 /// A card that Mesa can pretend to have, and what its maker says of the one that ceilings are for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Card {
-    /// As people know it, or its kind.
+    /// Trade name, or the name of its chip.
     pub(crate) name: &'static str,
     pub(crate) maker: Maker,
     /// How the library that stands for its kernel driver is told which card it is.
     id: &'static str,
-    /// The card of its kind that ceilings are for, as people know it and as drivers report it.
+    /// The card of its kind that ceilings are for, by its trade name and as drivers report it.
     pub(crate) product: &'static str,
     /// Compute units of AMD, multiprocessors of NVIDIA.
     pub(crate) units: u32,

@@ -147,7 +147,7 @@ impl Run {
     pub(crate) fn ends(&self, code: i32, words: &[&str]) -> &Self {
         let (line, said) = (&self.line, &self.stderr);
         assert_eq!(self.code, Some(code), "{line}: {said}");
-        // Names of parts mean nothing to anybody.
+        // Names of parts are internal.
         for word in ["panicked", ".part"] {
             assert!(!said.contains(word), "{line}: {said}");
         }

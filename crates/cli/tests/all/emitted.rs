@@ -70,7 +70,7 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
             "slurm" => number(&text, "--mem="),
             "k8s" => number(&text, "limits: {memory: "),
             "openjd" => number(&text, "amount.worker.memory, min: "),
-            // It asks nobody.
+            // It does not prompt.
             _ => ram + ram / 10 + 128,
         };
         assert!(limit > ram, "{text}");

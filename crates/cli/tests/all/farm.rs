@@ -35,7 +35,7 @@ fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
     assert_eq!(bytes(at, "foreign.mkv"), b"precious");
     refused(at, "assemble --plan store --input film.mp4 -o other.mp4", 2, &["other.mp4", "container"]);
 
-    // Settings travel with the film if somebody wants that.
+    // Settings can be stored in the film.
     works(at, "assemble --plan store --input film.mp4 -o told.mkv --embed-manifest");
     let tags = ffprobe("-show_entries format_tags=REMASTER -of default=nk=1:nw=1", at.join("told.mkv"));
     let about: Value = serde_json::from_str(&tags).unwrap();
@@ -52,7 +52,7 @@ fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
     refused(at, "verify there.mkv", 6, &["there.mkv", "not what"]);
     refused(at, "verify film.mp4", 3, &["manifest"]);
 
-    // Another film under the same name, and a plan that somebody changed.
+    // Another film under the same name, and a plan that was changed.
     at.put("film.mp4", bytes(at, "here.mkv"));
     let late = "assemble --plan store --input film.mp4 -o late.mkv";
     refused(at, late, 3, &["film.mp4", "not the film that was planned"]);
@@ -171,7 +171,7 @@ fn a_worker_repeats_what_a_plan_cannot_hold() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("\"-y\""));
 }
 
-/// Writes a plan with a right hash, as somebody with write access could.
+/// Writes a plan with a valid hash, as an attacker with write access could.
 pub(crate) fn forge(path: &Path, body: Value) {
     let body = body.to_string();
     let hash = sha256_of_bytes(format!("remaster plan\n1\n{body}").as_bytes());

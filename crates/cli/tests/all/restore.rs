@@ -88,7 +88,7 @@ fn kept_latents_become_other_films_of_the_same_frames() {
     assert!(!here.join("no.y4m").exists() && !here.join("no.mkv").exists());
 }
 
-/// A single frame is a film whose end nobody has to read for.
+/// A single frame: its end is known without reading further.
 #[test]
 fn alpha_of_a_still_is_kept_and_what_is_opaque_stays_so() {
     let here = &Desk::new();

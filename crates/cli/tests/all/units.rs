@@ -164,7 +164,7 @@ fn a_film_that_is_replaced_meanwhile_is_noticed() {
     let how = "-q --model formula:tiny-3b --resolution 32x32 --device cpu --dtype f32 --unit-frames 50 --piece-frames 10 \
         --checkpoint 0s --no-manifest";
     works(at, &format!("film.mp4 -o ref.mkv {how}"));
-    // By units, in one go, and as raw frames: they are of two films if nobody looks.
+    // By units, in one go, and as raw frames: they would mix two films if the change were not noticed.
     for (option, output) in [("", "out.mkv"), ("--disk 0", "out.mkv"), ("", "out.y4m")] {
         let line = format!("film.mp4 -o {output} {how} {option}");
         let run = command(at, &line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -385,7 +385,7 @@ fn files_that_are_no_manifest_and_no_report_of_ours_stay() {
         assert_eq!(bytes(at, "report.json"), mine.as_bytes());
     }
     assert!(!at.join("out.mkv").exists() && !at.join("out").exists());
-    // A pipe there is no manifest either, and nobody waits for it.
+    // A pipe there is no manifest either, and is not waited for.
     remove(at, "out.mkv.manifest.json");
     assert!(Command::new("mkfifo").arg(at.join("out.mkv.manifest.json")).status().unwrap().success());
     refused(at, &format!("film.mp4 -o out.mkv {how}"), 2, &["out.mkv.manifest.json", "exists"]);

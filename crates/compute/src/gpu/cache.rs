@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(read(&path, 7).as_deref(), Some(data.as_slice()), "written over");
         let left = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing half written is left");
-        // A pipe is no file, and nobody waits for it.
+        // A pipe is no file, and is not waited for.
         #[cfg(unix)]
         {
             std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Long ops stop soon after somebody asks, and say so where it matters.
+//! Long ops stop soon after cancellation, and report it where it matters.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;

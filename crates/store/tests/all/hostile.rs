@@ -1,4 +1,4 @@
-//! Records that somebody changed: an error or a record that passes every check, never a panic.
+//! Records that were changed: an error or a record that passes every check, never a panic.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Stores in which somebody put links, pipes and devices: nothing outside is read, written or removed, and nothing waits.
+//! Stores with links, pipes and devices in them: nothing outside is read, written or removed, and nothing waits.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// What somebody may put where an object or a folder belongs.
+/// What may lie where an object or a folder belongs.
 const TRAPS: [&str; 6] = ["folder link", "file link", "dangling link", "pipe", "device link", "loop"];
 
 fn trap(kind: &str, at: &Path, outside: &Path) {

@@ -29,7 +29,7 @@ fn pieces_of_a_worker_that_died_are_gone_on_from() {
 #[test]
 fn frames_that_were_given_up_never_pass_as_restored() {
     let desk = Desk::new();
-    // Leaving a unit is stopped after its first piece; then somebody restores it.
+    // Leaving a unit is stopped after its first piece; then it is restored.
     assert!(desk.dies_after(1, Way::Leave, 1).is_err());
     assert!(desk.journal.pieces(1).unwrap().whole[&0].left);
     assert_eq!(desk.restored(1), Outcome::Done { frames: desk.frames(1) }, "every frame is made");

@@ -31,10 +31,10 @@ const MEMORY: u64 = 64 << 20;
 const HOW: &str =
     "--model identity --resolution 48 --unit-frames 12 --piece-frames 12 --device cpu --threads 1";
 
-/// What nobody may touch.
+/// What no run may touch.
 const CANARY: [&str; 4] = ["canary/file", "canary/other", "canary/folder/plan.json", "canary/folder/lock"];
 
-/// What all cases share: work of an honest run, the film that it makes, and what nobody may touch.
+/// What all cases share: work of an honest run, the film that it makes, and what no run may touch.
 struct Ground {
     root: Desk,
     film: Vec<u8>,
@@ -174,7 +174,7 @@ impl Ground {
         wrong
     }
 
-    /// What happened in the tree that nobody may touch.
+    /// What changed in the tree that no run may touch.
     fn touched(&self) -> Option<String> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.watch, &mut buffer);
@@ -218,7 +218,7 @@ fn hostile_plans_stores_and_state_folders_do_nothing_but_fail() {
             (case, ran)
         };
         let (mut case, mut ran) = try_it();
-        // A machine that was busy meanwhile is not so twice; who waits for something waits again.
+        // Tried twice: a busy machine is slow once, a run that blocks is slow again.
         if ran.took > LONGEST {
             std::fs::remove_dir_all(&case.desk).unwrap();
             (case, ran) = try_it();

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 /// What a hostile part may point at.
 pub(crate) struct Aims<'a> {
-    /// A tree that nobody may touch.
+    /// A tree that no run may touch.
     pub(crate) canary: &'a Path,
-    /// An address that nobody may call.
+    /// An address that no run may call.
     pub(crate) address: &'a str,
 }
 

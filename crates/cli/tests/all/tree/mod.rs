@@ -1,4 +1,4 @@
-//! The processes of this machine, as `/proc` shows them: who started whom, and what they hold of the memory.
+//! The process tree, as `/proc` shows it: parents, command lines and resident memory.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

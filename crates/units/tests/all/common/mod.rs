@@ -52,7 +52,7 @@ pub(crate) struct Desk {
     scratch: tempfile::TempDir,
 }
 
-/// What nobody asked for otherwise.
+/// A request with all defaults.
 fn request() -> Request {
     let plain = serde_json::json!({
         "seed": 42, "softness": 0.0, "window": 45, "input_noise": 0.0, "latent_noise": 0.0, "strength": 1.0, "color": "lab",
