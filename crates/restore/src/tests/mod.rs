@@ -26,6 +26,7 @@ use remaster_plan::{Candidate, Cells, Clip, Plan};
 use remaster_testkit::Rng;
 use remaster_testkit::hostile::Counting;
 
+use crate::decode_thread::Footage;
 use crate::film::{Done, Film, Networks, Recipe, Room, restore};
 use crate::latent_file::LatentWriter;
 use crate::planned::Planned;
@@ -198,7 +199,7 @@ impl Machines {
         events: Events<'_>,
     ) -> (Vec<Frame>, Done) {
         let (frames, kept) = (Arc::new(frames.to_vec()), Kept::default());
-        let footage = source(&frames).into();
+        let footage = Footage { source: source(&frames), again: Some(Box::new(|| Ok(source(&frames)))) };
         let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep };
         let done = restore(film, recipe, self.networks(), room, events).unwrap();
         (kept.frames_from(0), done)
