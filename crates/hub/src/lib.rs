@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use remaster_hub::{Hub, Place, Settings, Wanted};
+//! use remaster_hub::{Hub, Lookup, Settings, Wanted};
 //!
 //! let hub = Hub::new(Settings::new("/home/me/.cache/huggingface/hub"), Arc::new(|| false))?;
 //! let wanted = Wanted {
@@ -16,8 +16,8 @@
 //!     bytes: Some(501_324_814),
 //! };
 //! let path = match hub.look(&wanted, &mut |_| {})? {
-//!     Place::Here(path) => path,
-//!     Place::There(remote) => hub.pull(&remote, &mut |_| {})?,
+//!     Lookup::Here(path) => path,
+//!     Lookup::There(remote) => hub.pull(&remote, &mut |_| {})?,
 //! };
 //! # Ok::<(), remaster_hub::HubError>(())
 //! ```
@@ -59,7 +59,7 @@ pub struct Hub {
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Lookup {
     /// In the cache, with the right hash.
     Here(PathBuf),
     /// On the hub; a part of it may be in the cache.
@@ -76,18 +76,18 @@ impl Hub {
     }
 
     /// Where the file is. What is in the cache is hashed; if it is not there, the hub is asked for its size.
-    pub fn look(&self, wanted: &Wanted<'_>, events: &mut dyn FnMut(Event<'_>)) -> Result<Place, HubError> {
+    pub fn look(&self, wanted: &Wanted<'_>, events: &mut dyn FnMut(Event<'_>)) -> Result<Lookup, HubError> {
         wanted.check()?;
         let mut caller = Caller { events, stop: &self.stop };
         if let Some(path) = self.cache.find(wanted, &mut caller)? {
-            return Ok(Place::Here(path));
+            return Ok(Lookup::Here(path));
         }
         if self.settings.offline {
             return Err(HubError::Offline { file: wanted.file.to_owned(), repo: wanted.repo.to_owned() });
         }
         let client = Client::new(&self.settings)?;
         let remote = watch::during(&client, &self.stop, || remote::ask(&client, wanted, &mut caller))?;
-        Ok(Place::There(remote))
+        Ok(Lookup::There(remote))
     }
 
     /// Bytes that are still to be received.

@@ -10,7 +10,7 @@ use crate::child::{Supervised, Tools, plain};
 use crate::clip::{Format, FrameSource, Late};
 use crate::colour::Colour;
 use crate::error::{MediaError, frames};
-use crate::excerpt::{Excerpt, Place};
+use crate::excerpt::{Excerpt, Position};
 use crate::fields::{self, Deinterlace};
 use crate::filter::{self, Filtered};
 use crate::launch::{Launch, Running, SETTLED, places};
@@ -402,13 +402,13 @@ impl Decoder {
                 Some(ticks) => ticks.shown(pts),
                 None => pts,
             };
-            match self.excerpt.place(shown, self.frames) {
-                Place::Before => {}
-                Place::Inside => return Ok(Some(shown)),
-                Place::Behind => return self.leave().map(|()| None),
+            match self.excerpt.position(shown, self.frames) {
+                Position::Before => {}
+                Position::Inside => return Ok(Some(shown)),
+                Position::Behind => return self.leave().map(|()| None),
                 // Times are others where decoding began in the middle.
-                Place::Wrong if can_restart => self.restart()?,
-                Place::Wrong => return Err(self.excerpt.missing()),
+                Position::Wrong if can_restart => self.restart()?,
+                Position::Wrong => return Err(self.excerpt.missing()),
             }
         }
     }

@@ -17,7 +17,7 @@ pub struct Excerpt {
 
 /// Where a frame lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Position {
     Before,
     Inside,
     Behind,
@@ -32,12 +32,12 @@ impl Excerpt {
     }
 
     /// Where the frame at `pts` lies, with `given` frames given before it.
-    pub(crate) fn place(&self, pts: i64, given: usize) -> Place {
+    pub(crate) fn position(&self, pts: i64, given: usize) -> Position {
         match (self.first, self.end) {
-            (Some(first), _) if pts < first => Place::Before,
-            (Some(first), _) if given == 0 && pts != first => Place::Wrong,
-            (_, Some(end)) if pts >= end => Place::Behind,
-            _ => Place::Inside,
+            (Some(first), _) if pts < first => Position::Before,
+            (Some(first), _) if given == 0 && pts != first => Position::Wrong,
+            (_, Some(end)) if pts >= end => Position::Behind,
+            _ => Position::Inside,
         }
     }
 
@@ -74,14 +74,14 @@ impl<S: FrameSource> FrameSource for Excerpted<S> {
                 // The frame that was asked for is behind the end.
                 return if self.given == 0 { Err(self.excerpt.missing()) } else { Ok(None) };
             };
-            match self.excerpt.place(pts, self.given) {
-                Place::Before => {}
-                Place::Inside => {
+            match self.excerpt.position(pts, self.given) {
+                Position::Before => {}
+                Position::Inside => {
                     self.given += 1;
                     return Ok(Some(pts));
                 }
-                Place::Behind => self.is_over = true,
-                Place::Wrong => return Err(self.excerpt.missing()),
+                Position::Behind => self.is_over = true,
+                Position::Wrong => return Err(self.excerpt.missing()),
             }
         }
         Ok(None)

@@ -19,104 +19,104 @@ use crate::coding::Siting;
 
 /// Where samples lie along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum AxisSiting {
     /// On pixels 0, 2, 4.
     Sited,
     /// Between pixels 0 and 1, 2 and 3.
     Centred,
 }
 
-/// Places across and down.
-pub(crate) fn places(siting: Siting) -> (Place, Place) {
+/// The siting across and down.
+pub(crate) fn axes(siting: Siting) -> [AxisSiting; 2] {
     match siting {
-        Siting::Left => (Place::Sited, Place::Centred),
-        Siting::Centre => (Place::Centred, Place::Centred),
-        Siting::TopLeft => (Place::Sited, Place::Sited),
+        Siting::Left => [AxisSiting::Sited, AxisSiting::Centred],
+        Siting::Centre => [AxisSiting::Centred, AxisSiting::Centred],
+        Siting::TopLeft => [AxisSiting::Sited, AxisSiting::Sited],
     }
 }
 
 /// The two samples that make pixel `i`, and the share of the second.
-fn up_taps(place: Place, i: usize, samples: usize) -> (usize, usize, f32) {
+fn up_taps(siting: AxisSiting, i: usize, samples: usize) -> (usize, usize, f32) {
     let (near, last) = (i / 2, samples - 1);
     let next = (near + 1).min(last);
-    match (place, i % 2) {
-        (Place::Sited, 0) => (near, near, 0.0),
-        (Place::Sited, _) => (near, next, 0.5),
-        (Place::Centred, 0) => (near, near.saturating_sub(1), 0.25),
-        (Place::Centred, _) => (near, next, 0.25),
+    match (siting, i % 2) {
+        (AxisSiting::Sited, 0) => (near, near, 0.0),
+        (AxisSiting::Sited, _) => (near, next, 0.5),
+        (AxisSiting::Centred, 0) => (near, near.saturating_sub(1), 0.25),
+        (AxisSiting::Centred, _) => (near, next, 0.25),
     }
 }
 
 /// The weights of going down, and how many pixels before pixel 2i they start.
-fn down_filter(place: Place) -> (&'static [f32], usize) {
-    match place {
-        Place::Sited => (&[-0.125, 0.25, 0.75, 0.25, -0.125], 2),
-        Place::Centred => (&[-0.25, 0.75, 0.75, -0.25], 1),
+fn down_filter(siting: AxisSiting) -> (&'static [f32], usize) {
+    match siting {
+        AxisSiting::Sited => (&[-0.125, 0.25, 0.75, 0.25, -0.125], 2),
+        AxisSiting::Centred => (&[-0.25, 0.75, 0.75, -0.25], 1),
     }
 }
 
-/// The pixel that stands at `at` after `before` was taken off, with borders as the place wants them.
-fn inside(place: Place, at: usize, before: usize, pixels: usize) -> usize {
+/// The pixel that stands at `at` after `before` was taken off, with borders as the siting wants them.
+fn inside(siting: AxisSiting, at: usize, before: usize, pixels: usize) -> usize {
     let last = pixels - 1;
-    match place {
-        Place::Sited => at.saturating_sub(before).min(last),
-        Place::Centred if at < before => (before - at - 1).min(last),
-        Place::Centred if at - before > last => (2 * last + 1).saturating_sub(at - before),
-        Place::Centred => at - before,
+    match siting {
+        AxisSiting::Sited => at.saturating_sub(before).min(last),
+        AxisSiting::Centred if at < before => (before - at - 1).min(last),
+        AxisSiting::Centred if at - before > last => (2 * last + 1).saturating_sub(at - before),
+        AxisSiting::Centred => at - before,
     }
 }
 
 /// A row of samples to `out.len()` pixels, where samples are half as many, rounded up.
-pub(crate) fn up_row(place: Place, samples: &[f32], out: &mut [f32]) {
+pub(crate) fn up_row(siting: AxisSiting, samples: &[f32], out: &mut [f32]) {
     let (pixels, count) = (out.len(), samples.len());
     // All pixels with both neighbours, without a question per pixel.
-    match place {
-        Place::Sited => {
+    match siting {
+        AxisSiting::Sited => {
             for (pair, c) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples.windows(2)) {
                 *pair = [c[0], (c[0] + c[1]) * 0.5];
             }
         }
-        Place::Centred if count > 1 => {
+        AxisSiting::Centred if count > 1 => {
             let pairs = out[2.min(pixels)..].as_chunks_mut::<2>().0;
             for (pair, c) in pairs.iter_mut().zip(samples.windows(3)) {
                 *pair = [c[0] * 0.25 + c[1] * 0.75, c[1] * 0.75 + c[2] * 0.25];
             }
         }
-        Place::Centred => {}
+        AxisSiting::Centred => {}
     }
     for i in (0..pixels.min(2)).chain(pixels.saturating_sub(2)..pixels) {
-        let (a, b, share) = up_taps(place, i, count);
+        let (a, b, share) = up_taps(siting, i, count);
         out[i] = samples[a] * (1.0 - share) + samples[b] * share;
     }
 }
 
 /// A row of pixels to samples, half as many, rounded up.
-pub(crate) fn down_row(place: Place, pixels: &[f32], out: &mut [f32]) {
-    match place {
-        Place::Sited => {
+pub(crate) fn down_row(siting: AxisSiting, pixels: &[f32], out: &mut [f32]) {
+    match siting {
+        AxisSiting::Sited => {
             for (c, u) in out.iter_mut().skip(1).zip(pixels.windows(5).step_by(2)) {
                 *c = (u[1] + u[3]) * 0.25 + u[2] * 0.75 - (u[0] + u[4]) * 0.125;
             }
         }
-        Place::Centred => {
+        AxisSiting::Centred => {
             for (c, u) in out.iter_mut().skip(1).zip(pixels[1..].windows(4).step_by(2)) {
                 *c = (u[1] + u[2]) * 0.75 - (u[0] + u[3]) * 0.25;
             }
         }
     }
-    let (weights, before) = down_filter(place);
+    let (weights, before) = down_filter(siting);
     for i in (0..out.len().min(1)).chain(out.len().saturating_sub(2)..out.len()) {
-        let tap = |(k, w): (usize, &f32)| w * pixels[inside(place, 2 * i + k, before, pixels.len())];
+        let tap = |(k, w): (usize, &f32)| w * pixels[inside(siting, 2 * i + k, before, pixels.len())];
         out[i] = weights.iter().enumerate().map(tap).sum();
     }
 }
 
 /// A plane with rows of `width` samples, half as many as `rows`, to `rows` rows.
-pub(crate) fn up_rows(place: Place, samples: &[f32], width: usize, rows: usize) -> Vec<f32> {
+pub(crate) fn up_rows(siting: AxisSiting, samples: &[f32], width: usize, rows: usize) -> Vec<f32> {
     let mut out = vec![0.0; width * rows];
     let count = samples.len() / width;
     for (y, row) in out.chunks_exact_mut(width).enumerate() {
-        let (a, b, share) = up_taps(place, y, count);
+        let (a, b, share) = up_taps(siting, y, count);
         let (a, b) = (&samples[a * width..][..width], &samples[b * width..][..width]);
         if share == 0.0 {
             row.copy_from_slice(a);
@@ -130,13 +130,13 @@ pub(crate) fn up_rows(place: Place, samples: &[f32], width: usize, rows: usize) 
 }
 
 /// A plane with rows of `width` values to half as many rows, rounded up.
-pub(crate) fn down_rows(place: Place, pixels: &[f32], width: usize) -> Vec<f32> {
+pub(crate) fn down_rows(siting: AxisSiting, pixels: &[f32], width: usize) -> Vec<f32> {
     let rows = pixels.len() / width;
     let mut out = vec![0.0; width * rows.div_ceil(2)];
-    let (weights, before) = down_filter(place);
+    let (weights, before) = down_filter(siting);
     for (i, row) in out.chunks_exact_mut(width).enumerate() {
         for (k, weight) in weights.iter().enumerate() {
-            let y = inside(place, 2 * i + k, before, rows);
+            let y = inside(siting, 2 * i + k, before, rows);
             for (value, u) in row.iter_mut().zip(&pixels[y * width..][..width]) {
                 *value += u * weight;
             }
@@ -149,7 +149,7 @@ pub(crate) fn down_rows(place: Place, pixels: &[f32], width: usize) -> Vec<f32> 
 mod tests {
     use super::*;
 
-    const BOTH: [Place; 2] = [Place::Sited, Place::Centred];
+    const BOTH: [AxisSiting; 2] = [AxisSiting::Sited, AxisSiting::Centred];
 
     fn noise(n: usize) -> Vec<f32> {
         (0..n).map(|i| ((i * 2654435761) % 1024) as f32 / 1024.0).collect()
@@ -157,32 +157,32 @@ mod tests {
 
     #[test]
     fn going_up_and_down_gives_every_sample_back() {
-        for place in BOTH {
+        for siting in BOTH {
             for pixels in 1..=40usize {
                 let samples = noise(pixels.div_ceil(2));
                 let (mut up, mut back) = (vec![0.0; pixels], vec![0.0; samples.len()]);
-                up_row(place, &samples, &mut up);
-                down_row(place, &up, &mut back);
+                up_row(siting, &samples, &mut up);
+                down_row(siting, &up, &mut back);
                 // Weights are sums of powers of two and the samples have ten bits: nothing is rounded.
-                assert_eq!(back, samples, "{place:?} {pixels}");
+                assert_eq!(back, samples, "{siting:?} {pixels}");
             }
         }
     }
 
     #[test]
     fn rows_and_columns_are_alike() {
-        for place in BOTH {
+        for siting in BOTH {
             for pixels in 1..=40usize {
                 let samples = noise(pixels.div_ceil(2));
                 let (mut up, mut down) = (vec![0.0; pixels], vec![0.0; samples.len()]);
-                up_row(place, &samples, &mut up);
+                up_row(siting, &samples, &mut up);
                 // Three columns of the same.
                 let wide = |row: &[f32]| row.iter().flat_map(|v| [*v; 3]).collect::<Vec<_>>();
-                assert_eq!(up_rows(place, &wide(&samples), 3, pixels), wide(&up), "{place:?} {pixels}");
+                assert_eq!(up_rows(siting, &wide(&samples), 3, pixels), wide(&up), "{siting:?} {pixels}");
                 let other = noise(pixels);
-                down_row(place, &other, &mut down);
-                for (a, b) in down_rows(place, &wide(&other), 3).iter().zip(wide(&down)) {
-                    assert!((a - b).abs() < 1e-6, "{place:?} {pixels}: {a} {b}");
+                down_row(siting, &other, &mut down);
+                for (a, b) in down_rows(siting, &wide(&other), 3).iter().zip(wide(&down)) {
+                    assert!((a - b).abs() < 1e-6, "{siting:?} {pixels}: {a} {b}");
                 }
             }
         }
@@ -190,29 +190,29 @@ mod tests {
 
     #[test]
     fn a_flat_row_stays_flat_and_a_ramp_straight() {
-        for place in BOTH {
+        for siting in BOTH {
             for pixels in 1..=20usize {
                 let mut samples = vec![0.0; pixels.div_ceil(2)];
-                down_row(place, &vec![0.375; pixels], &mut samples);
-                assert!(samples.iter().all(|v| *v == 0.375), "{place:?} {pixels} {samples:?}");
+                down_row(siting, &vec![0.375; pixels], &mut samples);
+                assert!(samples.iter().all(|v| *v == 0.375), "{siting:?} {pixels} {samples:?}");
             }
             let ramp: Vec<f32> = (0..20).map(|i| i as f32).collect();
             let mut samples = vec![0.0; 10];
-            down_row(place, &ramp, &mut samples);
-            let at = if place == Place::Sited { 0.0 } else { 0.5 };
+            down_row(siting, &ramp, &mut samples);
+            let at = if siting == AxisSiting::Sited { 0.0 } else { 0.5 };
             for i in 2..8 {
-                assert_eq!(samples[i], 2.0 * i as f32 + at, "{place:?}");
+                assert_eq!(samples[i], 2.0 * i as f32 + at, "{siting:?}");
             }
         }
     }
 
     #[test]
     fn sitings_differ_as_they_should() {
-        assert_eq!(places(Siting::Left), (Place::Sited, Place::Centred));
+        assert_eq!(axes(Siting::Left), [AxisSiting::Sited, AxisSiting::Centred]);
         let mut up = [0.0; 4];
-        up_row(Place::Sited, &[0.0, 1.0], &mut up);
+        up_row(AxisSiting::Sited, &[0.0, 1.0], &mut up);
         assert_eq!(up, [0.0, 0.5, 1.0, 1.0]);
-        up_row(Place::Centred, &[0.0, 1.0], &mut up);
+        up_row(AxisSiting::Centred, &[0.0, 1.0], &mut up);
         assert_eq!(up, [0.0, 0.25, 0.75, 1.0]);
     }
 }

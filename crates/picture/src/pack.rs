@@ -1,6 +1,6 @@
 //! A frame to raw samples.
 
-use crate::chroma::{Place, down_row, down_rows, places};
+use crate::chroma::{AxisSiting, axes, down_row, down_rows};
 use crate::coding::{Coding, Mix, Scale};
 use crate::error::PictureError;
 use crate::frame::Frame;
@@ -46,7 +46,7 @@ fn put<const C: usize>(layout: &Layout, frame: &Frame, coding: &Coding, bytes: &
             let scale = Scale::difference(coding.range, layout.depth);
             let chroma = |bytes| {
                 let plane = Plane { bytes, width: halved(size[0], across), depth: layout.depth, scale };
-                Chroma::new(plane, size, [across, down], places(coding.siting))
+                Chroma::new(plane, size, [across, down], axes(coding.siting))
             };
             yuv(data, plane(first), [chroma(second), chroma(third)], mix);
         }
@@ -131,13 +131,13 @@ struct Chroma<'a> {
     rows: Vec<f32>,
     half: usize,
     halvings: [u32; 2],
-    places: (Place, Place),
+    axes: [AxisSiting; 2],
 }
 
 impl<'a> Chroma<'a> {
-    fn new(plane: Plane<&'a mut [u8]>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
+    fn new(plane: Plane<&'a mut [u8]>, size: [usize; 2], halvings: [u32; 2], axes: [AxisSiting; 2]) -> Self {
         let rows = if halvings == [0, 0] { Vec::new() } else { vec![0.0; plane.width * size[1]] };
-        Chroma { plane, rows, half: halved(size[0], 1), halvings, places }
+        Chroma { plane, rows, half: halved(size[0], 1), halvings, axes }
     }
 
     /// Takes row `y` in full width. `scratch` is as long as `values`.
@@ -148,18 +148,18 @@ impl<'a> Chroma<'a> {
         let out = &mut self.rows[y * self.plane.width..][..self.plane.width];
         match self.halvings[0] {
             0 => out.copy_from_slice(values),
-            1 => down_row(self.places.0, values, out),
+            1 => down_row(self.axes[0], values, out),
             _ => {
-                down_row(self.places.0, values, &mut scratch[..self.half]);
-                down_row(self.places.0, &scratch[..self.half], out);
+                down_row(self.axes[0], values, &mut scratch[..self.half]);
+                down_row(self.axes[0], &scratch[..self.half], out);
             }
         }
     }
 
     fn finish(self) {
-        let Chroma { plane, mut rows, halvings, places, .. } = self;
+        let Chroma { plane, mut rows, halvings, axes, .. } = self;
         for _ in 0..halvings[1] {
-            rows = down_rows(places.1, &rows, plane.width);
+            rows = down_rows(axes[1], &rows, plane.width);
         }
         if !rows.is_empty() {
             // Rows lie one after the other, so the plane is one long row.

@@ -1,6 +1,6 @@
 //! Raw samples to a frame.
 
-use crate::chroma::{Place, places, up_row, up_rows};
+use crate::chroma::{AxisSiting, axes, up_row, up_rows};
 use crate::coding::{Coding, Matrix, Mix, Scale};
 use crate::error::PictureError;
 use crate::frame::Frame;
@@ -53,7 +53,7 @@ fn fill<const C: usize>(layout: &Layout, bytes: &[u8], coding: &Coding, frame: &
             let scale = Scale::difference(coding.range, layout.depth);
             let chroma = |bytes| {
                 let plane = Plane { bytes, width: halved(size[0], across), depth: layout.depth, scale };
-                Chroma::new(plane, size, [across, down], places(coding.siting))
+                Chroma::new(plane, size, [across, down], axes(coding.siting))
             };
             yuv(plane(first), [chroma(second), chroma(third)], Mix::new(coding.matrix), data);
         }
@@ -151,11 +151,11 @@ enum Chroma<'a> {
     /// As large as the picture.
     Whole(Plane<&'a [u8]>),
     /// All rows, and the widths from stored to full.
-    Halved { rows: Vec<f32>, widths: Vec<usize>, place: Place },
+    Halved { rows: Vec<f32>, widths: Vec<usize>, siting: AxisSiting },
 }
 
 impl<'a> Chroma<'a> {
-    fn new(plane: Plane<&'a [u8]>, size: [usize; 2], halvings: [u32; 2], places: (Place, Place)) -> Self {
+    fn new(plane: Plane<&'a [u8]>, size: [usize; 2], halvings: [u32; 2], axes: [AxisSiting; 2]) -> Self {
         let [across, down] = halvings;
         if halvings == [0, 0] {
             return Chroma::Whole(plane);
@@ -165,24 +165,24 @@ impl<'a> Chroma<'a> {
         // Rows lie one after the other, so the plane is one long row.
         load(plane.depth, plane.scale, plane.bytes, &mut rows);
         for level in (0..down).rev() {
-            rows = up_rows(places.1, &rows, plane.width, halved(size[1], level));
+            rows = up_rows(axes[1], &rows, plane.width, halved(size[1], level));
         }
         let widths = (0..=across).rev().map(|level| halved(size[0], level)).collect();
-        Chroma::Halved { rows, widths, place: places.0 }
+        Chroma::Halved { rows, widths, siting: axes[0] }
     }
 
     /// Row `y` in full width. `scratch` is as long as `out`.
     fn row(&self, y: usize, scratch: &mut [f32], out: &mut [f32]) {
         match self {
             Chroma::Whole(plane) => plane.row(y, out),
-            Chroma::Halved { rows, widths, place } => {
+            Chroma::Halved { rows, widths, siting } => {
                 let stored = &rows[y * widths[0]..][..widths[0]];
                 match widths[1..] {
                     [] => out.copy_from_slice(stored),
-                    [_] => up_row(*place, stored, out),
+                    [_] => up_row(*siting, stored, out),
                     [half, ..] => {
-                        up_row(*place, stored, &mut scratch[..half]);
-                        up_row(*place, &scratch[..half], out);
+                        up_row(*siting, stored, &mut scratch[..half]);
+                        up_row(*siting, &scratch[..half], out);
                     }
                 }
             }

@@ -11,7 +11,7 @@ use crate::error::RestoreError;
 
 /// Where latents wait.
 #[derive(Debug)]
-enum Place {
+enum Backing {
     Memory(Vec<f32>),
     File(File),
 }
@@ -19,7 +19,7 @@ enum Place {
 /// Latents, `[h, w, c]` each, one behind the other.
 #[derive(Debug)]
 pub(crate) struct Store {
-    place: Place,
+    backing: Backing,
     /// Values of a latent.
     length: usize,
     /// Latents there is room for.
@@ -30,16 +30,16 @@ pub(crate) struct Store {
 impl Store {
     /// Room for `bytes` of latents of `length` values: in `folder`, or in memory.
     pub(crate) fn new(folder: Option<&Path>, length: usize, bytes: u64) -> Result<Self, RestoreError> {
-        let place = match folder {
-            Some(folder) => Place::File(
+        let backing = match folder {
+            Some(folder) => Backing::File(
                 tempfile::tempfile_in(folder)
                     .map_err(|source| RestoreError::Spool { folder: folder.to_owned(), source })?,
             ),
-            None => Place::Memory(Vec::new()),
+            None => Backing::Memory(Vec::new()),
         };
         let each = 4 * length.max(1) as u64;
         let room = usize::try_from(bytes / each).unwrap_or(usize::MAX);
-        Ok(Store { place, length, room, latents: 0 })
+        Ok(Store { backing, length, room, latents: 0 })
     }
 
     /// Values of a latent.
@@ -68,9 +68,9 @@ impl Store {
     pub(crate) fn truncate(&mut self, first: usize) -> Result<(), RestoreError> {
         self.latents = self.latents.min(first);
         let values = self.latents * self.length;
-        match &mut self.place {
-            Place::Memory(all) => all.truncate(values),
-            Place::File(file) => file.set_len(4 * values as u64).map_err(RestoreError::Latents)?,
+        match &mut self.backing {
+            Backing::Memory(all) => all.truncate(values),
+            Backing::File(file) => file.set_len(4 * values as u64).map_err(RestoreError::Latents)?,
         }
         Ok(())
     }
@@ -88,8 +88,8 @@ impl Store {
     /// Replaces latents from number `first` on.
     pub(crate) fn write(&mut self, first: usize, values: &[f32]) -> Result<(), RestoreError> {
         let start = first * self.length;
-        match &mut self.place {
-            Place::Memory(all) => {
+        match &mut self.backing {
+            Backing::Memory(all) => {
                 let end = start + values.len();
                 if all.len() < end {
                     all.resize(end, 0.0);
@@ -97,7 +97,7 @@ impl Store {
                 all[start..end].copy_from_slice(values);
                 Ok(())
             }
-            Place::File(file) => {
+            Backing::File(file) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 write_at(file, &bytes, 4 * start as u64).map_err(RestoreError::Latents)
             }
@@ -107,9 +107,9 @@ impl Store {
     /// Latents by number.
     pub(crate) fn read(&self, latents: Range<usize>) -> Result<Vec<f32>, RestoreError> {
         let (start, count) = (latents.start * self.length, latents.len() * self.length);
-        match &self.place {
-            Place::Memory(all) => Ok(all.get(start..start + count).unwrap_or_default().to_vec()),
-            Place::File(file) => {
+        match &self.backing {
+            Backing::Memory(all) => Ok(all.get(start..start + count).unwrap_or_default().to_vec()),
+            Backing::File(file) => {
                 let mut bytes = vec![0; 4 * count];
                 read_at(file, &mut bytes, 4 * start as u64).map_err(RestoreError::Latents)?;
                 Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())

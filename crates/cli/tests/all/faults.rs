@@ -128,23 +128,23 @@ fn bench() -> Bench {
         folder,
     };
     for at in 0..bench.jobs.len() {
-        let (took, frames) = undisturbed(&Place::new(&bench, at, "undisturbed"));
+        let (took, frames) = undisturbed(&Rig::new(&bench, at, "undisturbed"));
         bench.jobs[at].took = took;
         bench.jobs[at].frames = frames;
     }
     bench
 }
 
-fn undisturbed(place: &Place) -> (Duration, String) {
+fn undisturbed(rig: &Rig) -> (Duration, String) {
     let started = Instant::now();
     // A busy machine may keep a child silent for seconds.
-    let end = place.wait(place.start(&[("REMASTER_STALL_SECONDS", "60".into())]));
-    assert_eq!(end.code, Some(0), "{}: {}", place.job.name, end.stderr);
-    (started.elapsed(), place.frames())
+    let end = rig.wait(rig.start(&[("REMASTER_STALL_SECONDS", "60".into())]));
+    assert_eq!(end.code, Some(0), "{}: {}", rig.job.name, end.stderr);
+    (started.elapsed(), rig.frames())
 }
 
 /// The folders of one run.
-struct Place<'a> {
+struct Rig<'a> {
     job: &'a Job,
     folder: Desk,
     mark: String,
@@ -158,7 +158,7 @@ struct End {
     stderr: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Rig<'a> {
     fn new(bench: &'a Bench, job: usize, mark: &str) -> Self {
         let job = &bench.jobs[job];
         let folder = Desk::bare();
@@ -170,7 +170,7 @@ impl<'a> Place<'a> {
             folder.program(&format!("bin/{name}"), WRAPPER);
         }
         let mark = format!("{}-{mark}", std::process::id());
-        Place { job, folder, mark, mounts: Vec::new() }
+        Rig { job, folder, mark, mounts: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -251,7 +251,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Rig<'_> {
     fn drop(&mut self) {
         for (id, _) in self.processes() {
             send("KILL", &id);
@@ -274,8 +274,8 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
         Kind::SpillFull | Kind::SpillRemoved => 2,
         _ => rng.below(bench.jobs.len()),
     };
-    let mut place = Place::new(bench, job, &case.to_string());
-    let job = place.job;
+    let mut rig = Rig::new(bench, job, &case.to_string());
+    let job = rig.job;
     let moment = job.took.mul_f32(rng.unit().abs() * 1.05);
     let mut name = format!("case {case}: {}, {kind:?} after {moment:?}", job.name);
     let mut wrong = Vec::new();
@@ -287,7 +287,7 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
     match kind {
         Kind::OutputFull | Kind::SpillFull => {
             let folder = if kind == Kind::OutputFull { "out" } else { "spill" };
-            if !place.small_disk(folder, small) {
+            if !rig.small_disk(folder, small) {
                 remaster_testkit::no_disk(&name);
                 return (name, wrong);
             }
@@ -297,9 +297,9 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
             let real = std::env::var("PATH").unwrap();
             name += &format!(", call {call}");
             environment = vec![
-                ("PATH", format!("{}:{real}", place.path("bin").display())),
+                ("PATH", format!("{}:{real}", rig.path("bin").display())),
                 ("REAL_PATH", real),
-                ("COUNT", place.path("count").display().to_string()),
+                ("COUNT", rig.path("count").display().to_string()),
                 ("CALL", call.to_string()),
                 ("HOW", how.to_owned()),
             ];
@@ -307,10 +307,10 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
         _ => {}
     }
     if before {
-        fs::write(place.output(), "what was there before").unwrap();
+        fs::write(rig.output(), "what was there before").unwrap();
     }
 
-    let mut child = place.start(&environment);
+    let mut child = rig.start(&environment);
     let (id, started) = (child.id().to_string(), Instant::now());
     while started.elapsed() < moment && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(2));
@@ -319,7 +319,7 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
         Kind::KillChild | Kind::StopChild => {
             // There may be no child at that moment: the next one is taken.
             while child.try_wait().unwrap().is_none() {
-                let children: Vec<_> = place.processes().into_iter().filter(|(i, _)| *i != id).collect();
+                let children: Vec<_> = rig.processes().into_iter().filter(|(i, _)| *i != id).collect();
                 if !children.is_empty() {
                     let (victim, what) = &children[rng.below(children.len())];
                     send(if kind == Kind::KillChild { "KILL" } else { "STOP" }, victim);
@@ -329,18 +329,18 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
             }
         }
         Kind::Signal(signal) => send(signal, &id),
-        Kind::SpillRemoved => drop(fs::remove_dir_all(place.path("spill"))),
-        Kind::OutputRemoved => drop(fs::remove_dir_all(place.path("out"))),
+        Kind::SpillRemoved => drop(fs::remove_dir_all(rig.path("spill"))),
+        Kind::OutputRemoved => drop(fs::remove_dir_all(rig.path("out"))),
         Kind::InputCut => {
-            let file = fs::OpenOptions::new().write(true).open(place.path(job.input)).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(rig.path(job.input)).unwrap();
             let bytes = file.metadata().unwrap().len();
             file.set_len(bytes * rng.below(100) as u64 / 100).unwrap();
         }
         Kind::OutputFull | Kind::SpillFull | Kind::Wrapper(_) => {}
     }
-    let end = place.wait(child);
+    let end = rig.wait(child);
     name += &format!(", code {:?} after {:.1} s", end.code, started.elapsed().as_secs_f32());
-    check(&place, kind, before, &end, &mut wrong);
+    check(&rig, kind, before, &end, &mut wrong);
     if !wrong.is_empty() {
         wrong.push(format!("stderr: {}", end.stderr.trim()));
     }
@@ -348,7 +348,7 @@ fn fault(bench: &Bench, case: usize) -> (String, Vec<String>) {
 }
 
 /// What must hold after any fault.
-fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<String>) {
+fn check(rig: &Rig, kind: Kind, before: bool, end: &End, wrong: &mut Vec<String>) {
     let Some(code) = end.code else {
         wrong.push(format!("still running after {LIMIT:?}"));
         return;
@@ -374,26 +374,26 @@ fn check(place: &Place, kind: Kind, before: bool, end: &End, wrong: &mut Vec<Str
         wrong.push("no proper error on stderr".into());
     }
 
-    let listed = [place.listing("out"), place.listing("spill"), place.listing("tmp")].concat();
-    let there: Vec<String> = [format!("out/{}", place.job.output)].into();
+    let listed = [rig.listing("out"), rig.listing("spill"), rig.listing("tmp")].concat();
+    let there: Vec<String> = [format!("out/{}", rig.job.output)].into();
     let gone = kind == Kind::OutputRemoved && listed.is_empty();
     if code == 0 {
         if listed != there && !gone {
             wrong.push(format!("files: {listed:?}"));
-        } else if !gone && place.frames() != place.job.frames {
+        } else if !gone && rig.frames() != rig.job.frames {
             wrong.push("exit code 0, but other frames than undisturbed".into());
         }
     } else if listed != if before { there } else { Vec::new() } && !gone {
         wrong.push(format!("files: {listed:?}"));
-    } else if before && !gone && fs::read(place.output()).unwrap() != b"what was there before" {
+    } else if before && !gone && fs::read(rig.output()).unwrap() != b"what was there before" {
         wrong.push("the file that was there before is another".into());
     }
 
     let started = Instant::now();
-    while !place.processes().is_empty() && started.elapsed() < GRACE {
+    while !rig.processes().is_empty() && started.elapsed() < GRACE {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let left = place.processes();
+    let left = rig.processes();
     if !left.is_empty() {
         wrong.push(format!("processes: {left:?}"));
     }

@@ -11,7 +11,7 @@ mod streaming;
 mod stripes;
 mod tokens;
 
-pub use placement::{Place, Placement, Rule};
+pub use placement::{Placement, Rule, Tier};
 
 use std::ops::Range;
 
@@ -215,10 +215,10 @@ impl Staged {
     fn place(&mut self, shape: Shape, dtype: DType, band: Band, rule: Rule) -> Result<Tensor> {
         let bytes = shape.bytes(dtype);
         self.largest = self.largest.max(bytes);
-        let arena = match rule.place(bytes) {
-            Place::Device => return self.device.alloc_band(shape, dtype, band),
-            Place::Host => self.host.arena(),
-            Place::File => self.file.arena(),
+        let arena = match rule.tier(bytes) {
+            Tier::Device => return self.device.alloc_band(shape, dtype, band),
+            Tier::Host => self.host.arena(),
+            Tier::File => self.file.arena(),
         };
         Tensor::new(arena.alloc(bytes)?, dtype, shape, band)
     }

@@ -1,8 +1,8 @@
 //! Which memory a tensor lives in.
 
-/// A memory.
+/// A memory that tensors live in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Tier {
     /// The device's arena: ops use it as it is.
     Device,
     /// Host memory: rows go to the device and back.
@@ -11,7 +11,7 @@ pub enum Place {
     File,
 }
 
-/// Places by size: small tensors stay close, large ones go far.
+/// Tiers by size: small tensors stay close, large ones go far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Tensors of up to this many bytes stay on the device.
@@ -25,11 +25,11 @@ impl Rule {
     pub const DEVICE: Rule = Rule { device: u64::MAX, host: u64::MAX };
 
     /// Where a tensor of `bytes` bytes goes.
-    pub fn place(&self, bytes: u64) -> Place {
+    pub fn tier(&self, bytes: u64) -> Tier {
         match bytes {
-            b if b <= self.device => Place::Device,
-            b if b <= self.host => Place::Host,
-            _ => Place::File,
+            b if b <= self.device => Tier::Device,
+            b if b <= self.host => Tier::Host,
+            _ => Tier::File,
         }
     }
 }

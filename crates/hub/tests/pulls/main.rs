@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use remaster_hub::{Event, Hub, HubError, Limits, Place, Settings, Wanted};
+use remaster_hub::{Event, Hub, HubError, Limits, Lookup, Settings, Wanted};
 use server::{COMMIT, Content, Server};
 use tempfile::TempDir;
 
@@ -82,8 +82,8 @@ fn pull_with(
 ) -> Result<PathBuf, HubError> {
     let hub = Hub::new(settings, Arc::new(|| false))?;
     match hub.look(&wanted(content), events)? {
-        Place::Here(path) => Ok(path),
-        Place::There(remote) => hub.pull(&remote, events),
+        Lookup::Here(path) => Ok(path),
+        Lookup::There(remote) => hub.pull(&remote, events),
     }
 }
 
@@ -119,7 +119,7 @@ fn a_file_in_a_folder_links_up_far_enough() {
     let (desk, content, server) = scene(1000);
     let hub = Hub::new(desk.settings(&server), Arc::new(|| false)).unwrap();
     let wanted = Wanted { file: "a/b/c.bin", ..wanted(&content) };
-    let Place::There(remote) = hub.look(&wanted, &mut |_| {}).unwrap() else { panic!("it is not there yet") };
+    let Lookup::There(remote) = hub.look(&wanted, &mut |_| {}).unwrap() else { panic!("not there yet") };
     assert_eq!((remote.bytes(), hub.missing(&remote)), (1000, 1000));
     is_whole(&hub.pull(&remote, &mut |_| {}).unwrap(), &content);
 }
@@ -174,7 +174,7 @@ fn a_stop_ends_a_transfer_that_is_silent() {
     let settings = desk.settings(&server);
     let started = std::time::Instant::now();
     let hub = Hub::new(settings, Arc::new(move || started.elapsed() > Duration::from_millis(400))).unwrap();
-    let Place::There(remote) = hub.look(&wanted(&content), &mut |_| {}).unwrap() else { panic!() };
+    let Lookup::There(remote) = hub.look(&wanted(&content), &mut |_| {}).unwrap() else { panic!() };
     let error = hub.pull(&remote, &mut |_| {}).unwrap_err();
     assert!(matches!(error, HubError::Cancelled), "{error}");
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());

@@ -18,7 +18,7 @@ fn a_file_that_cannot_fit_is_not_begun() {
         server::head(stream, "200 OK", &headers)
     });
     let hub = Hub::new(desk.settings(&server), Arc::new(|| false)).unwrap();
-    let Place::There(remote) = hub.look(&wanted(&content), &mut |_| {}).unwrap() else { panic!() };
+    let Lookup::There(remote) = hub.look(&wanted(&content), &mut |_| {}).unwrap() else { panic!() };
     if cfg!(unix) {
         for error in [hub.room([&remote]).unwrap_err(), hub.pull(&remote, &mut |_| {}).unwrap_err()] {
             let text = error.to_string();

@@ -7,7 +7,7 @@ use remaster_model::dit::Family;
 use remaster_weights::{Checkpoint, Identity, Kind, Model, POSITIVE, PUBLISHED, Published, published};
 use serde::Serialize;
 
-use super::search::{self, Found, Place};
+use super::search::{self, Found, ModelFolder};
 use super::{doubt, word};
 use crate::error::Error;
 use crate::machine::host::Machine;
@@ -77,7 +77,7 @@ pub fn list(folder: Option<&Path>, all: bool, machine: &Machine) -> Result<Insta
     Ok(InstalledModels { searched: searched.collect(), files, others })
 }
 
-fn entry(found: &Found, places: &[Place]) -> InstalledModel {
+fn entry(found: &Found, places: &[ModelFolder]) -> InstalledModel {
     let fit = found.fit();
     let reason = match (&found.content, &fit) {
         (Err(error), _) => Some(error.to_string()),

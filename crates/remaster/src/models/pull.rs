@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use remaster_hub::{Event, Hub, Place, Remote, Settings, Wanted};
+use remaster_hub::{Event, Hub, Lookup, Remote, Settings, Wanted};
 use remaster_plan::bytes;
 use remaster_weights::{Model, Published};
 use serde::Serialize;
@@ -73,28 +73,28 @@ pub fn pull(
     let mut jobs = Vec::new();
     for file in needed(asked, &found, report) {
         let wanted = Wanted { repo: file.repo, file: file.file, sha256: file.sha256, bytes: file.bytes };
-        let place = match elsewhere(file, &found, &mut display, control)? {
-            Some(path) => Place::Here(path),
+        let lookup = match elsewhere(file, &found, &mut display, control)? {
+            Some(path) => Lookup::Here(path),
             None => hub.look(&wanted, &mut |event| display.event(&event))?,
         };
-        jobs.push((file, place));
+        jobs.push((file, lookup));
     }
-    let missing = jobs.iter().filter_map(|(_, place)| match place {
-        Place::Here(_) => None,
-        Place::There(remote) => Some(remote),
+    let missing = jobs.iter().filter_map(|(_, lookup)| match lookup {
+        Lookup::Here(_) => None,
+        Lookup::There(remote) => Some(remote),
     });
     let missing: Vec<&Remote> = missing.collect();
     hub.room(missing.iter().copied())?;
-    for (file, place) in &jobs {
-        say(file, place, &hub, report);
+    for (file, lookup) in &jobs {
+        say(file, lookup, &hub, report);
     }
     display.declare(missing.iter().map(|remote| hub.missing(remote)).sum());
 
     let mut files = Vec::new();
-    for (file, place) in jobs {
-        let (path, downloaded) = match place {
-            Place::Here(path) => (path, false),
-            Place::There(remote) => (hub.pull(&remote, &mut |event| display.event(&event))?, true),
+    for (file, lookup) in jobs {
+        let (path, downloaded) = match lookup {
+            Lookup::Here(path) => (path, false),
+            Lookup::There(remote) => (hub.pull(&remote, &mut |event| display.event(&event))?, true),
         };
         files.push(entry(file, &path, downloaded)?);
     }
@@ -170,11 +170,11 @@ fn settings(machine: &Machine) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-fn say(file: &Published, place: &Place, hub: &Hub, report: &Reporter<'_>) {
+fn say(file: &Published, lookup: &Lookup, hub: &Hub, report: &Reporter<'_>) {
     let (file, repo) = (file.name(), file.repo);
-    match place {
-        Place::Here(path) => report.say(format_args!("{file} is installed: {}", shown(path))),
-        Place::There(remote) => {
+    match lookup {
+        Lookup::Here(path) => report.say(format_args!("{file} is installed: {}", shown(path))),
+        Lookup::There(remote) => {
             let (all, missing) = (remote.bytes(), hub.missing(remote));
             let rest = match missing < all {
                 true => format!(", {} of it still missing", bytes(missing)),

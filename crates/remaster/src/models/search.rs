@@ -20,7 +20,7 @@ pub(super) fn hub(machine: &Machine) -> Option<PathBuf> {
 
 /// A folder to look in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ModelFolder {
     /// Why: `--model-dir`, `ComfyUI` and so on.
     pub(super) why: &'static str,
     pub(super) folder: PathBuf,
@@ -49,9 +49,9 @@ const DEPTH: usize = 4;
 const MOST_ENTRIES: usize = 20_000;
 
 /// All places in the order in which they are searched.
-pub(super) fn places(named: Option<&Path>, machine: &Machine) -> Vec<Place> {
+pub(super) fn places(named: Option<&Path>, machine: &Machine) -> Vec<ModelFolder> {
     let mut places = Vec::new();
-    let mut add = |why, folder: PathBuf, depth, named| places.push(Place { why, folder, depth, named });
+    let mut add = |why, folder: PathBuf, depth, named| places.push(ModelFolder { why, folder, depth, named });
     if let Some(folder) = named {
         add("--model-dir", folder.to_owned(), DEPTH, true);
     }
@@ -73,7 +73,7 @@ pub(super) fn places(named: Option<&Path>, machine: &Machine) -> Vec<Place> {
 }
 
 /// Every model file of `places`, each once, in the order of the places and by name within one.
-pub(super) fn find(places: &[Place]) -> Result<Vec<Found>, Error> {
+pub(super) fn find(places: &[ModelFolder]) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     for (index, place) in places.iter().enumerate() {

@@ -10,20 +10,20 @@ use crate::ops::{WindowAttentionDesc, WindowAttentionWork};
 const PIECE: usize = 128;
 
 /// A window: its first token, how many it has, and the first of its blocks of queries.
-struct Place {
+struct TokenSpan {
     first: usize,
     len: usize,
     block: usize,
 }
 
-fn places(windows: &[usize], queries: usize) -> Vec<Place> {
-    let mut next = Place { first: 0, len: 0, block: 0 };
-    let place = |len: &usize| {
+fn spans(windows: &[usize], queries: usize) -> Vec<TokenSpan> {
+    let mut next = TokenSpan { first: 0, len: 0, block: 0 };
+    let span = |len: &usize| {
         let (first, block) = (next.first + next.len, next.block + next.len.div_ceil(queries));
-        next = Place { first, len: *len, block };
-        Place { ..next }
+        next = TokenSpan { first, len: *len, block };
+        TokenSpan { ..next }
     };
-    windows.iter().map(place).collect()
+    windows.iter().map(span).collect()
 }
 
 impl Cpu {
@@ -45,11 +45,11 @@ impl Cpu {
         };
         let (heads, width, queries) = (work.heads, work.width, looks.queries());
         let common_blocks = if asked.is_some() { work.common.div_ceil(queries) } else { 0 };
-        let windows = places(&work.windows, queries);
+        let windows = spans(&work.windows, queries);
         let blocks = windows.last().map_or(0, |w| w.block + w.len.div_ceil(queries));
         self.pool.run(heads * (common_blocks + blocks), |thread, item| {
             let from = item % heads * width;
-            let look = |window: &Place,
+            let look = |window: &TokenSpan,
                         n: usize,
                         query: &dyn Fn(usize) -> *const u8,
                         seen: &mut dyn FnMut(usize, &[f32])| {
