@@ -51,9 +51,9 @@ pub use error::{ComputeError, Result, SourceError};
 pub use host_tensor::{Difference, HostTensor};
 pub use ops::{
     ActivateDesc, Activation, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, CommonQueries,
-    ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc, Ops, Padding, Prologue, Rotation, RowSums,
-    RowSumsDesc, Shortcut, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, UpsampleWork, Window,
-    WindowAttentionDesc, WindowAttentionWork, WindowsDesc, Work,
+    ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc, OpWork, Ops, Padding, Prologue, Rotation,
+    RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, UpsampleWork, Window,
+    WindowAttentionDesc, WindowAttentionWork, WindowsDesc,
 };
 pub use store::{Extent, HostStore, NullStore, Store};
 pub use tensor::{Band, Shape, Tensor, View};

@@ -6,8 +6,8 @@ use crate::error::{Result, ensure};
 use crate::loader::Ahead;
 use crate::ops::{
     ActivateDesc, AddGatedDesc, AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc,
-    LinearWork, NormalizeDesc, Ops, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc,
-    UpsampleWork, WindowAttentionDesc, WindowAttentionWork, WindowsDesc, Work, checked_ops, same_shape,
+    LinearWork, NormalizeDesc, OpWork, Ops, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc,
+    UpsampleWork, WindowAttentionDesc, WindowAttentionWork, WindowsDesc, checked_ops, same_shape,
 };
 use crate::store::{Extent, Store};
 use crate::tensor::View;
@@ -56,7 +56,7 @@ impl Meter {
     }
 
     /// Counts one op: its operands, and its scratch for as long as it runs.
-    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<Work>) -> Result<()> {
+    fn op(&mut self, operands: &[Option<&View<'_>>], work: Option<OpWork>) -> Result<()> {
         self.counts.calls += 1;
         self.counts.bytes_moved += operands.iter().flatten().map(|v| v.bytes()).sum::<u64>();
         if let Some(work) = work {
@@ -65,7 +65,7 @@ impl Meter {
         Ok(())
     }
 
-    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: Work) -> Result<()> {
+    fn convolution(&mut self, d: &ConvDesc<'_>, macs: u64, work: OpWork) -> Result<()> {
         d.weight.buffer(&self.arena)?;
         self.counts.conv_macs += macs;
         let operands = [
@@ -166,21 +166,21 @@ impl Ops for Meter {
 
     fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()> {
         same_shape("copy", "output", &to, &from)?;
-        self.op(&[Some(&from), Some(&to)], Some(Work::Copy(from.shape())))
+        self.op(&[Some(&from), Some(&to)], Some(OpWork::Copy(from.shape())))
     }
 }
 
 impl Meter {
     fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
-        self.convolution(d, work.macs(), Work::Conv(work.clone()))
+        self.convolution(d, work.macs(), OpWork::Conv(work.clone()))
     }
 
     fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
-        self.convolution(&d.as_conv(), work.macs(), Work::Upsample(work.clone()))
+        self.convolution(&d.as_conv(), work.macs(), OpWork::Upsample(work.clone()))
     }
 
     fn row_sums_now(&mut self, d: &RowSumsDesc<'_>) -> Result<()> {
-        self.op(&[Some(&d.input), Some(&d.output)], Some(Work::RowSums(d.input.shape())))
+        self.op(&[Some(&d.input), Some(&d.output)], Some(OpWork::RowSums(d.input.shape())))
     }
 
     fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
@@ -189,7 +189,7 @@ impl Meter {
 
     fn normalize_now(&mut self, d: &NormalizeDesc<'_>) -> Result<()> {
         d.affine.buffer(&self.arena)?;
-        self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(Work::Normalize(d.input.shape())))
+        self.op(&[Some(&d.input), Some(&d.stats), Some(&d.output)], Some(OpWork::Normalize(d.input.shape())))
     }
 
     fn linear_now(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
@@ -197,13 +197,13 @@ impl Meter {
         self.counts.linear_macs += work.macs();
         self.op(
             &[Some(&d.input), d.accumulate.then_some(&d.output), Some(&d.output)],
-            Some(Work::Linear(work.clone())),
+            Some(OpWork::Linear(work.clone())),
         )
     }
 
     fn attention_now(&mut self, d: &AttentionDesc<'_>, work: &AttentionWork) -> Result<()> {
         self.counts.attention_macs += work.macs();
-        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(Work::Attention(work.clone())))
+        self.op(&[Some(&d.q), Some(&d.k), Some(&d.v), Some(&d.output)], Some(OpWork::Attention(work.clone())))
     }
 
     fn window_attention_now(
@@ -223,22 +223,22 @@ impl Meter {
             common.map(|c| &c.output),
             Some(&d.output),
         ];
-        self.op(&operands, Some(Work::WindowAttention(work.clone())))
+        self.op(&operands, Some(OpWork::WindowAttention(work.clone())))
     }
 
     fn token_norm_now(&mut self, d: &TokenNormDesc<'_>) -> Result<()> {
         d.affine.map(|w| w.buffer(&self.arena)).transpose()?;
         let places = d.rotation.as_ref().map(|r| &r.places);
-        self.op(&[Some(&d.input), places, Some(&d.output)], Some(Work::Rows(d.input.shape())))
+        self.op(&[Some(&d.input), places, Some(&d.output)], Some(OpWork::Rows(d.input.shape())))
     }
 
     fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
-        self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(Work::Rows(d.x.shape())))
+        self.op(&[Some(&d.x), d.times.as_ref(), Some(&d.x)], Some(OpWork::Rows(d.x.shape())))
     }
 
     fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         d.gate.map(|w| w.buffer(&self.arena)).transpose()?;
-        self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(Work::Rows(d.input.shape())))
+        self.op(&[Some(&d.input), Some(&d.residual), Some(&d.residual)], Some(OpWork::Rows(d.input.shape())))
     }
 
     fn gather_now(&mut self, d: &WindowsDesc<'_>) -> Result<()> {

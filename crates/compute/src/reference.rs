@@ -10,7 +10,7 @@ use crate::host::HostMemory;
 use crate::loader::Ahead;
 use crate::ops::{
     AttentionDesc, AttentionWork, CombineDesc, ConvDesc, ConvWork, LinearDesc, LinearWork, NormalizeDesc,
-    Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork, Work, checked_ops,
+    OpWork, Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork, checked_ops,
     same_shape,
 };
 use crate::store::{Extent, Store};
@@ -34,7 +34,7 @@ impl Sizing for ReferenceSizing {
         4 * (spec.main_len() + spec.bias_len()) as u64
     }
 
-    fn scratch_bytes(&self, _work: &Work) -> u64 {
+    fn scratch_bytes(&self, _work: &OpWork) -> u64 {
         0
     }
 }

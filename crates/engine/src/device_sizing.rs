@@ -1,6 +1,6 @@
 //! Sizes of a graphics card that is not there.
 
-use remaster_compute::{DType, Sizing, WeightSpec, Work};
+use remaster_compute::{DType, OpWork, Sizing, WeightSpec};
 
 /// What a device with memory of its own will take: dense weights, no scratch. Stands for graphics cards
 /// until a backend for them says it more exactly.
@@ -23,7 +23,7 @@ impl Sizing for DeviceSizing {
         }
     }
 
-    fn scratch_bytes(&self, _: &Work) -> u64 {
+    fn scratch_bytes(&self, _: &OpWork) -> u64 {
         0
     }
 }

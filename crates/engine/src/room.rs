@@ -2,7 +2,7 @@
 
 use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Staged};
-use remaster_compute::{DType, NullStore, Ops, Shape, Sizing, WeightSpec, Work};
+use remaster_compute::{DType, NullStore, OpWork, Ops, Shape, Sizing, WeightSpec};
 use remaster_model::{Network, State, load};
 use remaster_plan::Tile;
 
@@ -17,7 +17,7 @@ impl Sizing for NoSizing {
     fn weight_bytes(&self, _: &WeightSpec) -> u64 {
         0
     }
-    fn scratch_bytes(&self, _: &Work) -> u64 {
+    fn scratch_bytes(&self, _: &OpWork) -> u64 {
         0
     }
 }

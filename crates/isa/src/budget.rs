@@ -6,7 +6,7 @@ use crate::cards::Card;
 use crate::ceiling::{Sizes, attention, mixed, product};
 use crate::counts::Counts;
 use crate::kernels::{Kernel, layer};
-use crate::network::{Task, Work};
+use crate::network::{Task, Workload};
 
 /// A kernel and what a card's compiler makes of it.
 pub(crate) type Found<'a> = (&'a Kernel, &'a Counts);
@@ -87,7 +87,7 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
 }
 
 /// The ceiling of a network's work on a card.
-pub(crate) fn budget(card: &Card, all: &[Found<'_>], work: &Work) -> Result<Budget, String> {
+pub(crate) fn budget(card: &Card, all: &[Found<'_>], work: &Workload) -> Result<Budget, String> {
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
     for job in &work.jobs {
         let name = name(&job.task);
@@ -131,7 +131,7 @@ mod tests {
     fn what_only_moves_takes_its_bytes() {
         let card = named(&["Ada"]).unwrap()[0];
         let job = |bytes| Job { task: Task::Move("copy"), macs: 0, bytes };
-        let work = Work { jobs: vec![job(504_000_000), job(504_000_000)], megapixels: 2.0 };
+        let work = Workload { jobs: vec![job(504_000_000), job(504_000_000)], megapixels: 2.0 };
         let found = budget(card, &[], &work).unwrap();
         assert_eq!((found.issue, found.lines.len()), (0.0, 1));
         assert!((found.bandwidth - 0.0005).abs() < 1e-9, "{}", found.bandwidth);
@@ -142,7 +142,7 @@ mod tests {
     fn work_without_a_kernel_is_an_error() {
         let card = named(&["Ada"]).unwrap()[0];
         let work =
-            Work { jobs: vec![Job { task: Task::Attention(512), macs: 1, bytes: 1 }], megapixels: 1.0 };
+            Workload { jobs: vec![Job { task: Task::Attention(512), macs: 1, bytes: 1 }], megapixels: 1.0 };
         assert!(budget(card, &[], &work).is_err());
     }
 }

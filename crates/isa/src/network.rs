@@ -39,7 +39,7 @@ pub(crate) struct Job {
 
 /// Work of a network on some pixels of the film.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct Workload {
     pub(crate) jobs: Vec<Job>,
     /// Millions of pixels of the film that come out of it.
     pub(crate) megapixels: f64,
@@ -66,7 +66,7 @@ impl Params for Zeros {
 }
 
 /// A slice of the VAE that goes on where another one ended.
-pub(crate) fn vae(direction: Direction, dtype: DType) -> Result<Work, ComputeError> {
+pub(crate) fn vae(direction: Direction, dtype: DType) -> Result<Workload, ComputeError> {
     let (config, cell) = (VaeConfig::full(), VaeConfig::SPACE_FACTOR);
     let network = direction.network(&config, &mut Zeros, Build::from(dtype));
     let [rows, columns] = FILM;
@@ -76,11 +76,11 @@ pub(crate) fn vae(direction: Direction, dtype: DType) -> Result<Work, ComputeErr
         Direction::Decode => [1, SLICE].map(|t| Shape::new(t, rows / cell, columns / cell, config.latent)),
     };
     let jobs = run(&*network, &shapes, dtype)?;
-    Ok(Work { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })
+    Ok(Workload { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })
 }
 
 /// A window of the transformer.
-pub(crate) fn transformer(config: &DitConfig, dtype: DType) -> Result<Work, ComputeError> {
+pub(crate) fn transformer(config: &DitConfig, dtype: DType) -> Result<Workload, ComputeError> {
     let [rows, columns] = FILM;
     let token = VaeConfig::SPACE_FACTOR * DitConfig::PATCH;
     let size = [rows.div_ceil(token), columns.div_ceil(token)];
@@ -93,7 +93,7 @@ pub(crate) fn transformer(config: &DitConfig, dtype: DType) -> Result<Work, Comp
     let jobs = run(&network, &[Shape::new(latents, size[0] * size[1], 1, channels)], dtype)?;
     // Neighbouring windows share two latents.
     let frames = VaeConfig::TIME_FACTOR * (latents - 2);
-    Ok(Work { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })
+    Ok(Workload { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })
 }
 
 /// The ops of the last of some slices.

@@ -109,9 +109,9 @@ impl Finisher {
         expected: Option<Times>,
     ) -> (Self, Receiver<i64>) {
         let (tell, times) = channel();
-        let (finish, pending) = (finish.clone(), Vec::new());
-        let work = Work { sink, input, geometry, shown, finish, first, expected, tell, pending, written: 0 };
-        (Finisher(Worker::start(RestoreError::Thread, move |from| work.run(&from))), times)
+        let (finish, pending, written) = (finish.clone(), Vec::new(), 0);
+        let job = FinishJob { sink, input, geometry, shown, finish, first, expected, tell, pending, written };
+        (Finisher(Worker::start(RestoreError::Thread, move |from| job.run(&from))), times)
     }
 
     /// The frames of this shot come next.
@@ -132,7 +132,7 @@ impl Sink for Finisher {
 }
 
 /// What the thread works with.
-struct Work {
+struct FinishJob {
     sink: Box<dyn FrameSink>,
     input: Box<dyn FrameSource>,
     geometry: Geometry,
@@ -151,7 +151,7 @@ struct Work {
     written: usize,
 }
 
-impl Work {
+impl FinishJob {
     fn run(mut self, from: &Receiver<Message>) -> Result<usize, RestoreError> {
         let mut next = from.recv();
         loop {

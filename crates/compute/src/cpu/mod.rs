@@ -28,7 +28,7 @@ use crate::cancel::CancelToken;
 use crate::error::{ComputeError, Result};
 use crate::host::HostMemory;
 use crate::loader::{Ahead, Coming, Loader};
-use crate::ops::{Ops, Sizing, Work, checked_ops};
+use crate::ops::{OpWork, Ops, Sizing, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
@@ -80,24 +80,24 @@ impl Sizing for CpuSizing {
         conv::pack::scratch_bytes(spec, self.threads)
     }
 
-    fn scratch_bytes(&self, work: &Work) -> u64 {
+    fn scratch_bytes(&self, work: &OpWork) -> u64 {
         let threads = self.threads.max(1);
         match work {
-            Work::Conv(work) => conv::Plan::conv(work, self.path, threads).bytes(threads),
-            Work::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
-            Work::Linear(work) => {
+            OpWork::Conv(work) => conv::Plan::conv(work, self.path, threads).bytes(threads),
+            OpWork::Upsample(work) => conv::Plan::upsample(work, self.path, threads).bytes(threads),
+            OpWork::Linear(work) => {
                 let output = Shape::new(work.t, work.rows.len(), work.w, work.cout);
                 let sums = norm::row_sums_layout(output).0.per_thread(threads);
                 linear::scratch_bytes(work, self.path, threads).max(if work.sums { sums } else { 0 })
             }
-            Work::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
-            Work::WindowAttention(work) => {
+            OpWork::Attention(work) => attention::scratch_bytes(work.width, work.dtype, self.path, threads),
+            OpWork::WindowAttention(work) => {
                 attention::scratch_bytes(work.width, work.dtype, self.path, threads)
             }
-            Work::Rows(shape) => tokens::rows_layout(*shape).0.per_thread(threads),
-            Work::RowSums(shape) => norm::row_sums_layout(*shape).0.per_thread(threads),
-            Work::Normalize(shape) => norm::normalize_layout(*shape).0.bytes() as u64,
-            Work::Copy(shape) => moves::copy_layout(*shape).0.per_thread(threads),
+            OpWork::Rows(shape) => tokens::rows_layout(*shape).0.per_thread(threads),
+            OpWork::RowSums(shape) => norm::row_sums_layout(*shape).0.per_thread(threads),
+            OpWork::Normalize(shape) => norm::normalize_layout(*shape).0.bytes() as u64,
+            OpWork::Copy(shape) => moves::copy_layout(*shape).0.per_thread(threads),
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::cancel::CancelToken;
 use crate::dtype::{DType, decode, encode};
 use crate::error::{ComputeError, Result, ensure, mismatch};
 use crate::loader::{Ahead, Coming, Loader};
-use crate::ops::{Ops, Sizing, Work, checked_ops};
+use crate::ops::{OpWork, Ops, Sizing, checked_ops};
 use crate::store::{Extent, Store};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
@@ -79,7 +79,7 @@ impl Sizing for GpuSizing {
         pack::bytes(spec, self.choices.order(spec, None))
     }
 
-    fn scratch_bytes(&self, _work: &Work) -> u64 {
+    fn scratch_bytes(&self, _work: &OpWork) -> u64 {
         0
     }
 

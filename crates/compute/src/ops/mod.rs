@@ -204,7 +204,7 @@ pub trait Ops {
 
 /// The part of an op that decides its cost, free of buffers.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum OpWork {
     /// See `ConvWork`.
     Conv(ConvWork),
     /// See `UpsampleWork`.
@@ -237,7 +237,7 @@ pub trait Sizing: Send + Sync {
     }
 
     /// Bytes of scratch an op takes from the arena while it runs; 0 for none.
-    fn scratch_bytes(&self, work: &Work) -> u64;
+    fn scratch_bytes(&self, work: &OpWork) -> u64;
 
     /// Bytes that the device takes beside the arena, whatever runs on it.
     fn fixed_bytes(&self) -> u64 {

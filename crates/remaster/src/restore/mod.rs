@@ -43,11 +43,11 @@ pub struct Prepared {
     output: PathBuf,
     /// The input and its size before.
     input: (PathBuf, Option<u64>),
-    work: Work,
+    route: Route,
 }
 
 /// How a film is restored.
-enum Work {
+enum Route {
     /// It is there already, of the same input and settings.
     Done,
     /// By units, so that it can be resumed.
@@ -96,8 +96,8 @@ pub fn prepare(
         tensors::check_output(path, &request.input, request.overwrite)?;
     }
     let input = (request.input.clone(), size(&request.input));
-    let work = staged(request, &output, (machine, control), report).map_err(|error| grown(error, &input))?;
-    Ok(Prepared { output, input, work })
+    let route = staged(request, &output, (machine, control), report).map_err(|error| grown(error, &input))?;
+    Ok(Prepared { output, input, route })
 }
 
 /// Decides how a film is restored.
@@ -106,14 +106,14 @@ fn staged(
     output: &Path,
     (machine, control): (&Machine, &Control),
     report: &Reporter<'_>,
-) -> Result<Work, Error> {
+) -> Result<Route, Error> {
     let by_units = takes_units(&request, output);
     let there = !request.overwrite && output.symlink_metadata().is_ok();
     if by_units && there && units::standing(&request, output, machine, control)? == Standing::Done {
-        return Ok(Work::Done);
+        return Ok(Route::Done);
     }
     if !by_units && in_one_go(&request, output, control)? {
-        return Ok(Work::Done);
+        return Ok(Route::Done);
     }
     let (request, members) = match request.units.devices.is_empty() {
         true => (request, Vec::new()),
@@ -125,7 +125,7 @@ fn staged(
     // A still has no units.
     let by_units = by_units && !stage.is_still();
     if by_units && let Some(frames) = stage.unit_frames(cut.unit_frames) {
-        return Ok(Work::Units(Box::new(LocalFilm::prepare(stage, members, frames, report)?)));
+        return Ok(Route::Units(Box::new(LocalFilm::prepare(stage, members, frames, report)?)));
     }
     if by_units {
         report.say(
@@ -133,18 +133,18 @@ fn staged(
         );
     }
     if in_one_go(&stage.request, output, control)? {
-        return Ok(Work::Done);
+        return Ok(Route::Done);
     }
     if by_units {
         stage.rehearse(stage.request.overwrite, report)?;
         let settings = stage.settings(&cut, cut.unit_frames as usize)?;
-        return Ok(Work::Uncut(Box::new(stage), Box::new(settings)));
+        return Ok(Route::Uncut(Box::new(stage), Box::new(settings)));
     }
     if let (Some(frames), false) = (stage.film.format.frames, stage.film.estimated) {
         stage.check_list(frames)?;
     }
     stage.rehearse(stage.request.overwrite, report)?;
-    Ok(Work::Whole(Box::new(stage)))
+    Ok(Route::Whole(Box::new(stage)))
 }
 
 impl Prepared {
@@ -155,7 +155,7 @@ impl Prepared {
 
     /// True if the run can be paused and stopped at a time.
     pub fn is_resumable(&self) -> bool {
-        matches!(self.work, Work::Units(_))
+        matches!(self.route, Route::Units(_))
     }
 
     /// What it will take; `None` if the film is there already. The time is measured if no run told it before.
@@ -164,21 +164,21 @@ impl Prepared {
     }
 
     fn stage(&self) -> Option<&Staged> {
-        match &self.work {
-            Work::Done => None,
-            Work::Units(film) => Some(&film.stage),
-            Work::Uncut(stage, _) | Work::Whole(stage) => Some(stage),
+        match &self.route {
+            Route::Done => None,
+            Route::Units(film) => Some(&film.stage),
+            Route::Uncut(stage, _) | Route::Whole(stage) => Some(stage),
         }
     }
 
     /// Restores the film. Units on other devices are done by processes of `worker`.
     pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
         let report = &Reporter::new(events);
-        let outcome = match self.work {
-            Work::Done => return Ok(Outcome::Skipped { output: self.output }),
-            Work::Units(film) => film.run(worker, report),
-            Work::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
-            Work::Whole(stage) => single_pass::run(*stage, report),
+        let outcome = match self.route {
+            Route::Done => return Ok(Outcome::Skipped { output: self.output }),
+            Route::Units(film) => film.run(worker, report),
+            Route::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
+            Route::Whole(stage) => single_pass::run(*stage, report),
         };
         let outcome = outcome.map_err(|error| grown(error, &self.input))?;
         Ok(Outcome::Restored(Box::new(outcome)))

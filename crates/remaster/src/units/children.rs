@@ -65,7 +65,7 @@ pub(super) fn run(
     let _pending = stage.control.on_abort(move || end_all(&on_exit));
     let local = &stage.request.units;
     let (tell, heard) = channel();
-    let work = Work {
+    let dispatcher = Dispatcher {
         stage,
         state,
         worker,
@@ -79,7 +79,7 @@ pub(super) fn run(
         at: BTreeMap::new(),
         warned: Vec::new(),
     };
-    let done = work.all(&heard, report);
+    let done = dispatcher.all(&heard, report);
     end_all(&running);
     done
 }
@@ -103,7 +103,7 @@ fn end_all(running: &Running) {
     }
 }
 
-struct Work<'a> {
+struct Dispatcher<'a> {
     stage: &'a Staged,
     state: &'a State,
     worker: &'a WorkerProgram,
@@ -121,7 +121,7 @@ struct Work<'a> {
     warned: Vec<String>,
 }
 
-impl Work<'_> {
+impl Dispatcher<'_> {
     fn all(mut self, heard: &Receiver<(usize, Said)>, report: &Reporter<'_>) -> Result<(), Error> {
         let control = &self.stage.control;
         let (mut stopping, mut waiting) = (false, false);
