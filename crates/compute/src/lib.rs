@@ -57,4 +57,4 @@ pub use ops::{
 };
 pub use store::{Extent, HostStore, NullStore, Store};
 pub use tensor::{Band, Shape, Tensor, View};
-pub use weight::{Part, Weight, WeightSource, WeightSpec};
+pub use weight::{Weight, WeightPart, WeightSource, WeightSpec};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
 use crate::error::{ComputeError, Result, SourceError};
-use crate::weight::{Part, Weight, WeightSource, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
 
 /// Values read at a time, 256 KiB: a slow disk gives that in some milliseconds, so a stop is seen soon.
 const PIECE: usize = 64 << 10;
@@ -177,17 +177,17 @@ enum Whose {
 }
 
 /// One tensor to be read from its start to its end.
-type Tensor = (Whose, Part, usize);
+type Tensor = (Whose, WeightPart, usize);
 
 /// The tensors of a weight in the order in which they are laid out. Another order costs time and no more: what was
 /// not expected is read where it is asked for.
 fn script(spec: &WeightSpec) -> Vec<Tensor> {
-    let main = (Whose::Own, Part::Main, spec.main_len());
-    let bias = (Whose::Own, Part::Bias, spec.bias_len());
+    use WeightPart::{Bias, Main};
+    let (main, bias) = ((Whose::Own, Main, spec.main_len()), (Whose::Own, Bias, spec.bias_len()));
     match spec {
         WeightSpec::Upsample { cin, cout, time, .. } => {
             let rows = if *time { 8 * cout } else { 4 * cout };
-            vec![main, (Whose::Upscale, Part::Main, rows * cin), (Whose::Upscale, Part::Bias, rows), bias]
+            vec![main, (Whose::Upscale, Main, rows * cin), (Whose::Upscale, Bias, rows), bias]
         }
         _ => vec![main, bias],
     }
@@ -219,7 +219,7 @@ impl Reading {
     }
 }
 
-fn read(weight: &Weight, whose: Whose, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
+fn read(weight: &Weight, whose: Whose, part: WeightPart, start: usize, out: &mut [f32]) -> Result<()> {
     match whose {
         Whose::Own => weight.read(part, start, out),
         Whose::Upscale => weight.read_upscale(part, start, out),
@@ -265,7 +265,7 @@ fn feed(weight: &Weight, signal: &Signal) -> (Weight, Reading) {
 }
 
 impl Feed {
-    fn read(&mut self, whose: Whose, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
+    fn read(&mut self, whose: Whose, part: WeightPart, start: usize, out: &mut [f32]) -> Result<()> {
         let expected = self.now.is_some_and(|(w, p, len)| {
             (w, p) == (whose, part) && start == self.taken && out.len() <= len - self.taken
         });
@@ -318,7 +318,7 @@ impl Feed {
 }
 
 impl WeightSource for Fed {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         feed.read(self.whose, part, start, out).map_err(|error| match error {
             ComputeError::Source { source, .. } => source,
@@ -360,7 +360,7 @@ mod tests {
     struct Gated(Mutex<Receiver<()>>);
 
     impl WeightSource for Gated {
-        fn read(&self, _: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        fn read(&self, _: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
             let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).recv();
             out.iter_mut().enumerate().for_each(|(i, v)| *v = (start + i) as f32);
             Ok(())
@@ -377,7 +377,7 @@ mod tests {
         let mut row = [0.0; 300];
         let mut sum = 0.0;
         for first in (0..weight.spec().main_len()).step_by(300) {
-            weight.read(Part::Main, first, &mut row)?;
+            weight.read(WeightPart::Main, first, &mut row)?;
             sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
         }
         Ok(sum)
@@ -407,10 +407,10 @@ mod tests {
         let backwards = move |weight: &Weight, _: &CancelToken| {
             let mut one = [0.0];
             let mut bias = [0.0; 301];
-            weight.read(Part::Bias, 0, &mut bias)?;
+            weight.read(WeightPart::Bias, 0, &mut bias)?;
             let mut sum = 0.0;
             for i in (0..n).rev().step_by(7) {
-                weight.read(Part::Main, i, &mut one)?;
+                weight.read(WeightPart::Main, i, &mut one)?;
                 sum += f64::from(one[0]);
             }
             Ok((sum, bias[300]))

@@ -15,7 +15,7 @@ use crate::ops::{
 };
 use crate::store::{Extent, Store};
 use crate::tensor::{Shape, View};
-use crate::weight::{Part, Weight, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSpec};
 
 /// Computes with naive loops. Copies its operands to vectors first: it is for tests only.
 pub struct Reference {
@@ -57,8 +57,8 @@ impl Reference {
         let dtype = precision(weight.spec());
         let mut main = vec![0.0; weight.spec().main_len()];
         let mut bias = vec![0.0; weight.spec().bias_len()];
-        weight.read(Part::Main, 0, &mut main)?;
-        weight.read(Part::Bias, 0, &mut bias)?;
+        weight.read(WeightPart::Main, 0, &mut main)?;
+        weight.read(WeightPart::Bias, 0, &mut bias)?;
         dtype.round_all(&mut main);
         Ok((main, bias))
     }
@@ -301,8 +301,8 @@ impl Reference {
         let (cin, mid) = (work.cin, work.cout);
         let mut matrix = vec![0.0; 4 * z * mid * cin];
         let mut upscale_bias = vec![0.0; 4 * z * mid];
-        d.weight.read_upscale(Part::Main, 0, &mut matrix)?;
-        d.weight.read_upscale(Part::Bias, 0, &mut upscale_bias)?;
+        d.weight.read_upscale(WeightPart::Main, 0, &mut matrix)?;
+        d.weight.read_upscale(WeightPart::Bias, 0, &mut upscale_bias)?;
         // A coarse frame by its number in this slice, from -tail on.
         let coarse = |frame: isize, y: usize, x: usize, c: usize| match (&carried, frame) {
             (_, 0..) => input.at(frame as usize, y, x, c),

@@ -95,7 +95,7 @@ impl WeightSpec {
 
 /// The tensors a weight is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WeightPart {
     /// Kernel, matrix, scale or vector.
     Main,
     /// Bias or shift.
@@ -106,7 +106,7 @@ pub enum Part {
 /// copy of it, and again after every eviction.
 pub trait WeightSource: Send + Sync {
     /// Fills `out` with the values from flat index `start` on, in the order `WeightSpec` names.
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError>;
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError>;
 
     /// Whether there is a bias or shift. It is not read if there is none.
     fn has_bias(&self) -> bool {
@@ -114,12 +114,12 @@ pub trait WeightSource: Send + Sync {
     }
 }
 
-fn read(source: &dyn WeightSource, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-    if part == Part::Bias && !source.has_bias() {
+fn read(of: &dyn WeightSource, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    if part == WeightPart::Bias && !of.has_bias() {
         out.fill(0.0);
         return Ok(());
     }
-    source.read(part, start, out)
+    of.read(part, start, out)
 }
 
 /// A weight of the network. Each backend that loads it keeps its own prepared form here, under its arena: a meter,
@@ -199,13 +199,13 @@ impl Weight {
     }
 
     /// Reads values of one part; see `WeightSource`.
-    pub fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
+    pub fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<()> {
         let failed = |source| ComputeError::Source { name: self.0.name.clone(), source };
         read(self.0.source.as_ref(), part, start, out).map_err(failed)
     }
 
     /// Reads values of the 1x1x1 convolution of an upsampler.
-    pub fn read_upscale(&self, part: Part, start: usize, out: &mut [f32]) -> Result<()> {
+    pub fn read_upscale(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<()> {
         let missing = || SourceError("it has no 1x1x1 convolution".into());
         let result =
             self.0.upscale.as_ref().ok_or_else(missing).and_then(|s| read(s.as_ref(), part, start, out));

@@ -18,7 +18,7 @@ use crate::{DoctorError, Golden, GoldenError, Judge};
 const ARENA: u64 = 256 << 20;
 
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
-enum Part {
+enum VaeModule {
     Conv(CausalConv3d),
     Norm(GroupNorm),
     Resnet(ResnetBlock),
@@ -30,16 +30,16 @@ enum Part {
     UpBlock(UpBlock),
 }
 
-impl Part {
+impl VaeModule {
     /// The module at `path`, for inputs of `cin` and outputs of `cout` channels.
-    fn at(config: &VaeConfig, build: Build, path: &str, cin: usize, cout: usize) -> Option<Part> {
+    fn at(config: &VaeConfig, build: Build, path: &str, cin: usize, cout: usize) -> Option<Self> {
         let mut params = FormulaParams;
         let mut scope = Scope::root(&mut params, build);
         let (outer, last) = path.rsplit_once('.')?;
         let stage = last.parse::<usize>().ok().filter(|i| *i < 4);
         // A plain convolution is named inside its parent.
         let conv = |scope: &mut Scope<'_>, kernel, stride, padding| {
-            Part::Conv(CausalConv3d::with(&mut scope.at(outer), last, [cin, cout], kernel, stride, padding))
+            Self::Conv(CausalConv3d::with(&mut scope.at(outer), last, [cin, cout], kernel, stride, padding))
         };
         let time = !path.contains("_blocks.0.downsamplers") && !path.contains("_blocks.2.upsamplers");
         Some(match (outer.rsplit('.').next()?, last) {
@@ -47,29 +47,29 @@ impl Part {
             (_, "conv_shortcut") => conv(&mut scope, [1; 3], [1; 3], Padding::default()),
             (_, "conv") if time => conv(&mut scope, [3; 3], [2; 3], Padding::default()),
             (_, "conv") => conv(&mut scope, [1, 3, 3], [1, 2, 2], Padding::default()),
-            (_, "conv_norm_out") => Part::Norm(GroupNorm::new(config, &mut scope.at(outer), last, cin)),
-            (_, "mid_block") => Part::Mid(MidBlock::new(config, &mut scope.at(path), cin)),
-            ("resnets", _) => Part::Resnet(ResnetBlock::new(config, &mut scope.at(path), cin, cout)),
-            ("attentions", _) => Part::Attention(Attention::new(config, &mut scope.at(path), cin)),
-            ("downsamplers", _) => Part::Down(Downsample::new(config, &mut scope.at(path), cin, time)),
-            ("upsamplers", _) => Part::Up(Upsample::new(config, &mut scope.at(path), cin, time)),
-            ("down_blocks", _) => Part::DownBlock(DownBlock::new(config, &mut scope.at(path), stage?)),
-            ("up_blocks", _) => Part::UpBlock(UpBlock::new(config, &mut scope.at(path), stage?)),
+            (_, "conv_norm_out") => Self::Norm(GroupNorm::new(config, &mut scope.at(outer), last, cin)),
+            (_, "mid_block") => Self::Mid(MidBlock::new(config, &mut scope.at(path), cin)),
+            ("resnets", _) => Self::Resnet(ResnetBlock::new(config, &mut scope.at(path), cin, cout)),
+            ("attentions", _) => Self::Attention(Attention::new(config, &mut scope.at(path), cin)),
+            ("downsamplers", _) => Self::Down(Downsample::new(config, &mut scope.at(path), cin, time)),
+            ("upsamplers", _) => Self::Up(Upsample::new(config, &mut scope.at(path), cin, time)),
+            ("down_blocks", _) => Self::DownBlock(DownBlock::new(config, &mut scope.at(path), stage?)),
+            ("up_blocks", _) => Self::UpBlock(UpBlock::new(config, &mut scope.at(path), stage?)),
             _ => return None,
         })
     }
 
     fn module(&self) -> &dyn Module {
         match self {
-            Part::Conv(m) => m,
-            Part::Norm(m) => m,
-            Part::Resnet(m) => m,
-            Part::Attention(m) => m,
-            Part::Mid(m) => m,
-            Part::Down(m) => m,
-            Part::Up(m) => m,
-            Part::DownBlock(m) => m,
-            Part::UpBlock(m) => m,
+            Self::Conv(m) => m,
+            Self::Norm(m) => m,
+            Self::Resnet(m) => m,
+            Self::Attention(m) => m,
+            Self::Mid(m) => m,
+            Self::Down(m) => m,
+            Self::Up(m) => m,
+            Self::DownBlock(m) => m,
+            Self::UpBlock(m) => m,
         }
     }
 
@@ -77,15 +77,15 @@ impl Part {
         let frames = x.shape().t;
         let x = Act { x, sums: None };
         let y = match self {
-            Part::Conv(m) => m.forward(pass, x.view(), Fused::default())?.x,
-            Part::Norm(m) => m.forward(pass.ops, &x, silu)?,
-            Part::Resnet(m) => m.forward(pass, x)?.x,
-            Part::Attention(m) => m.forward(pass.ops, x)?.x,
-            Part::Mid(m) => m.forward(pass, x)?.x,
-            Part::Down(m) => m.forward(pass, x)?.x,
-            Part::Up(m) => m.forward(pass, x)?.x,
-            Part::DownBlock(m) => m.forward(pass, x)?.x,
-            Part::UpBlock(m) => m.forward(pass, x)?.x,
+            Self::Conv(m) => m.forward(pass, x.view(), Fused::default())?.x,
+            Self::Norm(m) => m.forward(pass.ops, &x, silu)?,
+            Self::Resnet(m) => m.forward(pass, x)?.x,
+            Self::Attention(m) => m.forward(pass.ops, x)?.x,
+            Self::Mid(m) => m.forward(pass, x)?.x,
+            Self::Down(m) => m.forward(pass, x)?.x,
+            Self::Up(m) => m.forward(pass, x)?.x,
+            Self::DownBlock(m) => m.forward(pass, x)?.x,
+            Self::UpBlock(m) => m.forward(pass, x)?.x,
         };
         pass.state.advance(frames);
         Ok(y)
@@ -100,7 +100,7 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     let paths: BTreeSet<&str> = golden.names().filter_map(|n| n.strip_suffix("/in")).collect();
     for path in paths {
         let (input, output) = (golden.video(&format!("{path}/in"))?, golden.video(&format!("{path}/out"))?);
-        let part = Part::at(&golden.config(), judge.settings.build, path, input.shape.c, output.shape.c)
+        let part = VaeModule::at(&golden.config(), judge.settings.build, path, input.shape.c, output.shape.c)
             .ok_or_else(|| misshapen(golden, path, input.shape))?;
         let failed = |source: ComputeError| golden.failed(source);
         let mut ops = judge.settings.backend.open(ARENA, judge.settings.cancel.clone()).map_err(failed)?;
@@ -128,7 +128,7 @@ pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
 fn slices(
     judge: &mut Judge<'_>,
     ops: &mut dyn Ops,
-    part: &Part,
+    part: &VaeModule,
     path: &str,
     input: &HostTensor,
     t_out: usize,
@@ -200,7 +200,7 @@ fn crop(x: &HostTensor, to: Shape) -> HostTensor {
 /// Some frames of `x`.
 fn forward(
     ops: &mut dyn Ops,
-    part: &Part,
+    part: &VaeModule,
     dtype: DType,
     x: &HostTensor,
     frames: Range<usize>,

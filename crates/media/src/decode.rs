@@ -46,7 +46,7 @@ pub struct Decoder {
     earlier: Vec<Option<f64>>,
     /// Decoding began in the middle, and frames may be broken.
     is_unsettled: bool,
-    part: Option<Part>,
+    part: Option<FileSpan>,
     excerpt: Excerpt,
     /// When the first frame of all is shown, if decoding begins where the excerpt says and not where the film does.
     jump: Option<(i64, TimeBase)>,
@@ -67,13 +67,13 @@ pub struct Decoder {
 }
 
 /// The part of a file that is asked for.
-struct Part {
+struct FileSpan {
     span: Span,
     /// When the first frame of all is shown; raw streams tell with that frame.
     origin: Option<(i64, TimeBase)>,
 }
 
-impl Part {
+impl FileSpan {
     /// On the clock of the frames, of which the first that is decoded is shown at `pts`.
     fn ticks(&mut self, pts: i64, clock: TimeBase) -> Ticks {
         let origin = *self.origin.get_or_insert((pts, clock));
@@ -208,7 +208,7 @@ impl Decoder {
             rate: filtered.rate,
         };
         let origin = video.start.map(|start| (start, video.time_base));
-        let part = (!span.is_whole()).then_some(Part { span, origin });
+        let part = (!span.is_whole()).then_some(FileSpan { span, origin });
         // What filters leave out or speed up is not missing.
         let whole = options.filters.is_none();
         Ok(Decoder {

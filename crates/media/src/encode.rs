@@ -10,7 +10,7 @@ use crate::command::{Extent, Order, Picture, arguments, segment_arguments};
 use crate::error::MediaError;
 use crate::nut::{VideoStream, fourcc};
 use crate::outgoing::Outgoing;
-use crate::place::Part;
+use crate::place::PartialFile;
 use crate::probe::Probe;
 use crate::segment;
 use crate::target::{Film, SegmentKind, Target, WriteOptions, decide};
@@ -49,7 +49,7 @@ impl Encoder {
     /// segments.
     pub fn segment(tools: &Tools, path: &Path, film: &Film<'_>) -> Result<Self, MediaError> {
         let target = segment::decide(tools, film)?;
-        let part = Part::beside(path, film.options.overwrite)?;
+        let part = PartialFile::beside(path, film.options.overwrite)?;
         let stream = VideoStream { rate: Some(segment::rate(film.format)), ..raw(&target, film.format) };
         let args = segment_arguments(part.path(), &target, film.format.time_base);
         let outgoing = Outgoing::start(tools, path, part, &stream, &args, PATIENCE)?;
@@ -89,7 +89,7 @@ impl Encoder {
     fn start(tools: &Tools, film: &Film<'_>, extent: Extent) -> Result<Self, MediaError> {
         let &Film { path, format, from, options, .. } = film;
         let target = decide(tools, film)?;
-        let part = Part::beside(path, options.overwrite)?;
+        let part = PartialFile::beside(path, options.overwrite)?;
         let args = arguments(&Order {
             part: part.path(),
             target: &target,

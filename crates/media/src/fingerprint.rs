@@ -42,7 +42,7 @@ impl Sample {
         let mut hash = Sha256::new();
         let mut bytes = 0;
         let (files, places) = files(path)?;
-        for Part { name, path, .. } in files {
+        for FilmFile { name, path, .. } in files {
             add_name(&mut hash, name.as_deref());
             let mut file = File::open(&path)?;
             let length = file.metadata()?.len();
@@ -67,7 +67,7 @@ pub fn content(path: &Path, each: &mut dyn FnMut(u64) -> ControlFlow<()>) -> io:
     let mut hash = Sha256::new();
     let mut block = vec![0; BLOCK];
     let mut read = 0;
-    for Part { name, path, .. } in files(path)?.0 {
+    for FilmFile { name, path, .. } in files(path)?.0 {
         let mut file = File::open(&path)?;
         if name.is_some() {
             add_name(&mut hash, name.as_deref());
@@ -98,7 +98,7 @@ pub fn identity(path: &Path) -> io::Result<Option<Sha>> {
     loop {
         let mut hash = Sha256::new();
         let mut newest = Duration::ZERO;
-        for Part { name, about, .. } in files(path)?.0 {
+        for FilmFile { name, about, .. } in files(path)?.0 {
             add_name(&mut hash, name.as_deref());
             let Some(stamp) = Stamp::of(&about) else { return Ok(None) };
             hash.update(about.len().to_le_bytes());
@@ -152,7 +152,7 @@ impl Stamp {
 }
 
 /// A file that is part of a film.
-struct Part {
+struct FilmFile {
     /// In its folder.
     name: Option<String>,
     path: PathBuf,
@@ -161,10 +161,10 @@ struct Part {
 
 /// The file itself, or the pictures of a folder by name; and how many places of each are sampled. Other files of a folder
 /// are no part of the film. What is neither is refused: a pipe would be waited for.
-fn files(path: &Path) -> io::Result<(Vec<Part>, u64)> {
+fn files(path: &Path) -> io::Result<(Vec<FilmFile>, u64)> {
     let about = path.metadata()?;
     if about.is_file() {
-        return Ok((vec![Part { name: None, path: path.to_owned(), about }], PLACES));
+        return Ok((vec![FilmFile { name: None, path: path.to_owned(), about }], PLACES));
     }
     if !about.is_dir() {
         let reason = "it is neither a file nor a folder";
@@ -182,7 +182,7 @@ fn files(path: &Path) -> io::Result<(Vec<Part>, u64)> {
             StillFormat::of_ending(&path).is_some() || still::sniff(&path).is_ok_and(|kind| kind.is_some())
         };
         if about.is_file() && is_picture() {
-            files.push(Part { name: Some(name.to_string_lossy().into_owned()), path, about });
+            files.push(FilmFile { name: Some(name.to_string_lossy().into_owned()), path, about });
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -10,7 +10,7 @@ use crate::encode::PATIENCE;
 use crate::error::{MediaError, frames};
 use crate::nut::{Next, NutReader, TimeBase, VideoStream};
 use crate::outgoing::Outgoing;
-use crate::place::Part;
+use crate::place::PartialFile;
 use crate::segment;
 use crate::target::{Film, SegmentKind, Target};
 
@@ -58,7 +58,7 @@ struct Joint<'a> {
     frames: usize,
     sent: usize,
     /// Room for the film, until the first segment is there.
-    part: Option<Part>,
+    part: Option<PartialFile>,
     open: Option<(Outgoing, VideoStream)>,
     /// Time of the last frame.
     last: Option<i64>,
@@ -68,7 +68,7 @@ struct Joint<'a> {
 impl<'a> Joint<'a> {
     fn new(tools: &'a Tools, film: &'a Film<'a>, frames: usize) -> Result<Self, MediaError> {
         let target = segment::film(tools, film)?;
-        let part = Some(Part::beside(film.path, film.options.overwrite)?);
+        let part = Some(PartialFile::beside(film.path, film.options.overwrite)?);
         Ok(Joint { tools, film, target, frames, sent: 0, part, open: None, last: None, data: Vec::new() })
     }
 
@@ -164,7 +164,7 @@ impl<'a> Joint<'a> {
         Ok(())
     }
 
-    fn start(&self, part: Part, stream: &VideoStream) -> Result<Outgoing, MediaError> {
+    fn start(&self, part: PartialFile, stream: &VideoStream) -> Result<Outgoing, MediaError> {
         let Film { path, format, from, kind, .. } = *self.film;
         let args = arguments(&Order {
             part: part.path(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::child::{Supervised, ToChild, Tools, plain};
 use crate::error::{MediaError, frames};
 use crate::nut::{NutWriter, VideoStream};
-use crate::place::{self, Part};
+use crate::place::{self, PartialFile};
 use crate::probe::count_frames;
 use crate::whitelist::url;
 
@@ -23,7 +23,7 @@ pub(crate) struct Outgoing {
     frames: usize,
     notes: Vec<String>,
     /// The last field: the child must be gone before its file is removed, or it makes it again.
-    part: Part,
+    part: PartialFile,
 }
 
 impl Outgoing {
@@ -31,7 +31,7 @@ impl Outgoing {
     pub(crate) fn start(
         tools: &Tools,
         path: &Path,
-        part: Part,
+        part: PartialFile,
         stream: &VideoStream,
         args: &[OsString],
         patience: u64,

@@ -78,14 +78,14 @@ pub fn abandon() {
 
 /// An output on its way. Dropping it removes everything that was made of it.
 #[derive(Debug)]
-pub struct Part {
+pub struct PartialFile {
     _folder: Scratch,
     path: PathBuf,
     place: PathBuf,
     replace: bool,
 }
 
-impl Part {
+impl PartialFile {
     /// Room for a file or a folder that is to be `place`. `replace` allows a file to be there already.
     pub fn beside(place: &Path, replace: bool) -> Result<Self, MediaError> {
         let refused = |reason: String| MediaError::Place { path: place.to_owned(), reason };
@@ -133,7 +133,7 @@ impl Part {
             inner.push(".");
             inner.push(ending);
         }
-        Ok(Part { path: folder.join(inner), _folder: Scratch(folder), place: target, replace })
+        Ok(PartialFile { path: folder.join(inner), _folder: Scratch(folder), place: target, replace })
     }
 
     /// Where it is made. Nothing is there yet.
@@ -239,7 +239,7 @@ fn release(folder: &Path) {
 
 /// `bytes` as the file `path`, whole or not at all.
 pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<(), MediaError> {
-    let part = Part::beside(path, replace)?;
+    let part = PartialFile::beside(path, replace)?;
     let written = remaster_disk::create(part.path())
         .and_then(|mut file| remaster_disk::write_all(part.path(), &mut file, bytes));
     written.map_err(|source| MediaError::writing(path, source))?;
@@ -248,7 +248,7 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<(), MediaError>
 
 /// Whether a file or folder could be made at `path`: it makes one beside it and takes it away.
 pub fn check(path: &Path, replace: bool) -> Result<(), MediaError> {
-    Part::beside(path, replace).map(drop)
+    PartialFile::beside(path, replace).map(drop)
 }
 
 /// Whether both names stand for one file, by whatever links and spellings.

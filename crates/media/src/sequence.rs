@@ -16,7 +16,7 @@ use crate::excerpt::Excerpt;
 use crate::kind::{OutputKind, written_as};
 use crate::natural::natural;
 use crate::nut::TimeBase;
-use crate::place::Part;
+use crate::place::PartialFile;
 use crate::span::Span;
 
 /// Whether the file at `path` is a still by what is in it, or claims to be one by its name. Streams of JPEGs and
@@ -304,7 +304,7 @@ impl FrameSource for Pictures {
 /// Writes pictures: a folder of PNGs or EXRs, or one of any kind.
 pub struct PictureWriter {
     path: PathBuf,
-    part: Part,
+    part: PartialFile,
     is_folder: bool,
     kind: StillFormat,
     info: PictureInfo,
@@ -356,7 +356,7 @@ impl PictureWriter {
             Some(originals) if is_folder => Some(originals.renamed(path, ending(kind))?),
             _ => None,
         };
-        let part = Part::beside(path, overwrite && !is_folder)?;
+        let part = PartialFile::beside(path, overwrite && !is_folder)?;
         if is_folder {
             remaster_disk::make_folders(part.path()).map_err(|source| MediaError::writing(path, source))?;
         }

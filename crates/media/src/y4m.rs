@@ -11,7 +11,7 @@ use crate::colour::{Colour, Said};
 use crate::decode::shape;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
-use crate::place::Part;
+use crate::place::PartialFile;
 use crate::probe::{MAX_AREA, MAX_SIDE};
 use crate::span::Span;
 
@@ -227,7 +227,7 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
 /// Where raw frames go.
 enum To {
     Stdout(std::io::Stdout),
-    File(std::io::BufWriter<std::fs::File>, Part, PathBuf),
+    File(std::io::BufWriter<std::fs::File>, PartialFile, PathBuf),
 }
 
 /// Writes frames to a file or to stdout.
@@ -265,7 +265,7 @@ impl Y4mWriter {
         let to = match path {
             None => To::Stdout(std::io::stdout()),
             Some((path, overwrite)) => {
-                let part = Part::beside(&path, overwrite)?;
+                let part = PartialFile::beside(&path, overwrite)?;
                 let file = remaster_disk::create(part.path()).map_err(|e| MediaError::writing(&path, e))?;
                 To::File(std::io::BufWriter::new(file), part, path)
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use remaster_compute::{DType, Part, SourceError, Weight, WeightSource, WeightSpec};
+use remaster_compute::{DType, SourceError, Weight, WeightPart, WeightSource, WeightSpec};
 
 /// The values of one tensor, or of what stands for one.
 pub trait Values: Send + Sync {
@@ -147,11 +147,11 @@ struct Layer {
 }
 
 impl WeightSource for Layer {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         match (part, &self.bias) {
-            (Part::Main, _) => self.main.read(start, out),
-            (Part::Bias, Some(bias)) => bias.read(start, out),
-            (Part::Bias, None) => Err(SourceError("it has no bias".into())),
+            (WeightPart::Main, _) => self.main.read(start, out),
+            (WeightPart::Bias, Some(bias)) => bias.read(start, out),
+            (WeightPart::Bias, None) => Err(SourceError("it has no bias".into())),
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use remaster_compute::{HostTensor, Shape};
 use remaster_media::MediaError;
-use remaster_media::place::Part;
+use remaster_media::place::PartialFile;
 use remaster_weights::{Checkpoint, NamedTensor, ReadError, TensorFileError, write_tensors};
 
 use crate::destination::check_file;
@@ -74,7 +74,7 @@ pub(crate) fn write(path: &Path, name: &str, tensor: &HostTensor, replace: bool)
         shape: vec![1, s.c, s.t, s.h, s.w],
         data: tensor.to_channels_first(),
     };
-    let part = Part::beside(path, replace)?;
+    let part = PartialFile::beside(path, replace)?;
     write_tensors(part.path(), &[named], &Default::default()).map_err(|e| match e {
         // The name of the part is internal.
         TensorFileError::Write { source, .. } => MediaError::writing(path, source).into(),

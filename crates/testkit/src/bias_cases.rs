@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use remaster_compute::{
-    ComputeError, ConvDesc, DType, LinearDesc, Ops, Padding, Part, Shape, Shortcut, SourceError, Weight,
-    WeightSource, WeightSpec,
+    ComputeError, ConvDesc, DType, LinearDesc, Ops, Padding, Shape, Shortcut, SourceError, Weight,
+    WeightPart, WeightSource, WeightSpec,
 };
 
 use crate::op_cases::tolerance;
@@ -17,14 +17,14 @@ struct Unbiased {
 }
 
 impl WeightSource for Unbiased {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         match (part, self.spelled) {
-            (Part::Main, _) => self.noise.read(part, start, out),
-            (Part::Bias, true) => {
+            (WeightPart::Main, _) => self.noise.read(part, start, out),
+            (WeightPart::Bias, true) => {
                 out.fill(0.0);
                 Ok(())
             }
-            (Part::Bias, false) => Err(SourceError("a bias that is not there was read".into())),
+            (WeightPart::Bias, false) => Err(SourceError("a bias that is not there was read".into())),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Numbers that depend on a seed and nothing else.
 
-use remaster_compute::{Part, SourceError, WeightSource};
+use remaster_compute::{SourceError, WeightPart, WeightSource};
 
 /// splitmix64: small, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -62,11 +62,11 @@ pub struct Noise {
 }
 
 impl WeightSource for Noise {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         for (i, value) in out.iter_mut().enumerate() {
-            let place = self.seed ^ (start + i) as u64 ^ if part == Part::Bias { 1 << 60 } else { 0 };
+            let place = self.seed ^ (start + i) as u64 ^ if part == WeightPart::Bias { 1 << 60 } else { 0 };
             let u = Rng::new(place.wrapping_mul(0x2545_f491_4f6c_dd1d)).unit();
-            *value = if part == Part::Main { self.centre + self.scale * u } else { 0.5 * u };
+            *value = if part == WeightPart::Main { self.centre + self.scale * u } else { 0.5 * u };
         }
         Ok(())
     }

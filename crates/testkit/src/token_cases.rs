@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{
-    ActivateDesc, Activation, AddGatedDesc, CommonQueries, ComputeError, DType, Ops, Part, Rotation, Shape,
-    SourceError, Tensor, TokenNormDesc, Weight, WeightSource, WeightSpec, Window, WindowAttentionDesc,
-    WindowsDesc,
+    ActivateDesc, Activation, AddGatedDesc, CommonQueries, ComputeError, DType, Ops, Rotation, Shape,
+    SourceError, Tensor, TokenNormDesc, Weight, WeightPart, WeightSource, WeightSpec, Window,
+    WindowAttentionDesc, WindowsDesc,
 };
 
 use crate::Rng;
@@ -113,8 +113,8 @@ impl TokenCase {
 struct Noise(u64, f32, Option<f32>);
 
 impl WeightSource for Noise {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        let all = Rng::new(self.0 + u64::from(part == Part::Bias)).values(start + out.len());
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        let all = Rng::new(self.0 + u64::from(part == WeightPart::Bias)).values(start + out.len());
         out.iter_mut().zip(&all[start..]).for_each(|(o, v)| *o = self.1 + 0.5 * v);
         if let (0, Some(first), Some(bad)) = (start, out.first_mut(), self.2) {
             *first = bad;

@@ -32,8 +32,8 @@ pub struct ResultClass {
 impl ResultClass {
     /// Refuses a machine that cannot provide this class. With `mix` only what would not fit together is refused.
     pub fn check(&self, here: &ResultClass, mix: bool) -> Result<(), UnitsError> {
-        type Part = fn(&ResultClass) -> String;
-        let parts: [(&'static str, bool, Part); 7] = [
+        type Getter = fn(&ResultClass) -> String;
+        let parts: [(&'static str, bool, Getter); 7] = [
             ("this program", false, |of| of.program.clone()),
             ("the encoder", false, |of| of.encoder.clone()),
             ("the device", true, |of| of.backend.clone()),

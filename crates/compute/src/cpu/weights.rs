@@ -7,7 +7,7 @@ use super::pool::Pool;
 use crate::arena::Buffer;
 use crate::error::Result;
 use crate::host::{HostMemory, Pinned};
-use crate::weight::{Part, Weight, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSpec};
 
 pub(super) fn bytes(spec: &WeightSpec, path: CpuPath) -> u64 {
     match Packing::new(spec, path) {
@@ -70,7 +70,7 @@ impl Room {
         // SAFETY: a piece of exactly this many values that nothing else refers to.
         let all = unsafe { std::slice::from_raw_parts_mut(base, spec.main_len() + spec.bias_len()) };
         let (main, bias) = all.split_at_mut(spec.main_len());
-        weight.read(Part::Main, 0, main)?;
-        weight.read(Part::Bias, 0, bias)
+        weight.read(WeightPart::Main, 0, main)?;
+        weight.read(WeightPart::Bias, 0, bias)
     }
 }

@@ -5,7 +5,7 @@ use crate::cpu::conv::pack::{fold, fold_bias, folds, read_kernel, transform_kern
 use crate::cpu::conv::program::{Kind, upsampled_phases};
 use crate::dtype::{DType, encode};
 use crate::error::{Result, ensure};
-use crate::weight::{Part, Weight, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSpec};
 
 /// How matrices of a weight lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +101,8 @@ fn plain(weight: &Weight) -> Result<Vec<u8>> {
     let (len, bias) = (weight.spec().main_len(), weight.spec().bias_len());
     let mut values = vec![0.0; up4(len) + up4(bias)];
     let (scale, shift) = values.split_at_mut(up4(len));
-    weight.read(Part::Main, 0, &mut scale[..len])?;
-    weight.read(Part::Bias, 0, &mut shift[..bias])?;
+    weight.read(WeightPart::Main, 0, &mut scale[..len])?;
+    weight.read(WeightPart::Bias, 0, &mut shift[..bias])?;
     Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect())
 }
 
@@ -134,7 +134,7 @@ impl Packed {
 
     fn read_bias(&mut self, weight: &Weight) -> Result<()> {
         let mut bias = vec![0.0; self.layout.cout];
-        weight.read(Part::Bias, 0, &mut bias)?;
+        weight.read(WeightPart::Bias, 0, &mut bias)?;
         self.bias(0, &bias);
         Ok(())
     }
@@ -161,7 +161,7 @@ fn conv(weight: &Weight, [kt, kh, kw]: [usize; 3], packed: &mut Packed) -> Resul
     for first in (0..cout).step_by(CHUNK) {
         let n = CHUNK.min(cout - first);
         let chunk = &mut chunk[..n * cin * taps];
-        weight.read(Part::Main, first * cin * taps, chunk)?;
+        weight.read(WeightPart::Main, first * cin * taps, chunk)?;
         for (tap, i) in (0..taps).flat_map(|t| (0..cin).map(move |i| (t, i))) {
             for (o, value) in line[..n].iter_mut().enumerate() {
                 *value = chunk[(o * cin + i) * taps + tap];
@@ -181,7 +181,7 @@ fn winograd(weight: &Weight, kt: usize, packed: &mut Packed) -> Result<()> {
     let taps = 9 * kt;
     let mut line = vec![0.0; cin * taps];
     for o in 0..cout {
-        weight.read(Part::Main, o * cin * taps, &mut line)?;
+        weight.read(WeightPart::Main, o * cin * taps, &mut line)?;
         for (i, k) in (0..cin).flat_map(|i| (0..kt).map(move |k| (i, k))) {
             let kernel = std::array::from_fn(|n| line[i * taps + 9 * k + n]);
             for (place, value) in transform_kernel(kernel).into_iter().enumerate() {
@@ -200,8 +200,8 @@ fn upsample(weight: &Weight, time: bool, packed: &mut Packed) -> Result<()> {
     read_kernel(weight, cout, &mut kernel)?;
     let mut matrix = vec![0.0; 4 * z * cout * cin];
     let mut matrix_bias = vec![0.0; 4 * z * cout];
-    weight.read_upscale(Part::Main, 0, &mut matrix)?;
-    weight.read_upscale(Part::Bias, 0, &mut matrix_bias)?;
+    weight.read_upscale(WeightPart::Main, 0, &mut matrix)?;
+    weight.read_upscale(WeightPart::Bias, 0, &mut matrix_bias)?;
     let jobs = folds(time, |s, y, x| ((y * 2 + x) * z + s) * cout);
     let (mut sums, mut turned) = (vec![0.0; cout * cin], vec![0.0; cout]);
     for (job, pairs) in jobs.iter().enumerate() {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Staged};
 use remaster_compute::{
-    Backend, CancelToken, ComputeError, ConvDesc, DType, NullStore, Ops, Padding, Part, Shape, SourceError,
-    Tensor, Weight, WeightSource, WeightSpec,
+    Backend, CancelToken, ComputeError, ConvDesc, DType, NullStore, Ops, Padding, Shape, SourceError, Tensor,
+    Weight, WeightPart, WeightSource, WeightSpec,
 };
 use remaster_testkit::{Faults, Rng};
 
@@ -33,7 +33,7 @@ struct Slow {
 }
 
 impl WeightSource for Slow {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         if self.fails {
             return Err(SourceError("the disk is on fire".into()));
         }
@@ -42,7 +42,7 @@ impl WeightSource for Slow {
         if takes > 0 {
             std::thread::sleep(Duration::from_nanos(takes * out.len() as u64 / self.values as u64));
         }
-        let skip = if part == Part::Bias { self.bias } else { 0 };
+        let skip = if part == WeightPart::Bias { self.bias } else { 0 };
         let mut bytes = vec![0; 4 * out.len()];
         let mut file = self.file.lock().unwrap();
         file.seek(SeekFrom::Start((self.first + 4 * (skip + start)) as u64)).unwrap();

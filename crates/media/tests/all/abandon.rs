@@ -3,7 +3,7 @@
 use std::fs;
 
 use remaster_media::MediaError;
-use remaster_media::place::{Part, abandon, write};
+use remaster_media::place::{PartialFile, abandon, write};
 
 #[test]
 fn a_process_that_ends_at_once_removes_its_parts_and_no_others() {
@@ -18,13 +18,13 @@ fn a_process_that_ends_at_once_removes_its_parts_and_no_others() {
     let before = names();
 
     // Dropped, finished, and under way.
-    drop(Part::beside(&at("a.mp4"), false).unwrap());
+    drop(PartialFile::beside(&at("a.mp4"), false).unwrap());
     assert_eq!(names(), before);
     write(&at("done.txt"), b"done", false).unwrap();
     assert!(matches!(write(&at("done.txt"), b"again", false), Err(MediaError::Exists { .. })));
-    let part = Part::beside(&at("a.mp4"), false).unwrap();
+    let part = PartialFile::beside(&at("a.mp4"), false).unwrap();
     fs::write(part.path(), "half").unwrap();
-    let pictures = Part::beside(&at("pictures"), false).unwrap();
+    let pictures = PartialFile::beside(&at("pictures"), false).unwrap();
     fs::create_dir(pictures.path()).unwrap();
     fs::write(pictures.path().join("000000.png"), "half").unwrap();
     assert_eq!(names().len(), before.len() + 3);
@@ -32,7 +32,7 @@ fn a_process_that_ends_at_once_removes_its_parts_and_no_others() {
     abandon();
     let after: Vec<String> = before.iter().cloned().chain(["done.txt".into()]).collect();
     assert_eq!(names(), after);
-    assert!(matches!(Part::beside(&at("b.mp4"), false), Err(MediaError::Cancelled)));
+    assert!(matches!(PartialFile::beside(&at("b.mp4"), false), Err(MediaError::Cancelled)));
     assert!(part.put().is_err());
     drop(pictures);
     assert_eq!(names(), after);

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use remaster_media::MediaError;
-use remaster_media::place::Part;
+use remaster_media::place::PartialFile;
 use remaster_plan::SPACE;
 
 use super::{About, Entry, FORMAT, Header, LONGEST, Metadata, NUMBERS, wrong_time};
@@ -18,7 +18,7 @@ pub struct LatentWriter {
     times: BufWriter<File>,
     last: Option<i64>,
     frames: u64,
-    part: Part,
+    part: PartialFile,
     path: PathBuf,
     /// `About` as text, and the room that was left for the header with it.
     about: String,
@@ -53,7 +53,7 @@ impl LatentWriter {
         if room as u64 > LONGEST {
             return Err(unusable(format!("its header would take {room} bytes, more than {LONGEST}")));
         }
-        let part = Part::beside(path, overwrite)?;
+        let part = PartialFile::beside(path, overwrite)?;
         let file = remaster_disk::create(part.path()).map_err(|e| failed(path, e))?;
         let mut out = BufWriter::new(file);
         out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;

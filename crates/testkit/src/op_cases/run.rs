@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use remaster_compute::{
-    AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Part,
-    Prologue, RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, SourceError, Tensor, UpsampleDesc, View,
-    Weight, WeightSource, WeightSpec,
+    AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc, NormalizeDesc, Ops, Prologue,
+    RowSums, RowSumsDesc, Shape, Shortcut, ShuffleDesc, SourceError, Tensor, UpsampleDesc, View, Weight,
+    WeightPart, WeightSource, WeightSpec,
 };
 
 use super::{Case, ConvCase, Output, Poison, tolerance};
@@ -36,9 +36,9 @@ struct Spoiled {
 }
 
 impl WeightSource for Spoiled {
-    fn read(&self, part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         self.good.read(part, start, out)?;
-        let before = if part == Part::Main { 0 } else { self.spec.main_len() };
+        let before = if part == WeightPart::Main { 0 } else { self.spec.main_len() };
         let at = self.at.checked_sub(before + start);
         if let Some(value) = at.and_then(|at| out.get_mut(at)).filter(|_| part_of(self, part)) {
             *value = self.value;
@@ -47,8 +47,8 @@ impl WeightSource for Spoiled {
     }
 }
 
-fn part_of(spoiled: &Spoiled, part: Part) -> bool {
-    (spoiled.at < spoiled.spec.main_len()) == (part == Part::Main)
+fn part_of(spoiled: &Spoiled, part: WeightPart) -> bool {
+    (spoiled.at < spoiled.spec.main_len()) == (part == WeightPart::Main)
 }
 
 /// An output with a frame of canaries before and behind it, and canaries in rows not asked for.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use remaster_compute::{DType, Part, WeightSpec};
+use remaster_compute::{DType, WeightPart, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
 use remaster_weights::{
@@ -98,8 +98,8 @@ fn a_layer_read_in_pieces_is_the_tensor() {
     let spec = WeightSpec::Conv { cin: 5, cout: 7, kernel: [3; 3], stride: [1; 3], dtype: DType::F32 };
     let source = FormulaParams.source("decoder.conv_in", spec);
     for (part, name, shape) in [
-        (Part::Main, "decoder.conv_in.weight", vec![7, 5, 3, 3, 3]),
-        (Part::Bias, "decoder.conv_in.bias", vec![7]),
+        (WeightPart::Main, "decoder.conv_in.weight", vec![7, 5, 3, 3, 3]),
+        (WeightPart::Bias, "decoder.conv_in.bias", vec![7]),
     ] {
         let whole = crate::support::formula(name, &shape);
         let mut pieces = vec![0.0; whole.len()];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use remaster_compute::{DType, Part, Weight, WeightSpec};
+use remaster_compute::{DType, Weight, WeightPart, WeightSpec};
 use remaster_model::{Origin, Param, Params, Scope, computed, listed};
 use remaster_weights::{Checkpoint, CheckpointParams, FormulaParams, check, formula_value};
 
@@ -35,9 +35,9 @@ fn block(params: &mut dyn Params, all: usize) -> Vec<Weight> {
     made
 }
 
-fn read(weight: &Weight, part: Part) -> Vec<f32> {
+fn read(weight: &Weight, part: WeightPart) -> Vec<f32> {
     let spec = weight.spec();
-    let mut out = vec![9.0; if part == Part::Main { spec.main_len() } else { spec.bias_len() }];
+    let mut out = vec![9.0; if part == WeightPart::Main { spec.main_len() } else { spec.bias_len() }];
     weight.read(part, 0, &mut out).unwrap();
     out
 }
@@ -73,17 +73,17 @@ fn each_weight_gets_its_own_rows() {
     let from = |start: usize, n: usize| (start..start + n).map(|i| i as f32).collect::<Vec<_>>();
     for (n, weight) in made[..3].iter().enumerate() {
         assert_eq!(weight.name(), format!("blocks.0.qkv.{n}"));
-        assert_eq!(read(weight, Part::Main), from(16 * n, 16));
-        assert_eq!(read(weight, Part::Bias), from(4 * n, 4));
+        assert_eq!(read(weight, WeightPart::Main), from(16 * n, 16));
+        assert_eq!(read(weight, WeightPart::Bias), from(4 * n, 4));
         // A piece from the middle, and one that would reach into the next weight's rows.
         let mut piece = [0.0; 3];
-        weight.read(Part::Main, 5, &mut piece).unwrap();
+        weight.read(WeightPart::Main, 5, &mut piece).unwrap();
         assert_eq!(piece[..], from(16 * n + 5, 3)[..]);
-        assert!(weight.read(Part::Main, 14, &mut piece).is_err());
+        assert!(weight.read(WeightPart::Main, 14, &mut piece).is_err());
     }
-    assert_eq!((read(&made[3], Part::Main), read(&made[3], Part::Bias)), (from(0, 16), vec![0.0; 4]));
-    assert_eq!((read(&made[4], Part::Main), read(&made[4], Part::Bias)), (from(0, 6), vec![]));
-    assert_eq!(read(&made[5], Part::Main), [0.0, 0.5, 1.0, 1.5, 2.0]);
+    let both = |n: usize| [WeightPart::Main, WeightPart::Bias].map(|part| read(&made[n], part));
+    assert_eq!((both(3), both(4)), ([from(0, 16), vec![0.0; 4]], [from(0, 6), vec![]]));
+    assert_eq!(read(&made[5], WeightPart::Main), [0.0, 0.5, 1.0, 1.5, 2.0]);
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn the_formula_gives_rows_the_values_of_the_whole_tensor() {
     let made = block(&mut FormulaParams, 12);
     for (n, weight) in made[..3].iter().enumerate() {
         let value = |i| formula_value("blocks.0.qkv.weight", &[12, 4], i).unwrap();
-        assert_eq!(read(weight, Part::Main), (16 * n..16 * n + 16).map(value).collect::<Vec<_>>());
+        assert_eq!(read(weight, WeightPart::Main), (16 * n..16 * n + 16).map(value).collect::<Vec<_>>());
     }
     let shift = |i| formula_value("blocks.0.ada.vid.attn_shift", &[6], i).unwrap();
-    assert_eq!(read(&made[4], Part::Main), (0..6).map(shift).collect::<Vec<_>>());
+    assert_eq!(read(&made[4], WeightPart::Main), (0..6).map(shift).collect::<Vec<_>>());
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn rows_outside_a_tensor_are_in_the_report_and_an_error_when_read() {
     let checkpoint = Arc::new(checkpoint);
     for params in [&mut CheckpointParams::new(checkpoint) as &mut dyn Params, &mut FormulaParams] {
         let made = block(params, 9);
-        assert!(made[0].read(Part::Main, 0, &mut [0.0]).is_ok());
-        let error = made[2].read(Part::Main, 0, &mut [0.0]).unwrap_err();
+        assert!(made[0].read(WeightPart::Main, 0, &mut [0.0]).is_ok());
+        let error = made[2].read(WeightPart::Main, 0, &mut [0.0]).unwrap_err();
         let why = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(why, "tensor `blocks.0.qkv.weight` has 9 rows; 8..12 were asked for");
     }

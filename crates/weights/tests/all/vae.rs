@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::{
     Put, bytes_of, checkpoint as open, file, file_of, formula_f16, header, on_disk, put, sparse, zeros,
 };
-use remaster_compute::{DType, Part, WeightSpec};
+use remaster_compute::{DType, WeightPart, WeightSpec};
 use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params};
 use remaster_testkit::says;
@@ -191,7 +191,7 @@ fn a_report_on_a_foreign_file_stays_short_and_quick() {
 fn read_all(params: &mut CheckpointParams, prefix: &str, spec: WeightSpec) -> [Vec<f32>; 2] {
     let source = params.source(prefix, spec);
     let mut read = [vec![0.0; spec.main_len()], vec![0.0; spec.bias_len()]];
-    for (part, values) in [Part::Main, Part::Bias].into_iter().zip(&mut read) {
+    for (part, values) in [WeightPart::Main, WeightPart::Bias].into_iter().zip(&mut read) {
         for (i, piece) in values.chunks_mut(1000).enumerate() {
             source.read(part, i * 1000, piece).unwrap();
         }
@@ -225,13 +225,13 @@ fn a_source_that_cannot_be_read_says_why() {
     let mut params = CheckpointParams::new(Arc::new(open(&tiny())));
     let spec = WeightSpec::Norm { channels: 32 };
     let why = |params: &mut CheckpointParams, prefix| {
-        params.source(prefix, spec).read(Part::Main, 0, &mut [0.0]).unwrap_err().to_string()
+        params.source(prefix, spec).read(WeightPart::Main, 0, &mut [0.0]).unwrap_err().to_string()
     };
     assert_eq!(why(&mut params, "nothing"), "the checkpoint has no tensor `nothing.weight`");
     let expected = "tensor `encoder.conv_norm_out.weight` is [64], expected [32]";
     assert_eq!(why(&mut params, "encoder.conv_norm_out"), expected);
     let source = params.source("decoder.conv_norm_out", spec);
-    let past = source.read(Part::Bias, 30, &mut [0.0; 3]).unwrap_err().to_string();
+    let past = source.read(WeightPart::Bias, 30, &mut [0.0; 3]).unwrap_err().to_string();
     assert!(past.contains("has 32 values; 3 from 30 on were asked for"), "{past}");
 }
 
@@ -276,7 +276,7 @@ fn of_two_names_for_one_tensor_ours_wins_and_the_other_is_left_over() {
         let mut params = CheckpointParams::new(Arc::new(checkpoint));
         let mut read = [0.0];
         let spec = WeightSpec::Norm { channels: 1 };
-        params.source("encoder.conv_in", spec).read(Part::Bias, 0, &mut read).unwrap();
+        params.source("encoder.conv_in", spec).read(WeightPart::Bias, 0, &mut read).unwrap();
         assert_eq!(read, [1.0]);
     }
 }

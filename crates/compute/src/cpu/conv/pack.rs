@@ -13,7 +13,7 @@ use super::program::{Kind, fine_pairs, upsampled_phases};
 use crate::dtype::{DType, f32_to_bf16};
 use crate::error::Result;
 use crate::host::HostMemory;
-use crate::weight::{Part, Weight, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSpec};
 
 /// Which kernel does a layer. Depends on the layer, its precision and the machine: nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ pub(in crate::cpu) fn fill(
     }
     match (packing.biases, weight.spec().bias_len()) {
         (1, 0) => bias.fill(0.0),
-        (1, _) => weight.read(Part::Bias, 0, bias)?,
+        (1, _) => weight.read(WeightPart::Bias, 0, bias)?,
         _ => {}
     }
     Ok(())
@@ -303,7 +303,7 @@ fn in_chunks(
 ) -> Result<()> {
     for first in (0..cout).step_by(CHUNK) {
         let chunk = &mut room[..CHUNK.min(cout - first) * len];
-        weight.read(Part::Main, first * len, chunk)?;
+        weight.read(WeightPart::Main, first * len, chunk)?;
         dtype.round_all(chunk);
         (first..).zip(chunk.chunks_exact(len.max(1))).for_each(|(o, values)| put(o, values));
     }
@@ -355,8 +355,8 @@ fn upsample(
     let (matrix, room) = room.split_at_mut(4 * z * cout * cin);
     let (matrix_bias, room) = room.split_at_mut(4 * z * cout);
     read_kernel(weight, cout, kernel)?;
-    weight.read_upscale(Part::Main, 0, matrix)?;
-    weight.read_upscale(Part::Bias, 0, matrix_bias)?;
+    weight.read_upscale(WeightPart::Main, 0, matrix)?;
+    weight.read_upscale(WeightPart::Bias, 0, matrix_bias)?;
     let (kernel, matrix, matrix_bias) = (&*kernel, &*matrix, &*matrix_bias);
     // Rows of `matrix` that make the fine pixel (y, x) of fine frame s of a cell.
     let upscale = |s: usize, y: usize, x: usize| ((y * 2 + x) * z + s) * cout;
@@ -379,7 +379,7 @@ fn upsample(
 pub(crate) fn read_kernel(weight: &Weight, cout: usize, kernel: &mut [f32]) -> Result<()> {
     let mut line = vec![0.0; 27 * cout];
     for o in 0..cout {
-        weight.read(Part::Main, o * 27 * cout, &mut line)?;
+        weight.read(WeightPart::Main, o * 27 * cout, &mut line)?;
         for (tap, out) in kernel.chunks_exact_mut(cout * cout).enumerate() {
             let row = &mut out[o * cout..(o + 1) * cout];
             row.iter_mut().zip(line[tap..].iter().step_by(27)).for_each(|(to, from)| *to = *from);
@@ -439,7 +439,7 @@ pub(crate) fn fold_bias(
     bias: &mut [f32],
 ) -> Result<()> {
     let mut own = vec![0.0; cout];
-    weight.read(Part::Bias, 0, &mut own)?;
+    weight.read(WeightPart::Bias, 0, &mut own)?;
     for o in 0..cout {
         // One tap of the convolution on the bias of one fine pixel of a cell.
         let mut products = [[0.0f64; 8]; 27];

@@ -19,7 +19,7 @@ use crate::host_tensor::Difference;
 use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Sizing, UpsampleDesc};
 use crate::reference::Reference;
 use crate::tensor::Shape;
-use crate::weight::{Part, Weight, WeightSource, WeightSpec};
+use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
 
 /// Result of one kernel in one layer.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ fn number(i: usize) -> f32 {
 }
 
 impl WeightSource for Numbers {
-    fn read(&self, _part: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, _part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         out.iter_mut().enumerate().for_each(|(i, v)| *v = 0.05 * number(start + i));
         Ok(())
     }

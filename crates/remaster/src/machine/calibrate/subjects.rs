@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use remaster_compute::{
     AttentionDesc, Backend, CancelToken, CombineDesc, ComputeError, ConvDesc, DType, LinearDesc,
-    NormalizeDesc, Ops, Padding, Part, Prologue, RowSumsDesc, Shape, SourceError, Tensor, Weight,
+    NormalizeDesc, Ops, Padding, Prologue, RowSumsDesc, Shape, SourceError, Tensor, Weight, WeightPart,
     WeightSource, WeightSpec,
 };
 
@@ -62,7 +62,7 @@ fn ramp(i: usize) -> f32 {
 }
 
 impl WeightSource for Ramp {
-    fn read(&self, _: Part, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+    fn read(&self, _: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
         out.iter_mut().enumerate().for_each(|(i, v)| *v = ramp(start + i));
         Ok(())
     }
