@@ -11,7 +11,7 @@ use memmap2::{MmapMut, MmapOptions};
 use crate::arena::{Arena, Buffer};
 use crate::dtype::{self, DType};
 use crate::error::{ComputeError, Result, ensure};
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::View;
 
 /// One zeroed block for the whole arena. The system commits its pages when they are first touched, so a
@@ -104,7 +104,7 @@ impl HostMemory {
     }
 
     /// Rows from a store, as they are.
-    pub(crate) fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: &View<'_>) -> Result<()> {
+    pub(crate) fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: &View<'_>) -> Result<()> {
         for (t, bytes) in self.frames_of("fetch", at, to)?.enumerate() {
             from.read(at.start + t as u64 * at.frame, at.row, bytes)?;
         }
@@ -112,7 +112,7 @@ impl HostMemory {
     }
 
     /// The other way round.
-    pub(crate) fn stow(&mut self, from: &View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
+    pub(crate) fn stow(&mut self, from: &View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()> {
         for (t, bytes) in self.frames_of("stow", at, from)?.enumerate() {
             to.write(at.start + t as u64 * at.frame, at.row, bytes)?;
         }

@@ -55,6 +55,6 @@ pub use ops::{
     RowSums, RowSumsDesc, Shortcut, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc, UpsampleWork, Window,
     WindowAttentionDesc, WindowAttentionWork, WindowsDesc,
 };
-pub use store::{Extent, HostStore, NullStore, Store};
+pub use store::{Extent, HostStore, NullStore, TensorStore};
 pub use tensor::{Band, Shape, Tensor, View};
 pub use weight::{Weight, WeightPart, WeightSource, WeightSpec};

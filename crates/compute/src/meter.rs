@@ -9,7 +9,7 @@ use crate::ops::{
     LinearWork, NormalizeDesc, OpWork, Ops, RowSumsDesc, ShuffleDesc, Sizing, TokenNormDesc, UpsampleDesc,
     UpsampleWork, WindowAttentionDesc, WindowAttentionWork, WindowsDesc, checked_ops, same_shape,
 };
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 
@@ -148,12 +148,12 @@ impl Ops for Meter {
         Ok(())
     }
 
-    fn fetch(&mut self, _from: &mut dyn Store, _at: Extent, to: View<'_>) -> Result<()> {
+    fn fetch(&mut self, _from: &mut dyn TensorStore, _at: Extent, to: View<'_>) -> Result<()> {
         self.counts.bytes_transferred += to.bytes();
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, _to: &mut dyn Store, _at: Extent) -> Result<()> {
+    fn stow(&mut self, from: View<'_>, _to: &mut dyn TensorStore, _at: Extent) -> Result<()> {
         self.counts.bytes_transferred += from.bytes();
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::ops::{
     OpWork, Ops, RowSums, RowSumsDesc, ShuffleDesc, Sizing, UpsampleDesc, UpsampleWork, checked_ops,
     same_shape,
 };
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightPart, WeightSpec};
 
@@ -223,11 +223,11 @@ impl Ops for Reference {
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }

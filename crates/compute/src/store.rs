@@ -25,7 +25,7 @@ impl Extent {
 
 /// Keeps bytes at offsets that its arena hands out. What is written is whole rows, and rows are read back
 /// at the offsets they were written to: a store may keep a checksum per row.
-pub trait Store: Send {
+pub trait TensorStore: Send {
     /// The book of what is in use.
     fn arena(&self) -> &Arena;
 
@@ -56,7 +56,7 @@ impl HostStore {
     }
 }
 
-impl Store for HostStore {
+impl TensorStore for HostStore {
     fn arena(&self) -> &Arena {
         &self.arena
     }
@@ -84,7 +84,7 @@ impl NullStore {
     }
 }
 
-impl Store for NullStore {
+impl TensorStore for NullStore {
     fn arena(&self) -> &Arena {
         &self.0
     }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use remaster_compute::meter::Counts;
 use remaster_compute::{
     ActivateDesc, AddGatedDesc, Arena, AttentionDesc, Band, CombineDesc, ComputeError, ConvDesc, DType,
-    Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor, TokenNormDesc,
-    UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
+    Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Tensor, TensorStore,
+    TokenNormDesc, UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
 
 /// Statistics of normalisations, by the name of the layer.
@@ -92,8 +92,8 @@ impl Ops for Instrumented<'_> {
         gather(&mut self, desc: &WindowsDesc<'_>) -> ();
         scatter(&mut self, desc: &WindowsDesc<'_>) -> ();
         copy(&mut self, from: View<'_>, to: View<'_>) -> ();
-        fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> ();
-        stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> ();
+        fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> ();
+        stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> ();
         alloc_kept(&mut self, shape: Shape, dtype: DType) -> Tensor;
         alloc_band(&mut self, shape: Shape, dtype: DType, band: Band) -> Tensor;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use remaster_compute::staged::Staged;
-use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, NullStore, Ops, Store};
+use remaster_compute::{Backend, CancelToken, ComputeError, DType, HostStore, NullStore, Ops, TensorStore};
 use remaster_model::{Network, State, load};
 use remaster_plan::{Peaks, Plan, Tile, VERSION};
 
@@ -92,7 +92,7 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens the device with an arena of the planned size and loads the weights.
     pub fn start(plan: &Plan, network: &'a dyn Network, settings: &Settings) -> Result<Self, EngineError> {
-        let file: Box<dyn Store> = match plan.peaks.disk {
+        let file: Box<dyn TensorStore> = match plan.peaks.disk {
             0 => Box::new(NullStore::new(FILE, 0)),
             bytes => match &settings.spill {
                 Some(folder) => Box::new(SpillFile::create(folder, bytes)?),
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
         plan: &Plan,
         network: &'a dyn Network,
         settings: &Settings,
-        file: Box<dyn Store>,
+        file: Box<dyn TensorStore>,
     ) -> Result<Self, EngineError> {
         let planned = format!("version {VERSION}, {}, {}", settings.dtype, settings.backend.numerics());
         let given = format!("version {}, {}, {}", plan.version, plan.job.dtype, plan.job.numerics);
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         }
         let slice_loop = SliceLoop::new(&plan.job, &plan.how, settings.dtype);
         let beside = plan.peaks.host.saturating_sub(overhead(&slice_loop, plan.peaks.disk));
-        let host: Box<dyn Store> = match beside {
+        let host: Box<dyn TensorStore> = match beside {
             0 => Box::new(NullStore::new(HOST, 0)),
             n => Box::new(HostStore::new(n)?),
         };

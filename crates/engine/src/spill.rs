@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use remaster_compute::{Arena, ComputeError, Store};
+use remaster_compute::{Arena, ComputeError, TensorStore};
 use remaster_disk::{forget_pages, free_space, read_at, write_at};
 
 use crate::error::EngineError;
@@ -108,7 +108,7 @@ impl Drop for SpillFile {
     }
 }
 
-impl Store for SpillFile {
+impl TensorStore for SpillFile {
     fn arena(&self) -> &Arena {
         &self.arena
     }

@@ -8,7 +8,7 @@
 
 use std::io::{Read, Write};
 
-use remaster_compute::{Arena, ComputeError, DType, Extent, Ops, Shape, Store, Tensor};
+use remaster_compute::{Arena, ComputeError, DType, Extent, Ops, Shape, Tensor, TensorStore};
 use remaster_model::State;
 use remaster_plan::Description;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ fn failed(action: &'static str, error: std::io::Error) -> ComputeError {
     ComputeError::Store { action, reason: error.to_string() }
 }
 
-impl Store for Writing<'_> {
+impl TensorStore for Writing<'_> {
     fn arena(&self) -> &Arena {
         &self.0.arena
     }
@@ -98,7 +98,7 @@ impl Store for Writing<'_> {
     }
 }
 
-impl Store for Reading<'_> {
+impl TensorStore for Reading<'_> {
     fn arena(&self) -> &Arena {
         &self.0.arena
     }

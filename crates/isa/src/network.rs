@@ -6,8 +6,8 @@ use remaster_compute::gpu::{Choices, GpuSizing, LayerUse};
 use remaster_compute::meter::{Counts, Meter};
 use remaster_compute::{
     ActivateDesc, AddGatedDesc, Arena, AttentionDesc, CombineDesc, ComputeError, ConvDesc, DType, Extent,
-    LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, TokenNormDesc, UpsampleDesc,
-    View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
+    LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, TensorStore, TokenNormDesc,
+    UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::{Direction, VaeConfig};
@@ -238,11 +238,11 @@ impl Ops for Recorder {
         self.keep(Task::Move("copy"), &[], |meter| meter.copy(from, to))
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
         self.meter.fetch(from, at, to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<(), ComputeError> {
         self.meter.stow(from, to, at)
     }
 }

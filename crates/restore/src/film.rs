@@ -22,13 +22,13 @@ use crate::finish::{Finish, Finisher, ShotShown};
 use crate::geometry::Geometry;
 use crate::kept;
 use crate::latent_file::LatentWriter;
+use crate::latent_store::LatentStore;
 use crate::latents::means;
 use crate::noise::Noise;
 use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
-use crate::store::Store;
 
 /// The three networks.
 #[derive(Clone, Copy)]
@@ -143,7 +143,7 @@ pub fn restore(
     let Recipe { geometry, cuts, sampling, .. } = recipe;
     let size = networks.latent(geometry);
     let length = size.iter().product::<usize>();
-    let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
+    let mut store = LatentStore::new(room.folder.as_deref(), length, room.bytes)?;
     let mut reader = Reader::start(footage, recipe.prepare(), cuts.clone(), 0);
     let (mut finisher, times) =
         Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, 0, None);
@@ -289,7 +289,7 @@ pub(crate) fn sampler<'a>(
 fn encode(
     encoder: &mut ClipRunner<'_>,
     reader: &mut Reader<'_>,
-    store: &mut Store,
+    store: &mut LatentStore,
     channels: usize,
     told: &mut usize,
     events: Events<'_>,
@@ -312,7 +312,7 @@ fn encode(
 
 /// Means of moments into the store.
 pub(crate) struct Encoded<'a> {
-    pub(crate) store: &'a mut Store,
+    pub(crate) store: &'a mut LatentStore,
     pub(crate) channels: usize,
     /// First frame of the shot.
     pub(crate) start: usize,
@@ -335,7 +335,7 @@ impl Sink for Encoded<'_> {
 
 /// Restored latents of a shot for the decoder.
 pub(crate) struct Restored<'a> {
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a LatentStore,
     pub(crate) shot: Range<usize>,
     pub(crate) next: usize,
     pub(crate) scale: f32,

@@ -6,7 +6,7 @@ use remaster_colour::alpha::AlphaKind;
 
 use crate::error::RestoreError;
 use crate::latent_file::LatentWriter;
-use crate::store::Store;
+use crate::latent_store::LatentStore;
 
 /// Alpha as a number in a file.
 fn code(alpha: Option<AlphaKind>) -> u8 {
@@ -29,7 +29,7 @@ pub(crate) fn kind(code: u8) -> Option<AlphaKind> {
 /// Writes the latents of a shot of so many frames as the decoder takes them.
 pub(crate) fn shot(
     keep: &mut LatentWriter,
-    store: &Store,
+    store: &LatentStore,
     latents: Range<usize>,
     (frames, alpha): (usize, Option<AlphaKind>),
     scale: f32,

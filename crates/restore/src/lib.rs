@@ -24,6 +24,7 @@ mod geometry;
 mod held;
 mod kept;
 mod latent_file;
+mod latent_store;
 mod latents;
 mod noise;
 mod planned;
@@ -32,7 +33,6 @@ mod reader;
 mod redecode;
 mod sample;
 mod spool;
-mod store;
 mod tail;
 #[cfg(test)]
 mod tests;

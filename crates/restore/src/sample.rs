@@ -12,9 +12,9 @@ use remaster_plan::{
 };
 
 use crate::error::RestoreError;
+use crate::latent_store::LatentStore;
 use crate::noise::Noise;
 use crate::planned::Planned;
-use crate::store::Store;
 
 /// Where the noise comes from.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl<'a> Sampler<'a> {
     /// need. Latents that windows of the shot share with one that is not among them stay half mixed.
     pub(crate) fn range(
         &mut self,
-        store: &mut Store,
+        store: &mut LatentStore,
         at: usize,
         range: &ShotRange,
         back: LookBack,
@@ -204,7 +204,7 @@ impl Mixing {
         &mut self,
         mut restored: Vec<f32>,
         (windows, i): (&[Range<usize>], usize),
-        store: &mut Store,
+        store: &mut LatentStore,
         place: usize,
     ) -> Result<(), RestoreError> {
         let length = store.length().max(1);

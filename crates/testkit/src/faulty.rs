@@ -6,8 +6,8 @@ use std::time::Duration;
 use remaster_compute::meter::Counts;
 use remaster_compute::{
     ActivateDesc, AddGatedDesc, Arena, AttentionDesc, Backend, Band, CancelToken, CombineDesc, ComputeError,
-    ConvDesc, DType, Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Store, Tensor,
-    TokenNormDesc, UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
+    ConvDesc, DType, Extent, LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, Tensor,
+    TensorStore, TokenNormDesc, UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
 
 /// When devices fail, and what was seen of them. Clones share it.
@@ -222,11 +222,11 @@ impl Ops for Faulty {
         self.call()?.copy(from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<(), ComputeError> {
         self.call()?.fetch(from, at, to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<(), ComputeError> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<(), ComputeError> {
         self.call()?.stow(from, to, at)
     }
 

@@ -29,7 +29,7 @@ use crate::error::{ComputeError, Result};
 use crate::host::HostMemory;
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{OpWork, Ops, Sizing, checked_ops};
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::{Shape, View};
 use crate::weight::{Weight, WeightSpec};
 use pool::Pool;
@@ -178,11 +178,11 @@ impl Ops for Cpu {
         self.host.read_all("download", &from, to)
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()> {
         self.host.fetch(from, at, &to)
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()> {
         self.wait()?;
         self.host.stow(&from, to, at)
     }

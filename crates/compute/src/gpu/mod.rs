@@ -34,7 +34,7 @@ use crate::dtype::{DType, decode, encode};
 use crate::error::{ComputeError, Result, ensure, mismatch};
 use crate::loader::{Ahead, Coming, Loader};
 use crate::ops::{OpWork, Ops, Sizing, checked_ops};
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::View;
 use crate::weight::{Weight, WeightSpec};
 use bindings::{Operand, Ranges};
@@ -316,7 +316,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()> {
         // The device works on the recorded batch while the store is read.
         self.stream.submit()?;
         let rows = to.shape().h;
@@ -335,7 +335,7 @@ impl Ops for Gpu {
         Ok(())
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()> {
         self.wait()?;
         let bytes = from.shape().w * from.shape().c * from.dtype().bytes();
         ensure(at.row == bytes, "stow", "bytes of a row", at.row, bytes)?;

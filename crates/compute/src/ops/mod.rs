@@ -26,7 +26,7 @@ use crate::arena::Arena;
 use crate::dtype::DType;
 use crate::error::{Result, ensure};
 use crate::meter::Counts;
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -180,10 +180,10 @@ pub trait Ops {
     fn copy(&mut self, from: View<'_>, to: View<'_>) -> Result<()>;
 
     /// Copies stored rows to a view: as many frames and rows as it has, in its format.
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()>;
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()>;
 
     /// Waits for the view and copies its rows to a store.
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()>;
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()>;
 
     /// As `alloc`, for a tensor that is kept for the next slice. A backend with several memories may put
     /// it elsewhere.

@@ -19,7 +19,7 @@ use crate::arena::{Arena, Buffer};
 use crate::dtype::DType;
 use crate::error::{ComputeError, Result};
 use crate::ops::Ops;
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::Weight;
 use streaming::Streaming;
@@ -27,8 +27,8 @@ use streaming::Streaming;
 /// A device and the stores beside it.
 pub struct Staged {
     device: Box<dyn Ops + Send>,
-    host: Box<dyn Store>,
-    file: Box<dyn Store>,
+    host: Box<dyn TensorStore>,
+    file: Box<dyn TensorStore>,
     placement: Placement,
     streaming: Streaming,
     largest: u64,
@@ -65,8 +65,8 @@ impl Staged {
     /// Puts stores beside a device.
     pub fn new(
         device: Box<dyn Ops + Send>,
-        host: Box<dyn Store>,
-        file: Box<dyn Store>,
+        host: Box<dyn TensorStore>,
+        file: Box<dyn TensorStore>,
         placement: Placement,
     ) -> Self {
         let streaming = Streaming::new(placement.read_ahead);
@@ -103,8 +103,8 @@ impl Staged {
     }
 
     /// The device, and the store that a buffer is from.
-    fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn Store)> {
-        let store: &mut dyn Store = if buffer.is_from(self.host.arena()) {
+    fn split(&mut self, buffer: &Buffer) -> Result<(&mut dyn Ops, &mut dyn TensorStore)> {
+        let store: &mut dyn TensorStore = if buffer.is_from(self.host.arena()) {
             self.host.as_mut()
         } else if buffer.is_from(self.file.arena()) {
             self.file.as_mut()

@@ -13,7 +13,7 @@ use crate::ops::{
     Ops, Prologue, RowSums, RowSumsDesc, Shortcut, ShuffleDesc, UpsampleDesc, UpsampleWork, checked_ops,
     same_shape,
 };
-use crate::store::{Extent, Store};
+use crate::store::{Extent, TensorStore};
 use crate::tensor::{Band, Shape, Tensor, View};
 use crate::weight::{Weight, WeightSpec};
 
@@ -187,7 +187,7 @@ impl Ops for Staged {
         Ok(())
     }
 
-    fn fetch(&mut self, from: &mut dyn Store, at: Extent, to: View<'_>) -> Result<()> {
+    fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()> {
         if self.is_here(to.tensor().buffer()) {
             return self.device.fetch(from, at, to);
         }
@@ -196,7 +196,7 @@ impl Ops for Staged {
         move_rows(from, at, store, home, to.shape())
     }
 
-    fn stow(&mut self, from: View<'_>, to: &mut dyn Store, at: Extent) -> Result<()> {
+    fn stow(&mut self, from: View<'_>, to: &mut dyn TensorStore, at: Extent) -> Result<()> {
         if self.is_here(from.tensor().buffer()) {
             return self.device.stow(from, to, at);
         }
@@ -340,9 +340,9 @@ pub(super) fn frame_of<'a>(view: &View<'a>, t: usize) -> View<'a> {
 
 /// Rows from one store to another, one at a time.
 fn move_rows(
-    from: &mut dyn Store,
+    from: &mut dyn TensorStore,
     source: Extent,
-    to: &mut dyn Store,
+    to: &mut dyn TensorStore,
     target: Extent,
     shape: Shape,
 ) -> Result<()> {

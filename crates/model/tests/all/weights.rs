@@ -7,7 +7,7 @@ use remaster_compute::meter::Meter;
 use remaster_compute::staged::{Placement, Rule, Staged};
 use remaster_compute::{
     Backend, CancelToken, ComputeError, DType, HostStore, HostTensor, NullStore, Ops, Shape, SourceError,
-    Store,
+    TensorStore,
 };
 use remaster_model::vae::{Decoder, Direction, VaeConfig};
 use remaster_model::{Build, Module, Network, Params, Scope, Values, Wanted, load};
@@ -120,7 +120,7 @@ fn clip(which: usize, t: usize, [h, w]: [usize; 2]) -> HostTensor {
     HostTensor { shape, data: Rng::new(t as u64).values(shape.len()) }
 }
 
-fn streamed(device: Box<dyn Ops + Send>, host: Box<dyn Store>, placement: Placement) -> Staged {
+fn streamed(device: Box<dyn Ops + Send>, host: Box<dyn TensorStore>, placement: Placement) -> Staged {
     Staged::new(device, host, Box::new(NullStore::new("file", 0)), placement)
 }
 

@@ -20,12 +20,12 @@ use crate::decode_thread::Footage;
 use crate::film::{Encoded, Restored};
 use crate::finish::Pool;
 use crate::geometry::{Geometry, Resize};
+use crate::latent_store::LatentStore;
 use crate::noise::Noise;
 use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
-use crate::store::Store;
 
 /// The golden, and the small networks that it was made with.
 struct Golden {
@@ -117,7 +117,7 @@ fn latents(
     let images: Arc<Vec<Frame>> = Arc::new(golden.images[..frames].to_vec());
     let Machines { tasks, plans } = golden.machines(Windows::new(window).unwrap().length());
     let mut reader = reader(&images, geometry(short), cuts);
-    let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
+    let mut store = LatentStore::new(None, 6 * 10 * 16, 1 << 30).unwrap();
     let mut encoder = ClipRunner::start(tasks[0].network_run(&plans[0]), &mut |_| ()).unwrap();
     let mut shots = Vec::new();
     while reader.next_shot().unwrap() {
@@ -172,7 +172,7 @@ fn every_phase_of_one_batch_is_the_originals() {
     distance("z", &latents[0][1], golden.get("z"), 5e-5);
     // The decoder on the original's latents.
     let Machines { tasks, plans } = golden.machines(3);
-    let mut store = Store::new(None, 6 * 10 * 16, 1 << 30).unwrap();
+    let mut store = LatentStore::new(None, 6 * 10 * 16, 1 << 30).unwrap();
     golden.get("z").chunks_exact(6 * 10 * 16).for_each(|z| assert!(store.push(z).unwrap()));
     let mut decoded = MemoryClip::sink();
     let mut z = Restored { store: &store, shot: 0..3, next: 0, scale: LATENT_SCALE };

@@ -13,9 +13,9 @@ use crate::cuts::Cuts;
 use crate::decode_thread::Footage;
 use crate::error::RestoreError;
 use crate::film::{loaded, telling};
+use crate::latent_store::LatentStore;
 use crate::latents::means;
 use crate::reader::Reader;
-use crate::store::Store;
 
 impl Run<'_, '_> {
     /// Encodes what windows need that are not restored.
@@ -84,7 +84,7 @@ fn cuts_of(group: &[Reading<'_>]) -> Result<Cuts, RestoreError> {
 
 /// Means of moments into the store, and from there into chunks.
 struct Chunks<'a, 'k> {
-    store: &'a mut Store,
+    store: &'a mut LatentStore,
     keeper: &'a mut Keeper<'k>,
     channels: usize,
     /// Number of the first latent in the store.

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::ops::Range;
 
 use crate::error::RestoreError;
-use crate::store::Store;
+use crate::latent_store::LatentStore;
 
 /// Bytes of a chunk at most; of a larger latent there is one in each.
 pub(crate) const CHUNK: u64 = 16 << 20;
@@ -101,7 +101,7 @@ impl<'a> Keeper<'a> {
     pub(super) fn chunks(
         &mut self,
         wanted: Range<usize>,
-        store: &mut Store,
+        store: &mut LatentStore,
         origin: usize,
     ) -> Result<usize, RestoreError> {
         let most = self.chunk;
@@ -134,7 +134,7 @@ impl<'a> Keeper<'a> {
         &mut self,
         mut latents: Range<usize>,
         when: When,
-        store: &Store,
+        store: &LatentStore,
         origin: usize,
     ) -> Result<usize, RestoreError> {
         while let Some(checkpoint) = self.checkpoint.as_mut().filter(|_| !latents.is_empty()) {
@@ -195,7 +195,7 @@ mod tests {
 
     /// Up to where chunks bring latents `wanted` of 30, and what they are.
     fn loaded(memory: &mut Memory, wanted: Range<usize>) -> usize {
-        let mut store = Store::new(None, 2, 1 << 20).unwrap();
+        let mut store = LatentStore::new(None, 2, 1 << 20).unwrap();
         let origin = wanted.start;
         let end = {
             let mut keeper = Keeper::new(Some(memory), 2, 8 * 6).unwrap();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn chunks_are_kept_when_they_are_full_or_it_is_time() {
-        let mut store = Store::new(None, 2, 1 << 20).unwrap();
+        let mut store = LatentStore::new(None, 2, 1 << 20).unwrap();
         store.write(0, &latents(5..30)).unwrap();
         let mut memory = Memory::default();
         let mut keep = |due: bool, latents: Range<usize>, when| {

@@ -12,7 +12,7 @@ use super::layout::Layout;
 use crate::error::RestoreError;
 use crate::film::{Done, Networks, Recipe, Restored, Room, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
-use crate::store::Store;
+use crate::latent_store::LatentStore;
 
 /// Opens frames of a film by number.
 pub type Opener<'a> = dyn FnMut(Range<usize>) -> Result<Box<dyn FrameSource>, MediaError> + 'a;
@@ -59,7 +59,7 @@ pub(crate) fn in_chunks(
     let layout = Layout::new(unit, from, &recipe.sampling.windows, recipe.finish.pool, back)?;
     let size = networks.latent(&recipe.geometry);
     let length = size.iter().product::<usize>();
-    let mut store = Store::new(room.folder.as_deref(), length, room.bytes)?;
+    let mut store = LatentStore::new(room.folder.as_deref(), length, room.bytes)?;
     if !store.claim(layout.places.len()) {
         let needs = (layout.places.len() as u64).saturating_mul(4 * length as u64);
         return Err(RestoreError::UnitRoom { first: from, end: unit.frames().end, needs, room: room.bytes });
@@ -85,7 +85,7 @@ pub(super) struct Run<'a, 'k> {
     /// Rows, columns and channels of a latent.
     pub(super) size: [usize; 3],
     /// The latents that are needed: number `layout.places.start` of the unit is its first.
-    pub(super) store: Store,
+    pub(super) store: LatentStore,
     pub(super) keeper: Keeper<'k>,
     pub(super) done: Done,
 }

@@ -18,7 +18,7 @@ enum Backing {
 
 /// Latents, `[h, w, c]` each, one behind the other.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct LatentStore {
     backing: Backing,
     /// Values of a latent.
     length: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Store {
     latents: usize,
 }
 
-impl Store {
+impl LatentStore {
     /// Room for `bytes` of latents of `length` values: in `folder`, or in memory.
     pub(crate) fn new(folder: Option<&Path>, length: usize, bytes: u64) -> Result<Self, RestoreError> {
         let backing = match folder {
@@ -39,7 +39,7 @@ impl Store {
         };
         let each = 4 * length.max(1) as u64;
         let room = usize::try_from(bytes / each).unwrap_or(usize::MAX);
-        Ok(Store { backing, length, room, latents: 0 })
+        Ok(LatentStore { backing, length, room, latents: 0 })
     }
 
     /// Values of a latent.
@@ -126,7 +126,7 @@ mod tests {
     fn a_file_and_memory_hold_the_same() {
         let folder = std::env::temp_dir();
         for folder in [None, Some(folder.as_path())] {
-            let mut store = Store::new(folder, 3, 5 * 12 + 11).unwrap();
+            let mut store = LatentStore::new(folder, 3, 5 * 12 + 11).unwrap();
             assert_eq!(store.room(), 5);
             for i in 0..5 {
                 assert!(store.push(&[i as f32; 3]).unwrap());
