@@ -28,7 +28,7 @@ pub const DIT_GPU_TOLERANCE: f64 = 1e-4;
 
 /// How to run the goldens.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DoctorSettings {
     /// What computes.
     pub backend: Backend,
     /// Storage of activations and weights, and form of the network.
@@ -73,7 +73,7 @@ pub enum DoctorError {
 /// Collects comparisons of one golden.
 struct Judge<'a> {
     golden: &'a Golden,
-    settings: &'a Settings,
+    settings: &'a DoctorSettings,
     stages: Vec<Stage>,
 }
 
@@ -105,7 +105,7 @@ impl Judge<'_> {
 }
 
 /// Runs one golden and compares every tensor in it that the network should reproduce.
-pub fn run(golden: &Golden, settings: &Settings) -> Result<Vec<Stage>, DoctorError> {
+pub fn run(golden: &Golden, settings: &DoctorSettings) -> Result<Vec<Stage>, DoctorError> {
     let mut judge = Judge { golden, settings, stages: Vec::new() };
     if golden.is_dit() {
         dit::run(&mut judge)?

@@ -6,7 +6,7 @@ use remaster_model::vae::{Direction, Gaussian};
 use remaster_plan::{Candidate, Clip, Mode, TIME};
 use remaster_weights::FormulaParams;
 
-use crate::{DoctorError, Judge, Settings};
+use crate::{DoctorError, DoctorSettings, Judge};
 
 pub(crate) fn run(judge: &mut Judge<'_>) -> Result<(), DoctorError> {
     let golden = judge.golden;
@@ -49,7 +49,7 @@ impl Judge<'_> {
             Direction::Decode => Clip::of_latents(shape.t, shape.h, shape.w),
         };
         let clip = clip.map_err(|source| self.golden.failed(source))?;
-        let Settings { backend, build, cancel } = self.settings;
+        let DoctorSettings { backend, build, cancel } = self.settings;
         let network = direction.network(&self.golden.config(), &mut FormulaParams, *build);
         let mut task = Task::new(network, clip.cells(), *backend, build.dtype);
         task.settings.cancel = cancel.clone();

@@ -36,6 +36,6 @@ pub use io::{Event, Events, Link, MemoryClip, Sink, SinkError, Source, SourceErr
 pub use planner::Planner;
 pub use recovery::{NetworkRun, Recovery};
 pub use run::{Road, run};
-pub use session::{Open, Session, Settings};
+pub use session::{Open, RunSettings, Session};
 pub use spill::SpillFile;
 pub use task::Task;

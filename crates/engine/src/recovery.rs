@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::io::{Event, Events, Sink, SinkError, Source, SourceError, Summary};
 use crate::planner::Planner;
 use crate::replan::replan;
-use crate::session::{Session, Settings};
+use crate::session::{RunSettings, Session};
 
 /// What a run may do when its device fails.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub struct NetworkRun<'a> {
     /// The network.
     pub network: &'a dyn Network,
     /// Where.
-    pub settings: &'a Settings,
+    pub settings: &'a RunSettings,
     /// How.
     pub plan: Plan,
 }
@@ -41,7 +41,7 @@ pub struct NetworkRun<'a> {
 impl NetworkRun<'_> {
     /// Makes plans for this network where it runs.
     pub(crate) fn planner(&self, job: Job) -> Planner<'_> {
-        let Settings { backend, dtype, .. } = self.settings;
+        let RunSettings { backend, dtype, .. } = self.settings;
         Planner::new(self.network, *dtype, || backend.sizing(), job)
     }
 }

@@ -23,7 +23,7 @@ use crate::state_file::{self, Belongs};
 
 /// What a plan does not say: where to run it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RunSettings {
     /// What computes.
     pub backend: Backend,
     /// Storage of weights and activations; must be the plan's.
@@ -91,7 +91,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens the device with an arena of the planned size and loads the weights.
-    pub fn start(plan: &Plan, network: &'a dyn Network, settings: &Settings) -> Result<Self, EngineError> {
+    pub fn start(plan: &Plan, network: &'a dyn Network, settings: &RunSettings) -> Result<Self, EngineError> {
         let file: Box<dyn TensorStore> = match plan.peaks.disk {
             0 => Box::new(NullStore::new(FILE, 0)),
             bytes => match &settings.spill {
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
     pub fn start_with(
         plan: &Plan,
         network: &'a dyn Network,
-        settings: &Settings,
+        settings: &RunSettings,
         file: Box<dyn TensorStore>,
     ) -> Result<Self, EngineError> {
         let planned = format!("version {VERSION}, {}, {}", settings.dtype, settings.backend.numerics());

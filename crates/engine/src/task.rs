@@ -11,7 +11,7 @@ use crate::placement::overhead;
 use crate::planner::Planner;
 use crate::recovery::NetworkRun;
 use crate::run::{Road, run};
-use crate::session::{Open, Session, Settings};
+use crate::session::{Open, RunSettings, Session};
 use crate::slice_loop::SliceLoop;
 
 /// One clip to take through one network.
@@ -21,7 +21,7 @@ pub struct Task {
     /// What is to be done.
     pub job: Job,
     /// Where.
-    pub settings: Settings,
+    pub settings: RunSettings,
 }
 
 /// A network in the words of a plan.
@@ -49,7 +49,7 @@ impl Task {
             dtype: dtype.name().into(),
             numerics: backend.numerics(),
         };
-        let settings = Settings {
+        let settings = RunSettings {
             backend,
             dtype,
             spill: None,

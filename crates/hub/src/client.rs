@@ -8,7 +8,7 @@ use ureq::{Agent, Body, Timeout};
 use crate::address::{Origin, host, join};
 use crate::error::HubError;
 use crate::proxy::proxy;
-use crate::settings::{Limits, Settings};
+use crate::settings::{HubSettings, Limits};
 use crate::tries::Fault;
 use crate::trust::trust;
 
@@ -39,7 +39,7 @@ pub(crate) enum Method {
 }
 
 impl Client {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, HubError> {
+    pub(crate) fn new(settings: &HubSettings) -> Result<Self, HubError> {
         let limits = settings.limits;
         let wrong = || HubError::Endpoint { value: settings.endpoint.clone() };
         let endpoint: Uri = settings.endpoint.trim_end_matches('/').parse().map_err(|_| wrong())?;

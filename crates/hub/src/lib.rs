@@ -1,14 +1,14 @@
 //! Downloads of Remaster: one file of a Hugging Face repository, into the cache that other tools share.
 //!
-//! Nothing else of Remaster opens a socket. The environment is not read: the caller passes [`Settings`]. A file counts
+//! Nothing else of Remaster opens a socket. The environment is not read: the caller passes [`HubSettings`]. A file counts
 //! as downloaded only if its SHA-256 is the one that was asked for. What was received stays on disk, and the next pull
 //! goes on from there.
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use remaster_hub::{Hub, Lookup, Settings, Wanted};
+//! use remaster_hub::{Hub, HubSettings, Lookup, Wanted};
 //!
-//! let hub = Hub::new(Settings::new("/home/me/.cache/huggingface/hub"), Arc::new(|| false))?;
+//! let hub = Hub::new(HubSettings::new("/home/me/.cache/huggingface/hub"), Arc::new(|| false))?;
 //! let wanted = Wanted {
 //!     repo: "numz/SeedVR2_comfyUI",
 //!     file: "ema_vae_fp16.safetensors",
@@ -40,7 +40,7 @@ use std::path::PathBuf;
 
 pub use error::HubError;
 pub use remote::Remote;
-pub use settings::{Event, Limits, Settings, Stop, Wanted};
+pub use settings::{Event, HubSettings, Limits, Stop, Wanted};
 
 use cache::Cache;
 use caller::Caller;
@@ -52,7 +52,7 @@ const SPARE: u64 = 1 << 20;
 
 /// A hub and the cache in front of it.
 pub struct Hub {
-    settings: Settings,
+    settings: HubSettings,
     cache: Cache,
     stop: Stop,
 }
@@ -68,7 +68,7 @@ pub enum Lookup {
 
 impl Hub {
     /// Checks the settings. Everything ends with [`HubError::Cancelled`] soon after `stop` says so.
-    pub fn new(settings: Settings, stop: Stop) -> Result<Self, HubError> {
+    pub fn new(settings: HubSettings, stop: Stop) -> Result<Self, HubError> {
         // A wrong endpoint, token or proxy is said before anything is looked for.
         Client::new(&settings)?;
         let cache = Cache { root: settings.cache.clone() };

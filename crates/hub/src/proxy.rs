@@ -3,10 +3,10 @@
 use ureq::{Proxy, ProxyProtocol};
 
 use crate::error::HubError;
-use crate::settings::Settings;
+use crate::settings::HubSettings;
 
 /// The proxy of the settings. SOCKS is refused here: without its feature the client panics.
-pub(crate) fn proxy(settings: &Settings) -> Result<Option<Proxy>, HubError> {
+pub(crate) fn proxy(settings: &HubSettings) -> Result<Option<Proxy>, HubError> {
     let Some(url) = settings.proxy.as_deref().filter(|url| !url.is_empty()) else { return Ok(None) };
     let wrong = |reason| HubError::Proxy { reason };
     let named = Proxy::new(url).map_err(|_| wrong("it is not a URL"))?;
@@ -37,7 +37,7 @@ mod tests {
     fn http_proxies_are_taken_and_others_named() {
         let with = |url: &str, rules: &str| {
             let (proxy, no_proxy) = (Some(url.to_owned()), Some(rules.to_owned()));
-            super::proxy(&Settings { proxy, no_proxy, ..Settings::new("/c") })
+            super::proxy(&HubSettings { proxy, no_proxy, ..HubSettings::new("/c") })
         };
         assert!(with("", "").unwrap().is_none());
         assert_eq!(with("http://p:3128", "").unwrap().unwrap().port(), 3128);

@@ -12,7 +12,7 @@ pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Where files come from and where they go.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HubSettings {
     /// The cache: the folder with `models--owner--name` folders.
     pub cache: PathBuf,
     /// The hub, `https://huggingface.co` or a mirror of it.
@@ -48,10 +48,10 @@ pub struct Limits {
     pub longest_wait: Duration,
 }
 
-impl Settings {
+impl HubSettings {
     /// The public hub, without a token.
     pub fn new(cache: impl AsRef<Path>) -> Self {
-        Settings {
+        HubSettings {
             cache: cache.as_ref().to_owned(),
             endpoint: "https://huggingface.co".to_owned(),
             token: None,
@@ -65,9 +65,9 @@ impl Settings {
 }
 
 /// The token stays out of logs, and so does a password of the proxy.
-impl fmt::Debug for Settings {
+impl fmt::Debug for HubSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("HubSettings")
             .field("cache", &self.cache)
             .field("endpoint", &self.endpoint)
             .field("token", &self.token.as_ref().map(|_| "..."))
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn secrets_are_not_printed() {
         let (token, proxy) = (Some("hf_secret".into()), Some("http://me:word@proxy".into()));
-        let settings = Settings { token, proxy, ..Settings::new("/c") };
+        let settings = HubSettings { token, proxy, ..HubSettings::new("/c") };
         let text = format!("{settings:?}");
         assert!(!text.contains("secret") && !text.contains("word@"), "{text}");
     }

@@ -9,10 +9,10 @@
 //! Calls block. They have time limits and try again a bounded number of times; what runs them is hidden inside.
 //!
 //! ```
-//! use remaster_store::{Journal, Notes, Settings, Store, Verdict};
+//! use remaster_store::{Journal, Notes, Store, StoreSettings, Verdict};
 //!
 //! let folder = tempfile::tempdir()?;
-//! let store = Store::make(&folder.path().join("film.remaster").display().to_string(), Settings::default())?;
+//! let store = Store::make(&folder.path().join("film.remaster").display().to_string(), StoreSettings::default())?;
 //! store.probe()?;
 //! let journal = Journal::make(store, 2, r#"{"film":"a.mkv"}"#)?;
 //!
@@ -53,5 +53,5 @@ pub use journal::{
 };
 pub use key::Key;
 pub use listing::{Listed, Listing};
-pub use settings::{Limits, Settings};
+pub use settings::{Limits, StoreSettings};
 pub use store::{Created, Store};

@@ -1,6 +1,6 @@
 //! Keeps credentials out of messages.
 
-use crate::Settings;
+use crate::StoreSettings;
 
 /// The longest text of a server that a message repeats.
 const LONGEST: usize = 300;
@@ -11,7 +11,7 @@ pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
     /// Of all variables, those whose name says that they are secret. Names of files are not.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn of(settings: &StoreSettings) -> Self {
         let secret = |name: &str| {
             let name = name.to_ascii_uppercase();
             let says = ["KEY", "SECRET", "TOKEN", "PASSWORD", "SAS", "SIGNATURE", "CREDENTIAL", "ACCOUNT"];
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn secrets_are_hidden_and_long_answers_cut() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let settings = Settings::with_variables([
+        let settings = StoreSettings::with_variables([
             pair("AWS_SECRET_ACCESS_KEY", "/swordfish"),
             pair("AWS_SESSION_TOKEN", "/swordfish-long"),
             pair("AWS_REGION", "eu-central-1"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Limits and, for a bucket, the variables with its credentials.
 #[derive(Clone, Default)]
-pub struct Settings {
+pub struct StoreSettings {
     /// How long and how often.
     pub limits: Limits,
     /// Variables of the environment, `AWS_ACCESS_KEY_ID` and the like, under the names that `object_store` knows. The
@@ -13,7 +13,7 @@ pub struct Settings {
     pub variables: Vec<(String, String)>,
 }
 
-impl Settings {
+impl StoreSettings {
     /// The usual limits with these variables; others than those of stores are dropped.
     pub fn with_variables(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |name: &str| {
@@ -21,15 +21,15 @@ impl Settings {
                 || name == "SERVICE_ACCOUNT"
         };
         let variables = variables.into_iter().filter(|(name, _)| ours(name)).collect();
-        Settings { limits: Limits::default(), variables }
+        StoreSettings { limits: Limits::default(), variables }
     }
 }
 
 /// Names only: the values are secrets.
-impl fmt::Debug for Settings {
+impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Settings").field("limits", &self.limits).field("variables", &names).finish()
+        f.debug_struct("StoreSettings").field("limits", &self.limits).field("variables", &names).finish()
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn values_are_not_shown_and_other_variables_are_dropped() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let settings =
-            Settings::with_variables([pair("AWS_SECRET_ACCESS_KEY", "hunter2"), pair("HOME", "/root")]);
+            StoreSettings::with_variables([pair("AWS_SECRET_ACCESS_KEY", "hunter2"), pair("HOME", "/root")]);
         let shown = format!("{settings:?}");
         assert!(shown.contains("AWS_SECRET_ACCESS_KEY") && !shown.contains("hunter2"), "{shown}");
         assert_eq!(settings.variables.len(), 1);

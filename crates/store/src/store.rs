@@ -13,7 +13,7 @@ use crate::io::{Io, Pending};
 use crate::listing::Listing;
 use crate::place::Place;
 use crate::secrets::Secrets;
-use crate::{Content, Key, Settings, StoreError, cloud, fetch, local, probe, upload};
+use crate::{Content, Key, StoreError, StoreSettings, cloud, fetch, local, probe, upload};
 
 /// A place for objects: a folder, or a bucket. Cheap to clone; any number of threads may use it.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub enum Created {
 
 impl Store {
     /// Opens a place that is there: a path, `file:///folder`, `s3://bucket/prefix`, `gs://` or `az://`.
-    pub fn open(url: &str, settings: Settings) -> Result<Self, StoreError> {
+    pub fn open(url: &str, settings: StoreSettings) -> Result<Self, StoreError> {
         let place = Place::parse(url)?;
         match place {
             Place::Folder(path) => Store::of_folder(&path, settings),
@@ -47,14 +47,14 @@ impl Store {
     }
 
     /// The store in a folder that is open: however it was reached, nothing else is.
-    pub fn inside(folder: remaster_disk::Folder, settings: Settings) -> Result<Self, StoreError> {
+    pub fn inside(folder: remaster_disk::Folder, settings: StoreSettings) -> Result<Self, StoreError> {
         let path = folder.path().to_owned();
         let whole = std::path::absolute(&path).map_err(|source| StoreError::Folder { path, source })?;
         Store::with(Place::Folder(whole), local::of(folder), &settings)
     }
 
     /// Opens a folder that is there. Its path is no URL, whatever it looks like, and need not be UTF-8.
-    pub fn of_folder(path: &Path, settings: Settings) -> Result<Self, StoreError> {
+    pub fn of_folder(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         let whole = std::path::absolute(path)
             .map_err(|source| StoreError::Folder { path: path.to_owned(), source })?;
         let objects = local::open(&whole)?;
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Opens a place and makes its folder first, if it is one and missing.
-    pub fn make(url: &str, settings: Settings) -> Result<Self, StoreError> {
+    pub fn make(url: &str, settings: StoreSettings) -> Result<Self, StoreError> {
         if let Place::Folder(path) = Place::parse(url)? {
             local::make(&path)?;
         }
@@ -72,7 +72,7 @@ impl Store {
     pub(crate) fn with(
         place: Place,
         objects: Arc<dyn ObjectStore>,
-        settings: &Settings,
+        settings: &StoreSettings,
     ) -> Result<Self, StoreError> {
         let io = Io::start().map_err(|source| StoreError::Thread { place: place.to_string(), source })?;
         let (limits, secrets) = (settings.limits, Secrets::of(settings));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use remaster_compute::Backend;
 use remaster_compute::DType;
 use remaster_doctor::{
-    DoctorError, Golden, GoldenError, Settings, Stage, TOLERANCE, embedded, run as run_golden,
+    DoctorError, DoctorSettings, Golden, GoldenError, Stage, TOLERANCE, embedded, run as run_golden,
 };
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
     };
     let control = interrupt.watch()?;
     let checks = health(&backend, &args.programs.programs(), &machine, &control);
-    let settings = Settings { backend, build: device.build(), cancel: control.token().clone() };
+    let settings = DoctorSettings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);
     let total = Some(variants.len() * goldens.len());
@@ -112,7 +112,7 @@ fn summary(report: &Report) -> String {
 /// The backend as it is, or with each of its kernels in turn. Matrix units multiply 16-bit values: their kernels
 /// are run in f16.
 #[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
-fn variants(settings: &Settings, all: bool) -> Result<Vec<(String, Settings)>, CliError> {
+fn variants(settings: &DoctorSettings, all: bool) -> Result<Vec<(String, DoctorSettings)>, CliError> {
     #[cfg(feature = "gpu")]
     if let (Backend::Gpu(device), true) = (settings.backend, all) {
         use remaster_compute::gpu::{all_variants, with_variant};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use remaster_compute::{Backend, CancelToken, DType};
-use remaster_doctor::{Golden, Settings, Stage, run};
+use remaster_doctor::{DoctorSettings, Golden, Stage, run};
 use remaster_model::Build;
 use remaster_weights::{NamedTensor, read_tensors};
 
@@ -20,7 +20,7 @@ pub(crate) fn tensor(file: &str, name: &str) -> NamedTensor {
 pub(crate) fn stages(name: &str, backend: Backend, build: impl Into<Build>) -> Vec<Stage> {
     let folder = if name.starts_with("dit_") { "dit/" } else { "" };
     let golden = Golden::open(&testdata(&format!("{folder}{name}.safetensors"))).unwrap();
-    let settings = Settings { backend, build: build.into(), cancel: CancelToken::default() };
+    let settings = DoctorSettings { backend, build: build.into(), cancel: CancelToken::default() };
     run(&golden, &settings).unwrap()
 }
 

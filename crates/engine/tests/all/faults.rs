@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Bench, Broken, WHOLE, way};
 use remaster_compute::{Backend, CancelToken, ComputeError, DType};
-use remaster_engine::{EngineError, MemoryClip, Session, Settings, Sink, Source, SpillFile};
+use remaster_engine::{EngineError, MemoryClip, RunSettings, Session, Sink, Source, SpillFile};
 use remaster_model::vae::Direction;
 use remaster_plan::{Candidate, Clip, Mode, Tiers};
 use remaster_testkit::{Rng, nightly};
@@ -109,7 +109,7 @@ fn a_full_disk_and_a_damaged_spill_file_are_typed_errors() {
     let result = session.advance(&mut source, &mut sink, &mut |_| ());
     assert!(matches!(result, Err(EngineError::Compute(ComputeError::Corrupt { .. }))), "{result:?}");
 
-    let settings = Settings { spill: Some("/nowhere".into()), ..bench.task.settings.clone() };
+    let settings = RunSettings { spill: Some("/nowhere".into()), ..bench.task.settings.clone() };
     let result = Session::start(&plan, half, &settings).map(|_| ());
     assert!(matches!(result, Err(EngineError::Spill { .. })), "{result:?}");
 }
@@ -119,12 +119,12 @@ fn a_plan_for_something_else_is_refused() {
     let mut bench = bench(9);
     let plan = bench.plan(WHOLE);
     let half = bench.task.network.as_ref();
-    let refused = |plan: &remaster_plan::Plan, settings: &Settings| {
+    let refused = |plan: &remaster_plan::Plan, settings: &RunSettings| {
         let result = Session::start(plan, half, settings).map(|_| ());
         assert!(matches!(result, Err(EngineError::Mismatch { .. })), "{result:?}");
     };
-    refused(&plan, &Settings { dtype: DType::Bf16, ..bench.task.settings.clone() });
-    refused(&plan, &Settings { backend: Backend::Reference, ..bench.task.settings.clone() });
+    refused(&plan, &RunSettings { dtype: DType::Bf16, ..bench.task.settings.clone() });
+    refused(&plan, &RunSettings { backend: Backend::Reference, ..bench.task.settings.clone() });
     refused(&remaster_plan::Plan { version: 99, ..plan.clone() }, &bench.task.settings);
 
     // A plan that goes on from a saved state does not start without it.

@@ -16,14 +16,14 @@ fn cached(desk: &Desk, blob: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-fn offline(desk: &Desk) -> Settings {
-    Settings { offline: true, endpoint: "http://127.0.0.1:9".into(), ..Settings::new(desk.0.path()) }
+fn offline(desk: &Desk) -> HubSettings {
+    HubSettings { offline: true, endpoint: "http://127.0.0.1:9".into(), ..HubSettings::new(desk.0.path()) }
 }
 
 #[test]
 fn offline_nothing_is_asked() {
     let (desk, content, server) = scene(1000);
-    let settings = Settings { offline: true, ..desk.settings(&server) };
+    let settings = HubSettings { offline: true, ..desk.settings(&server) };
     let text = pull(settings, &content).unwrap_err().to_string();
     assert!(text.contains("HF_HUB_OFFLINE") && text.contains(FILE), "{text}");
     assert_eq!(server.requests().len(), 0);
@@ -112,7 +112,7 @@ fn the_wait_for_another_process_has_an_end() {
     let lock = std::fs::File::create(locks.join(format!("{}.lock", content.sha256))).unwrap();
     lock.lock().unwrap();
     let limits = Limits { lock: Duration::from_millis(250), ..LIMITS };
-    let error = pull(Settings { limits, ..desk.settings(&server) }, &content).unwrap_err();
+    let error = pull(HubSettings { limits, ..desk.settings(&server) }, &content).unwrap_err();
     assert!(matches!(error, HubError::Locked { .. }), "{error}");
     assert_eq!(server.gets().len(), 0);
     drop(lock);

@@ -155,7 +155,7 @@ fn a_silent_server_and_one_that_drips_have_stalled() {
         });
         let started = Instant::now();
         let limits = Limits { stall: Duration::from_millis(300), retries: 1, ..LIMITS };
-        let error = pull(Settings { limits, ..desk.settings(&server) }, &content).unwrap_err();
+        let error = pull(HubSettings { limits, ..desk.settings(&server) }, &content).unwrap_err();
         assert!(error.to_string().contains("stalled for 0.3 s (2 attempts)"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     }

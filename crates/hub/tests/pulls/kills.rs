@@ -27,7 +27,7 @@ fn puller() {
             std::process::abort();
         }
     });
-    let settings = Settings { endpoint: url, limits: LIMITS, ..Settings::new(Path::new(&cache)) };
+    let settings = HubSettings { endpoint: url, limits: LIMITS, ..HubSettings::new(Path::new(&cache)) };
     pull(settings, &Content::new(10_000)).unwrap();
     std::fs::write(Path::new(&cache).join("points"), COUNT.load(Ordering::Relaxed).to_string()).unwrap();
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use remaster_hub::{Event, Hub, HubError, Limits, Lookup, Settings, Wanted};
+use remaster_hub::{Event, Hub, HubError, HubSettings, Limits, Lookup, Wanted};
 use server::{COMMIT, Content, Server};
 use tempfile::TempDir;
 
@@ -37,8 +37,8 @@ impl Desk {
         Desk(tempfile::tempdir().unwrap())
     }
 
-    fn settings(&self, server: &Server) -> Settings {
-        Settings { endpoint: server.url(), limits: LIMITS, ..Settings::new(self.0.path()) }
+    fn settings(&self, server: &Server) -> HubSettings {
+        HubSettings { endpoint: server.url(), limits: LIMITS, ..HubSettings::new(self.0.path()) }
     }
 
     fn repo(&self) -> PathBuf {
@@ -71,12 +71,12 @@ fn wanted(content: &Content) -> Wanted<'_> {
     Wanted { repo: REPO, file: FILE, sha256: &content.sha256, bytes: None }
 }
 
-fn pull(settings: Settings, content: &Content) -> Result<PathBuf, HubError> {
+fn pull(settings: HubSettings, content: &Content) -> Result<PathBuf, HubError> {
     pull_with(settings, content, &mut |_| {})
 }
 
 fn pull_with(
-    settings: Settings,
+    settings: HubSettings,
     content: &Content,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<PathBuf, HubError> {
@@ -151,7 +151,7 @@ fn a_token_goes_to_the_endpoint_and_not_where_it_redirects() {
             }
             server::head(stream, "302 Found", &headers)
         });
-        let settings = Settings { token: Some("hf_secret".into()), ..desk.settings(&server) };
+        let settings = HubSettings { token: Some("hf_secret".into()), ..desk.settings(&server) };
         is_whole(&pull(settings, &content).unwrap(), &content);
         let sent = |r: &server::Request| r.header("authorization") == Some("Bearer hf_secret");
         assert_eq!(server.requests().len(), 4);

@@ -9,7 +9,7 @@ fn answer(status: &'static str, headers: &'static [(&'static str, &'static str)]
     Server::new(move |_, stream| server::head(stream, status, headers))
 }
 
-fn error(server: &Server, settings: impl FnOnce(Settings) -> Settings) -> HubError {
+fn error(server: &Server, settings: impl FnOnce(HubSettings) -> HubSettings) -> HubError {
     let (desk, content) = (Desk::new(), Content::new(1000));
     pull(settings(desk.settings(server)), &content).unwrap_err()
 }
@@ -30,7 +30,7 @@ fn each_refusal_says_what_to_do() {
         assert_eq!(server.requests().len(), 1, "{status} is not tried again");
     }
     let server = answer("403 Forbidden", gated);
-    let text = error(&server, |s| Settings { token: Some("hf_x".into()), ..s }).to_string();
+    let text = error(&server, |s| HubSettings { token: Some("hf_x".into()), ..s }).to_string();
     assert!(text.contains("check that HF_TOKEN is valid") && !text.contains("hf_x"), "{text}");
 }
 
@@ -61,7 +61,7 @@ fn a_busy_server_is_asked_again_when_it_says_and_not_forever() {
     let server = answer("429 Too Many Requests", &[("Retry-After", "1"), ("Content-Length", "0")]);
     let started = Instant::now();
     let limits = Limits { retries: 1, ..LIMITS };
-    assert!(matches!(error(&server, |s| Settings { limits, ..s }), HubError::Network { .. }));
+    assert!(matches!(error(&server, |s| HubSettings { limits, ..s }), HubError::Network { .. }));
     assert!(started.elapsed() >= Duration::from_secs(1));
 
     let server = answer("429 Too Many Requests", &[("Retry-After", "86400"), ("Content-Length", "0")]);
@@ -120,7 +120,7 @@ fn what_is_no_hub_is_named() {
         Ok(())
     });
     let limits = Limits { retries: 1, connect: Duration::from_millis(300), ..LIMITS };
-    assert!(matches!(error(&server, |s| Settings { limits, ..s }), HubError::Network { tries: 2, .. }));
+    assert!(matches!(error(&server, |s| HubSettings { limits, ..s }), HubError::Network { tries: 2, .. }));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn nobody_there_is_said_with_the_host() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let endpoint = format!("http://127.0.0.1:{port}");
-    let settings = Settings { endpoint, limits: LIMITS, ..Settings::new(desk.0.path()) };
+    let settings = HubSettings { endpoint, limits: LIMITS, ..HubSettings::new(desk.0.path()) };
     let text = pull(settings, &Content::new(10)).unwrap_err().to_string();
     assert!(text.contains(&format!("127.0.0.1:{port}")) && text.contains("4 attempts"), "{text}");
 }
@@ -150,17 +150,17 @@ fn a_file_that_is_another_one_now_is_not_downloaded() {
 
 #[test]
 fn wrong_settings_are_said_at_once() {
-    let hub = |change: fn(&mut Settings)| {
-        let mut settings = Settings::new("/nowhere");
+    let hub = |change: fn(&mut HubSettings)| {
+        let mut settings = HubSettings::new("/nowhere");
         change(&mut settings);
         Hub::new(settings, Arc::new(|| false)).err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(hub(|_| {}), "");
     for change in [
-        |s: &mut Settings| s.endpoint = "huggingface".into(),
-        |s: &mut Settings| s.endpoint = "ftp://huggingface.co".into(),
-        |s: &mut Settings| s.endpoint = "https://me:word@hub.co".into(),
-        |s: &mut Settings| s.endpoint = String::new(),
+        |s: &mut HubSettings| s.endpoint = "huggingface".into(),
+        |s: &mut HubSettings| s.endpoint = "ftp://huggingface.co".into(),
+        |s: &mut HubSettings| s.endpoint = "https://me:word@hub.co".into(),
+        |s: &mut HubSettings| s.endpoint = String::new(),
     ] {
         assert!(hub(change).contains("HF_ENDPOINT"), "{}", hub(change));
     }

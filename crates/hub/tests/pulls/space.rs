@@ -46,7 +46,7 @@ fn a_disk_that_fills_up_keeps_what_came_and_a_later_run_continues() {
         content.send(request, stream, usize::MAX)
     });
     let settings =
-        || Settings { endpoint: server.url(), limits: LIMITS, ..Settings::new(disk.0.join("cache")) };
+        || HubSettings { endpoint: server.url(), limits: LIMITS, ..HubSettings::new(disk.0.join("cache")) };
     let error = pull(settings(), &content).unwrap_err();
     let HubError::Full { path, bytes } = &error else { panic!("{error}") };
     let there = std::fs::metadata(path).unwrap().len();

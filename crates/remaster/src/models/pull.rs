@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use remaster_hub::{Event, Hub, Lookup, Remote, Settings, Wanted};
+use remaster_hub::{Event, Hub, HubSettings, Lookup, Remote, Wanted};
 use remaster_plan::bytes;
 use remaster_weights::{Model, Published};
 use serde::Serialize;
@@ -152,10 +152,10 @@ fn elsewhere(
 }
 
 /// What the environment says, under the names that huggingface_hub and most programs read.
-fn settings(machine: &Machine) -> Result<Settings, Error> {
+fn settings(machine: &Machine) -> Result<HubSettings, Error> {
     let set = |name: &str| machine.text(name);
     let either = |names: [&str; 2]| names.into_iter().find_map(set);
-    let mut settings = Settings::new(search::hub(machine).ok_or(Error::NoCache)?);
+    let mut settings = HubSettings::new(search::hub(machine).ok_or(Error::NoCache)?);
     if let Some(endpoint) = set("HF_ENDPOINT") {
         settings.endpoint = endpoint;
     }

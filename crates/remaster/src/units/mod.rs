@@ -38,16 +38,16 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use remaster_media::place::Scratch;
-use remaster_store::{Settings, Store};
+use remaster_store::{Store, StoreSettings};
 
 use crate::error::Error;
 use crate::machine::host::Machine;
 
 /// What the environment says about buckets.
-fn bucket_settings(machine: &Machine) -> Settings {
+fn bucket_settings(machine: &Machine) -> StoreSettings {
     let text = |word: &OsStr| word.to_str().map(str::to_owned);
     let variables = machine.variables.iter();
-    Settings::with_variables(variables.filter_map(|(name, value)| Some((text(name)?, text(value)?))))
+    StoreSettings::with_variables(variables.filter_map(|(name, value)| Some((text(name)?, text(value)?))))
 }
 
 /// Removes temporary folders of killed runs where they can be: a run that finds its work done makes none of its own.

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use remaster_disk::{Folder, Kind};
 use remaster_media::place;
-use remaster_store::{Journal, Settings, Store, Sweep, is_of_a_journal};
-use remaster_units::{FilmPlan, Manifest, UnitsError};
+use remaster_store::{Journal, Store, StoreSettings, Sweep, is_of_a_journal};
+use remaster_units::{FilmPlan, Manifest, Settings, UnitsError};
 use serde_json::Value;
 
 use super::make;
@@ -131,7 +131,7 @@ impl State {
     /// The store in it.
     fn store(&self) -> Result<Store, Error> {
         let folder = self.opened.make_folder(STORE).map_err(|e| self.failed(STORE, e))?;
-        Ok(Store::inside(folder, Settings::default())?)
+        Ok(Store::inside(folder, StoreSettings::default())?)
     }
 
     /// An empty store for a new plan: what a plan that is gone left there is of no use.
@@ -151,7 +151,7 @@ impl State {
     /// no use, and is removed.
     pub(super) fn resume(
         self,
-        settings: &remaster_units::Settings,
+        settings: &Settings,
         report: &Reporter<'_>,
     ) -> Result<Option<(Self, Journal, FilmPlan)>, Error> {
         let plan = self.opened.folder(STORE).and_then(|store| store.about(PLAN));
@@ -274,7 +274,7 @@ fn has_plan(folder: &Folder) -> bool {
 }
 
 /// What differs between the settings of a run and those of an earlier one, in words.
-fn difference(before: &remaster_units::Settings, now: &remaster_units::Settings) -> String {
+fn difference(before: &Settings, now: &Settings) -> String {
     if (&before.input.bytes, &before.input.sample) != (&now.input.bytes, &now.input.sample) {
         return "the input has changed".into();
     }

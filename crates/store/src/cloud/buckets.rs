@@ -10,7 +10,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use crate::place::{Cloud, Place};
 use crate::secrets::Secrets;
-use crate::{Settings, StoreError};
+use crate::{StoreError, StoreSettings};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ pub(crate) fn open(
     place: &Place,
     cloud: Cloud,
     bucket: &str,
-    settings: &Settings,
+    settings: &StoreSettings,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     // reqwest wants to be told whose arithmetic TLS uses. An error says that the program has chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -64,7 +64,7 @@ pub(crate) fn open(
 }
 
 /// The variable that must allow an endpoint without TLS, if that is what was named.
-fn plain_http(cloud: Cloud, settings: &Settings) -> Option<&'static str> {
+fn plain_http(cloud: Cloud, settings: &StoreSettings) -> Option<&'static str> {
     let (endpoints, allows): (&[&str], _) = match cloud {
         Cloud::S3 => (&["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"], "AWS_ALLOW_HTTP"),
         Cloud::Azure => (&["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"], "AZURE_ALLOW_HTTP"),
@@ -79,7 +79,7 @@ fn plain_http(cloud: Cloud, settings: &Settings) -> Option<&'static str> {
     (endpoints.iter().any(is_plain) && !allowed).then_some(allows)
 }
 
-fn client(settings: &Settings) -> ClientOptions {
+fn client(settings: &StoreSettings) -> ClientOptions {
     ClientOptions::new()
         .with_connect_timeout(CONNECT)
         .with_timeout(settings.limits.call)

@@ -18,11 +18,11 @@ use crate::core::Core;
 use crate::io::Io;
 use crate::place::Place;
 use crate::secrets::Secrets;
-use crate::{Limits, Settings, Store, StoreError};
+use crate::{Limits, Store, StoreError, StoreSettings};
 
 /// A store over any objects.
 pub fn over(name: &str, objects: Arc<dyn ObjectStore>, limits: Limits) -> Result<Store, StoreError> {
-    Store::with(Place::Other(name.to_owned()), objects, &Settings { limits, ..Settings::default() })
+    Store::with(Place::Other(name.to_owned()), objects, &StoreSettings { limits, ..StoreSettings::default() })
 }
 
 /// Objects in memory, with one thread for all stores over them.

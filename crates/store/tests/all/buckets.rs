@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{done, limits, race, tour};
-use remaster_store::{Journal, Limits, Settings, Store, StoreError};
+use remaster_store::{Journal, Limits, Store, StoreError, StoreSettings};
 
 /// A server that ends with the test.
 struct Server {
@@ -87,7 +87,7 @@ fn bucket(port: u16, prefix: &str, [access, secret]: [&str; 2], limits: Limits) 
         pair("AWS_SECRET_ACCESS_KEY", secret),
         pair("AWS_REGION", "us-east-1"),
     ];
-    let settings = Settings { limits, ..Settings::with_variables(variables) };
+    let settings = StoreSettings { limits, ..StoreSettings::with_variables(variables) };
     Store::open(&format!("s3://films/{prefix}"), settings).unwrap()
 }
 
@@ -223,7 +223,7 @@ fn plain_http_that_is_not_allowed_is_said_before_the_first_call() {
     let open = |allowed: Option<&str>| {
         let endpoint = pair("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
         let allowed = allowed.map(|word| pair("AWS_ALLOW_HTTP", word));
-        Store::open("s3://films/a", Settings::with_variables([endpoint].into_iter().chain(allowed)))
+        Store::open("s3://films/a", StoreSettings::with_variables([endpoint].into_iter().chain(allowed)))
     };
     for allowed in [None, Some("false"), Some("")] {
         let text = open(allowed).err().unwrap().to_string();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use remaster_store::testkit::Memory;
 use remaster_store::{
-    Commit, Content, Created, Hash, Journal, Key, Limits, Notes, Settings, Store, StoreError, Verdict,
+    Commit, Content, Created, Hash, Journal, Key, Limits, Notes, Store, StoreError, StoreSettings, Verdict,
 };
 use remaster_testkit::{Rng, names};
 
@@ -17,8 +17,8 @@ pub(crate) fn limits() -> Limits {
     Limits { call: Duration::from_secs(20), tries: 4, wait, longest_wait, part: 1 << 16 }
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings { limits: limits(), ..Settings::default() }
+pub(crate) fn settings() -> StoreSettings {
+    StoreSettings { limits: limits(), ..StoreSettings::default() }
 }
 
 pub(crate) fn folder(path: &Path) -> Store {
