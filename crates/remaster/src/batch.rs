@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::destination::check_file;
 use crate::error::{Error, with_causes};
 use crate::event::Event;
+use crate::job::prepare;
 use crate::machine::host::Machine;
 use crate::media::is_film;
 use crate::numbers::count;
@@ -195,7 +196,7 @@ fn restored(
     worker: &WorkerProgram,
     events: &mut dyn FnMut(Event),
 ) -> Result<&'static str, Error> {
-    match restore::prepare(film, machine, control, events)?.run(worker, events)? {
+    match prepare(film, machine, control, events)?.run(worker, events)? {
         Outcome::Restored(outcome) => {
             events(Event::Restored(outcome));
             Ok("done")

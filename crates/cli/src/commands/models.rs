@@ -40,21 +40,21 @@ pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
 }
 
 pub(crate) fn download(args: &PullArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     let request =
         PullRequest { model: args.model, quant: args.quant.clone(), folder: args.dirs.model_dir.clone() };
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = pull(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
+    let report = pull(&request, &Machine::this(), control, &mut |event| show.event(event))?;
     drop(show);
     out.conclude(&report, || describe_pulled(&report));
     Ok(())
 }
 
 pub(crate) fn check(args: &VerifyArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let folder = args.dirs.model_dir.as_deref();
-    let report = verify(&args.files, folder, &Machine::this(), &control, &mut |event| show.event(event))?;
+    let report = verify(&args.files, folder, &Machine::this(), control, &mut |event| show.event(event))?;
     drop(show);
     out.result(&report, || describe_verified(&report));
     Ok(report.check()?)

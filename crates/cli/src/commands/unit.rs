@@ -13,13 +13,13 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     let mut show = Show::new(args.progress.mode, out, interrupt);
     let _hearing = match args.obey_stdin {
         true => Some(keys::obey(interrupt, show.pause())?),
         false => None,
     };
-    let report = run_units(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let report = run_units(&args.request(), &Machine::this(), control, &mut |event| show.event(event))?;
     if report.tried {
         let _ = show.finish();
     }
@@ -39,8 +39,8 @@ pub(crate) fn show_status(
     out: &Output,
     interrupt: &Interrupt,
 ) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let report = status(&args.plan, &Machine::this(), &control)?;
+    let control = interrupt.watch()?.control();
+    let report = status(&args.plan, &Machine::this(), control)?;
     out.result(&report, || {
         let UnitsStatus { units, done, missing, left, .. } = &report;
         let (units, done) = (count(*units as usize, "unit"), grouped(done.len()));
@@ -63,10 +63,10 @@ pub(crate) fn show_status(
 }
 
 pub(crate) fn assemble(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     check_stdout(Some(&args.output), out)?;
     let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = assemble_film(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let report = assemble_film(&args.request(), &Machine::this(), control, &mut |event| show.event(event))?;
     let _ = show.finish();
     let text = || {
         let (frames, units) = (count(report.frames, "frame"), count(report.units, "unit"));

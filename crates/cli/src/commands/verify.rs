@@ -10,8 +10,8 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 
 pub(crate) fn run(args: &VerifyFilmArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let report = remaster::units::verify(&args.film, &args.programs.programs(), &control)?;
+    let control = interrupt.watch()?.control();
+    let report = remaster::units::verify(&args.film, &args.programs.programs(), control)?;
     out.result(&report, || {
         let Verified { manifest: Manifest { settings, units, sha256, frames, .. }, .. } = &report;
         let mut text = format!("{} is as it was written\n", report.film);

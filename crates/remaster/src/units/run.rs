@@ -19,6 +19,7 @@ use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::{Event, PHASES, Reporter};
+use crate::job::Context;
 use crate::limits::Limits;
 use crate::machine::host::Machine;
 use crate::media::Programs;
@@ -128,7 +129,8 @@ pub fn run_units(
     if !todo.is_empty() {
         let planned = as_planned(&plan, request, machine)?;
         plan.settings.input.check(&planned.input)?;
-        let mut stage = Staged::new(planned, plan.output().to_owned(), machine, control, report)?;
+        let context = &Context { machine, control, report };
+        let mut stage = Staged::new(planned, plan.output().to_owned(), context)?;
         // Units open the film where they begin.
         stage.close();
         provides(&mut stage, &plan)?;
