@@ -98,7 +98,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Restore(args) => commands::restore::run(&args, out, interrupt),
         Command::Batch(args) => commands::batch::run(&args, out, interrupt),
         Command::Unit { command: UnitCommand::Run(args) } => unit::run(&args, out, interrupt),
-        Command::Unit { command: UnitCommand::Status(args) } => unit::show_status(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Status(args) } => unit::status(&args, out, interrupt),
         Command::Assemble(args) => unit::assemble(&args, out, interrupt),
         Command::Verify(args) => commands::verify::run(&args, out, interrupt),
         Command::Redecode(args) => commands::redecode::run(&args, out, interrupt),
