@@ -91,7 +91,7 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
 
 fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     match command {
-        Command::Models { command: ModelsCommand::List(args) } => models::show_list(&args, out),
+        Command::Models { command: ModelsCommand::List(args) } => models::show_list(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Pull(args) } => models::download(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Verify(args) } => models::check(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Inspect(args) } => models::show_file(&args, out),
