@@ -48,7 +48,7 @@ impl Interrupt {
 
     /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the work. Ask for it once in a command, before the work. What is
     /// ignored stays ignored: `nohup` must go on working.
-    pub(crate) fn watch(&self) -> Result<Control, CliError> {
+    pub(crate) fn watch(&self) -> Result<&Self, CliError> {
         let this = self.clone();
         let ignored = ignored::now();
         ctrlc::set_handler(move || this.cancel()).map_err(|source| CliError::Handler { source })?;
@@ -58,7 +58,7 @@ impl Interrupt {
             let watched = self.stdin.at_end(move || this.cancel());
             watched.map_err(|source| CliError::Handler { source: ctrlc::Error::System(source) })?;
         }
-        Ok(self.control.clone())
+        Ok(self)
     }
 
     /// Asks the work to stop, and ends the process if it was asked before or does not.

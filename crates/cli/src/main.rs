@@ -91,14 +91,14 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
 
 fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     match command {
-        Command::Models { command: ModelsCommand::List(args) } => models::show_list(&args, out),
+        Command::Models { command: ModelsCommand::List(args) } => models::show_list(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Pull(args) } => models::download(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Verify(args) } => models::check(&args, out, interrupt),
         Command::Models { command: ModelsCommand::Inspect(args) } => models::show_file(&args, out),
         Command::Restore(args) => commands::restore::run(&args, out, interrupt),
         Command::Batch(args) => commands::batch::run(&args, out, interrupt),
         Command::Unit { command: UnitCommand::Run(args) } => unit::run(&args, out, interrupt),
-        Command::Unit { command: UnitCommand::Status(args) } => unit::show_status(&args, out, interrupt),
+        Command::Unit { command: UnitCommand::Status(args) } => unit::status(&args, out, interrupt),
         Command::Assemble(args) => unit::assemble(&args, out, interrupt),
         Command::Verify(args) => commands::verify::run(&args, out, interrupt),
         Command::Redecode(args) => commands::redecode::run(&args, out, interrupt),

@@ -1,6 +1,6 @@
 //! What a run tells, as lines and a bar.
 
-use remaster::{Event, FilmOutcome};
+use remaster::{Error, Event, FilmOutcome, Job, Machine, Prepare, prepare};
 
 use crate::args::ProgressMode;
 use crate::commands::film;
@@ -57,6 +57,12 @@ impl<'a> Show<'a> {
                 self.progress().event(event);
             }
         }
+    }
+
+    /// Prepares and runs a job, and shows what it tells.
+    pub(crate) fn run<T>(&mut self, request: impl Prepare<Job = Job<T>>) -> Result<T, Error> {
+        let (control, events) = (self.interrupt.control(), &mut |event| self.event(event));
+        prepare(request, &Machine::this(), control, events)?.run(events)
     }
 
     /// One film of several. The document is of all of them.

@@ -7,12 +7,11 @@ use remaster_metrics::{Borders, Comparison, Options, Picture, Report, drift_map,
 use remaster_picture::{Frame, resize};
 use serde::Serialize;
 
-use crate::control::Control;
 use crate::destination::{self, check_file};
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::About;
+use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::{self, Amount, Room};
-use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, Source};
 
 /// Two clips to compare.
@@ -181,102 +180,111 @@ fn mismatches(clips: &[Clip; 2], compared: usize) -> (Vec<&'static str>, Vec<Str
     (kinds, words)
 }
 
-/// Measures the difference between two clips: PSNR, SSIM, SSIMULACRA2, delta E, flicker, colour drift and tile seams.
-pub fn compare(
-    request: &CompareRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<Compared, Error> {
-    let report = &Reporter::new(events);
-    request.check_outputs()?;
-    let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
-    let threads = ffmpeg_memory::threads(machine.cores, allowed);
-    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started("frames", About::default());
-    let a = request.source.open(&request.a, allowed, &mut tools)?;
-    let b = request.source.open(&request.b, allowed, &mut tools)?;
-    let needed = needed(request, &a, &b, threads);
-    if needed > allowed {
-        return Err(Error::Room { what: "comparing frames of this size", needed });
-    }
-    let (mut a, mut b) = (Reader::new(a, request), Reader::new(b, request));
-    let mut notes = Vec::new();
-    let (size, resized) = common_size(a.size(), b.size());
-    if let Some(Resized { clip, filter }) = &resized {
-        let (clip, [w, h]) = if *clip == "a" { ("first", a.size()) } else { ("second", b.size()) };
-        let [width, height] = size;
-        notes.push(format!("resized the {clip} clip from {w} x {h} to {width} x {height} ({filter})"));
-    }
-    let hdr = [&a, &b].iter().any(|r| r.source.format().colour.is_hdr());
-    if hdr {
-        notes.push("delta E and SSIMULACRA2 do not apply to HDR and were skipped".into());
-    }
-    let options = Options {
-        ssim: !request.quick,
-        ssimulacra2: !request.quick && !hdr,
-        delta_e: !request.quick && !hdr,
-        borders: request.tile.map(usize::from).map(|n| Borders::every(n, n, size[0], size[1])),
-        ..Options::default()
-    };
-    let mut comparison = Comparison::new(size[0], size[1], options)?;
-    let most = request.frames.map(|n| n as usize);
-    let total = a.source.format().frames.map(|n| most.map_or(n, |most| n.min(most)));
-    report.phase_about("compare", total, false);
-    report.enter("compare");
-    let mut shifted = 0.0f64;
-    let more = |frames: usize| most.is_none_or(|most| frames < most);
-    while more(comparison.frames()) {
-        let started = std::time::Instant::now();
-        let (x, y) = (a.next()?, b.next()?);
-        let (Some(x), Some(y)) = (x, y) else { break };
-        // Clips may start at other times; what counts is whether they stay together.
-        shifted = shifted.max((a.since_first(x) - b.since_first(y)).abs());
-        for reader in [&mut a, &mut b] {
-            if [reader.frame.width, reader.frame.height] != size {
-                reader.frame = resize(&reader.frame, size[0], size[1]);
-            }
+/// Opens both clips. The job measures how they differ: PSNR, SSIM, SSIMULACRA2, delta E, flicker, colour drift and tile seams.
+impl Prepare for CompareRequest {
+    type Job = Job<Compared>;
+
+    fn prepare(self, &Context { machine, control, report }: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        self.check_outputs()?;
+        let allowed = limits::allowed(self.ram, &Room::of_run(machine, None))?;
+        let threads = ffmpeg_memory::threads(machine.cores, allowed);
+        let mut tools = Lazy::new(&self.source, machine, control).with_threads(threads);
+        report.started("frames", About::default());
+        let a = self.source.open(&self.a, allowed, &mut tools)?;
+        let b = self.source.open(&self.b, allowed, &mut tools)?;
+        let needed = needed(&self, &a, &b, threads);
+        if needed > allowed {
+            return Err(Error::Room { what: "comparing frames of this size", needed });
         }
-        let picture = |f: &Frame| -> Vec<f32> { f.without_alpha().data };
-        let (p, q) = (picture(&a.frame), picture(&b.frame));
-        comparison.push(Picture::new(size[0], size[1], &p)?, Picture::new(size[0], size[1], &q)?)?;
-        report.advance("compare", 1, started.elapsed());
-        control.check()?;
-    }
-    // How many more the longer one has.
-    for reader in [&mut a, &mut b] {
-        while reader.frames > comparison.frames() && more(reader.frames) && reader.next()?.is_some() {
-            control.check()?;
+        let (mut a, mut b) = (Reader::new(a, &self), Reader::new(b, &self));
+        let mut notes = Vec::new();
+        let (size, resized) = common_size(a.size(), b.size());
+        if let Some(Resized { clip, filter }) = &resized {
+            let (clip, [w, h]) = if *clip == "a" { ("first", a.size()) } else { ("second", b.size()) };
+            let [width, height] = size;
+            notes.push(format!("resized the {clip} clip from {w} x {h} to {width} x {height} ({filter})"));
         }
-    }
-    let clips = [&a, &b].map(|reader| reader.clip(comparison.frames()));
-    let (mismatches, differences) = mismatches(&clips, comparison.frames());
-    if shifted > 0.0015 {
-        notes.push(format!("timestamps differ by up to {:.1} ms", shifted * 1e3));
-    }
-    drop((a, b));
-    let measured = comparison.finish();
-    let name =
-        |path: &Path| path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
-    let names = [name(&request.a), name(&request.b)];
-    if let Some(path) = &request.sheet {
-        let named = |clip: &str, name: &str| match &resized {
-            Some(resized) if resized.clip == clip => format!("{name}, resized ({FILTER})"),
-            _ => name.to_owned(),
+        let hdr = [&a, &b].iter().any(|r| r.source.format().colour.is_hdr());
+        if hdr {
+            notes.push("delta E and SSIMULACRA2 do not apply to HDR and were skipped".into());
+        }
+        let options = Options {
+            ssim: !self.quick,
+            ssimulacra2: !self.quick && !hdr,
+            delta_e: !self.quick && !hdr,
+            borders: self.tile.map(usize::from).map(|n| Borders::every(n, n, size[0], size[1])),
+            ..Options::default()
         };
-        let image = sheet(&measured, &named("a", &names[0]), &named("b", &names[1]));
-        destination::write_image(path, &image, request.overwrite)?;
+        let mut comparison = Comparison::new(size[0], size[1], options)?;
+        let known = Known { notes: notes.clone(), ..Known::default() };
+        Ok(Job::new(known, move |report| {
+            let most = self.frames.map(|n| n as usize);
+            let total = a.source.format().frames.map(|n| most.map_or(n, |most| n.min(most)));
+            report.phase_about("compare", total, false);
+            report.enter("compare");
+            let mut shifted = 0.0f64;
+            let more = |frames: usize| most.is_none_or(|most| frames < most);
+            while more(comparison.frames()) {
+                let started = std::time::Instant::now();
+                let (x, y) = (a.next()?, b.next()?);
+                let (Some(x), Some(y)) = (x, y) else { break };
+                // Clips may start at other times; what counts is whether they stay together.
+                shifted = shifted.max((a.since_first(x) - b.since_first(y)).abs());
+                for reader in [&mut a, &mut b] {
+                    if [reader.frame.width, reader.frame.height] != size {
+                        reader.frame = resize(&reader.frame, size[0], size[1]);
+                    }
+                }
+                let picture = |f: &Frame| -> Vec<f32> { f.without_alpha().data };
+                let (p, q) = (picture(&a.frame), picture(&b.frame));
+                comparison.push(Picture::new(size[0], size[1], &p)?, Picture::new(size[0], size[1], &q)?)?;
+                report.advance("compare", 1, started.elapsed());
+                tools.control().check()?;
+            }
+            // How many more the longer one has.
+            for reader in [&mut a, &mut b] {
+                while reader.frames > comparison.frames() && more(reader.frames) && reader.next()?.is_some() {
+                    tools.control().check()?;
+                }
+            }
+            let clips = [&a, &b].map(|reader| reader.clip(comparison.frames()));
+            let (mismatches, differences) = mismatches(&clips, comparison.frames());
+            if shifted > 0.0015 {
+                notes.push(format!("timestamps differ by up to {:.1} ms", shifted * 1e3));
+            }
+            drop((a, b));
+            let measured = comparison.finish();
+            self.draw(&measured, resized.as_ref())?;
+            let shown = |p: &Path| p.display().to_string();
+            let (a, b) = (shown(&self.a), shown(&self.b));
+            Ok(Compared { a, b, clips, mismatches, resized, notes, report: measured, differences })
+        }))
     }
-    if let Some(path) = &request.drift {
-        destination::write_image(path, &drift_map(&measured), request.overwrite)?;
+}
+
+impl CompareRequest {
+    /// Writes the pictures that were asked for.
+    fn draw(&self, measured: &Report, resized: Option<&Resized>) -> Result<(), Error> {
+        let name =
+            |path: &Path| path.file_name().map_or_else(|| "-".into(), |n| n.to_string_lossy().into_owned());
+        let names = [name(&self.a), name(&self.b)];
+        if let Some(path) = &self.sheet {
+            let named = |clip: &str, name: &str| match resized {
+                Some(resized) if resized.clip == clip => format!("{name}, resized ({FILTER})"),
+                _ => name.to_owned(),
+            };
+            let image = sheet(measured, &named("a", &names[0]), &named("b", &names[1]));
+            destination::write_image(path, &image, self.overwrite)?;
+        }
+        if let Some(path) = &self.drift {
+            destination::write_image(path, &drift_map(measured), self.overwrite)?;
+        }
+        if let Some(path) = &self.plot {
+            let svg = plot(measured, &format!("{} against {}", names[1], names[0]));
+            place::write(path, svg.as_bytes(), self.overwrite)?;
+        }
+        Ok(())
     }
-    if let Some(path) = &request.plot {
-        let svg = plot(&measured, &format!("{} against {}", names[1], names[0]));
-        place::write(path, svg.as_bytes(), request.overwrite)?;
-    }
-    let shown = |p: &Path| p.display().to_string();
-    let (a, b) = (shown(&request.a), shown(&request.b));
-    Ok(Compared { a, b, clips, mismatches, resized, notes, report: measured, differences })
 }
 
 impl Compared {

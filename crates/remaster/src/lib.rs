@@ -1,7 +1,7 @@
 //! Restores and upscales video with the SeedVR2 networks, on one machine or many.
 //!
-//! Restoring a film takes three steps: a [`Request`] says what is wanted, [`prepare`] opens the input, finds the models and plans
-//! memory, and [`Prepared::run`] does the work. Everything else is one call.
+//! Every operation takes the same three steps: a request says what is wanted, [`prepare`] opens the input, finds the models and
+//! plans memory, and `run` does the work. A film is a [`Request`], which becomes a [`Prepared`] and ends in an [`Outcome`].
 //!
 //! ```no_run
 //! use remaster::{Control, Event, Machine, Outcome, Request, WorkerProgram, prepare};
@@ -32,8 +32,26 @@
 //! * A [`Request`] is plain data that serde reads and writes. What is left out is the default; an unknown field is an error.
 //! * An [`Error`] has a [`Class`] to decide by and a stable kind for programs, and ends in a next step.
 //!
-//! Beside films: [`preview`], [`redecode`], [`batch`], [`vae`], [`plan`], [`compare`], [`scenes`], [`probe`], [`health`]; units for
-//! many machines in [`units`], model files in [`models`], devices in [`machine`].
+//! Other requests become a [`Job`] in the same way: [`PreviewRequest`], [`RedecodeRequest`], [`VaeRequest`], [`PlanRequest`],
+//! [`CompareRequest`], [`ScenesRequest`], those of [`units`] for many machines, and those of [`models`]. [`Prepare`] lists them all.
+//!
+//! ```no_run
+//! # use remaster::{Control, Event, Machine, prepare};
+//! use remaster::{PlanRequest, Restoration};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (machine, control, mut show) = (Machine::this(), Control::default(), |_: Event| ());
+//! let request = PlanRequest { input: "film.mkv".into(), how: Restoration::default() };
+//! let job = prepare(request, &machine, &control, &mut show)?;
+//! job.known().notes.iter().for_each(|note| eprintln!("{note}"));
+//! let plan = job.run(&mut show)?; // measures how fast this machine is
+//! eprintln!("needs {} bytes of memory", plan.total.ram());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A few things are one call: [`batch`], which prepares and runs one film after the other; [`units::plan_into`], [`plan_network`] and
+//! [`plan_roundtrip`]; and what only looks: [`probe`], [`health`], [`units::status`], [`models::inspect`] and [`machine`].
 //!
 //! The library prints nothing, parses no arguments and installs no signal handler. What it knows of its machine and environment
 //! (memory, disks, devices, folders of models and caches, proxies, buckets) comes in as a [`Machine`]; `-` as a path is stdin or
@@ -48,6 +66,7 @@ mod error;
 mod estimate;
 mod event;
 mod health;
+mod job;
 mod limits;
 pub mod machine;
 mod media;
@@ -72,13 +91,14 @@ mod vae;
 mod worker;
 
 pub use batch::{BatchFilm, BatchOutcome, BatchRequest, batch};
-pub use compare::{Clip, CompareRequest, Compared, FILTER, Resized, compare};
+pub use compare::{Clip, CompareRequest, Compared, FILTER, Resized};
 pub use control::{Control, Pending};
 pub use destination::check_file;
 pub use device::Device;
 pub use error::{Class, Error, with_causes};
 pub use event::{About, Event, is_detail};
 pub use health::{Check, health};
+pub use job::{Job, Known, Prepare, prepare};
 pub use limits::{Amount, Limits, Mode, ram};
 pub use machine::Machine;
 pub use media::{Programs, Size, Source, Target, is_pipe};
@@ -90,13 +110,13 @@ pub use plan::{Total, describe as describe_plan, plan_task};
 pub use probe::probe;
 pub use request::{Compat, Cut, Finishing, Look, Models, Request, Restoration, Shots, Units};
 pub use restore::{
-    Outcome, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome, RedecodeRequest, SUFFIX, beside,
-    is_done, plan, prepare, preview, redecode,
+    Outcome, PlanRequest, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome, RedecodeRequest, SUFFIX,
+    beside, is_done,
 };
-pub use scenes::{ScenesRequest, scenes};
+pub use scenes::ScenesRequest;
 #[cfg(feature = "gpu")]
 pub use tuning::{TuneRequest, tune_device, tuned_device};
-pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork, vae};
+pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork};
 pub use worker::WorkerProgram;
 
 // Types of the fields of a request.

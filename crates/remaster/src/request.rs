@@ -143,7 +143,7 @@ pub enum Shots {
     Auto,
     /// The input is one shot.
     One,
-    /// A list that was made by [`crate::scenes`].
+    /// A list that a [`ScenesRequest`](crate::ScenesRequest) made.
     List(PathBuf),
 }
 

@@ -9,9 +9,9 @@ use remaster_scenes::{Detector, Shots};
 use crate::control::Control;
 use crate::destination::check_file;
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::{About, Reporter};
+use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::{self, Amount, Room};
-use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, Source};
 
 /// A clip whose shots are wanted.
@@ -32,31 +32,32 @@ pub struct ScenesRequest {
 /// Bytes per pixel that reading holds: a frame of 12 or 16, its raw samples, and the pipe.
 const PIXEL: u64 = 32;
 
-/// Finds hard cuts. Fades and dissolves are not listed.
-pub fn scenes(
-    request: &ScenesRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<Shots, Error> {
-    let report = &Reporter::new(events);
-    if let Some(path) = &request.output {
-        check_file(path, "json", &[&request.input], request.overwrite)?;
+/// Opens the clip. The job finds its hard cuts; fades and dissolves are not listed.
+impl Prepare for ScenesRequest {
+    type Job = Job<Shots>;
+
+    fn prepare(self, &Context { machine, control, report }: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        if let Some(path) = &self.output {
+            check_file(path, "json", &[&self.input], self.overwrite)?;
+        }
+        let allowed = limits::allowed(self.ram, &Room::of_run(machine, None))?;
+        let threads = ffmpeg_memory::threads(machine.cores, allowed);
+        let mut tools = Lazy::new(&self.source, machine, control).with_threads(threads);
+        report.started("frames", About::default());
+        let opened = self.source.open(&self.input, allowed, &mut tools)?;
+        let needed = needed(&opened, &self.source, threads);
+        if needed > allowed {
+            return Err(Error::Room { what: "reading frames of this size", needed });
+        }
+        let known = Known { output: self.output.clone(), notes: opened.notes.clone(), total: None };
+        Ok(Job::new(known, move |report| {
+            let shots = find(opened, tools.control(), report)?;
+            if let Some(path) = &self.output {
+                place::write(path, shots.to_json().as_bytes(), self.overwrite)?;
+            }
+            Ok(shots)
+        }))
     }
-    let allowed = limits::allowed(request.ram, &Room::of_run(machine, None))?;
-    let threads = ffmpeg_memory::threads(machine.cores, allowed);
-    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started("frames", About::default());
-    let opened = request.source.open(&request.input, allowed, &mut tools)?;
-    let needed = needed(&opened, &request.source, threads);
-    if needed > allowed {
-        return Err(Error::Room { what: "reading frames of this size", needed });
-    }
-    let shots = find(opened, control, report)?;
-    if let Some(path) = &request.output {
-        place::write(path, shots.to_json().as_bytes(), request.overwrite)?;
-    }
-    Ok(shots)
 }
 
 /// Reads a clip to its end and says where its shots begin.

@@ -243,7 +243,7 @@ pub(crate) enum VaeCommand {
     Roundtrip(Box<VaeArgs>),
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct VaeArgs {
     /// Video, image, folder of images, or - for y4m on stdin; latents for decode
     ///
@@ -295,17 +295,9 @@ impl VaeCommand {
             VaeCommand::Roundtrip(_) => VaeWork::Roundtrip,
         };
         let args = self.args();
-        VaeRequest {
-            work,
-            input: args.input.clone(),
-            weights: args.weights.clone(),
-            source: args.source.source(),
-            output: args.output.clone(),
-            overwrite: args.yes,
-            target: args.target.target(),
-            size: args.size.size(),
-            limits: args.limits.limits(args.vram),
-            device: args.device.device(),
-        }
+        let VaeArgs { input, weights, output, yes: overwrite, .. } = args.clone();
+        let (source, target, size) = (args.source.source(), args.target.target(), args.size.size());
+        let (limits, device) = (args.limits.limits(args.vram), args.device.device());
+        VaeRequest { work, input, weights, source, output, overwrite, target, size, limits, device }
     }
 }

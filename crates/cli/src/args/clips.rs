@@ -11,7 +11,7 @@ use super::restore::RecipeArgs;
 use super::units::LocalArgs;
 
 /// `remaster compare`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Reference clip: video, image, folder of images, or - for y4m on stdin
     pub(crate) a: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct CompareArgs {
 }
 
 /// `remaster scenes`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ScenesArgs {
     /// Video, folder of images, or - for y4m on stdin
     pub(crate) input: PathBuf,
@@ -117,32 +117,17 @@ pub(crate) struct BatchArgs {
 impl CompareArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> CompareRequest {
-        CompareRequest {
-            a: self.a.clone(),
-            b: self.b.clone(),
-            quick: self.quick,
-            frames: self.frames,
-            tile: self.tile,
-            source: self.source.source(),
-            sheet: self.sheet.clone(),
-            drift: self.drift.clone(),
-            plot: self.plot.clone(),
-            overwrite: self.yes,
-            ram: self.ram,
-        }
+        let CompareArgs { a, b, quick, frames, tile, sheet, drift, plot, ram, .. } = self.clone();
+        let (source, overwrite) = (self.source.source(), self.yes);
+        CompareRequest { a, b, quick, frames, tile, source, sheet, drift, plot, overwrite, ram }
     }
 }
 
 impl ScenesArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> ScenesRequest {
-        ScenesRequest {
-            input: self.input.clone(),
-            output: self.output.clone(),
-            overwrite: self.yes,
-            source: self.source.source(),
-            ram: self.ram,
-        }
+        let ScenesArgs { input, output, yes: overwrite, source, ram, .. } = self.clone();
+        ScenesRequest { input, output, overwrite, source: source.source(), ram }
     }
 }
 

@@ -166,17 +166,9 @@ impl ProgramArgs {
 impl SourceArgs {
     /// The same for the library.
     pub(crate) fn source(&self) -> Source {
-        Source {
-            start: self.ss,
-            end: self.to,
-            filters: self.vf.clone(),
-            rate: self.fps,
-            deinterlace: self.deinterlace,
-            keep_hdr: self.hdr,
-            keep_damaged: self.damaged,
-            exr: self.exr,
-            programs: self.programs.programs(),
-        }
+        let SourceArgs { ss: start, to: end, vf: filters, fps: rate, deinterlace, exr, .. } = self.clone();
+        let (keep_hdr, keep_damaged, programs) = (self.hdr, self.damaged, self.programs.programs());
+        Source { start, end, filters, rate, deinterlace, keep_hdr, keep_damaged, exr, programs }
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) struct FinishArgs {
 }
 
 /// `remaster preview`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct PreviewArgs {
     /// Video, image or folder of images
     pub(crate) input: PathBuf,
@@ -227,27 +227,17 @@ impl RecipeArgs {
 
     /// The same for the library.
     pub(crate) fn restoration(&self) -> Restoration {
-        let (models, look) = (&self.models, &self.look);
+        let RestoreModels { model, vae, text, dirs } = self.models.clone();
+        let LookArgs { seed, softness, window, input_noise, latent_noise, .. } = self.look;
+        let finish = self.look.finish.finishing();
+        let shots = match self.look.scenes.as_str() {
+            "auto" => Shots::Auto,
+            "none" => Shots::One,
+            file => Shots::List(file.into()),
+        };
         Restoration {
-            models: Models {
-                model: models.model.clone(),
-                vae: models.vae.clone(),
-                text: models.text.clone(),
-                folder: models.dirs.model_dir.clone(),
-            },
-            look: Look {
-                seed: look.seed,
-                softness: look.softness,
-                shots: match look.scenes.as_str() {
-                    "auto" => Shots::Auto,
-                    "none" => Shots::One,
-                    file => Shots::List(file.into()),
-                },
-                window: look.window,
-                input_noise: look.input_noise,
-                latent_noise: look.latent_noise,
-                finish: look.finish.finishing(),
-            },
+            models: Models { model, vae, text, folder: dirs.model_dir },
+            look: Look { seed, softness, shots, window, input_noise, latent_noise, finish },
             source: self.source.source(),
             size: self.size.size(),
             keep_sar: self.keep_sar,
@@ -273,13 +263,8 @@ impl RestoreArgs {
 impl PreviewArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> PreviewRequest {
-        PreviewRequest {
-            input: self.input.clone(),
-            output: self.output.clone(),
-            overwrite: self.yes,
-            shots: self.shots,
-            how: self.how.restoration(),
-        }
+        let PreviewArgs { input, output, yes: overwrite, shots, how, .. } = self.clone();
+        PreviewRequest { input, output, overwrite, shots, how: how.restoration() }
     }
 }
 

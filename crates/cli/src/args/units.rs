@@ -113,7 +113,7 @@ impl LocalArgs {
 }
 
 /// `remaster unit run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct UnitRunArgs {
     /// Folder or URL of the plan
     #[arg(long, value_name = "URL")]
@@ -169,7 +169,7 @@ pub(crate) struct UnitStatusArgs {
 }
 
 /// `remaster assemble`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AssembleArgs {
     /// Folder or URL of the plan
     #[arg(long, value_name = "URL")]
@@ -272,16 +272,12 @@ impl TypedArgs {
 impl UnitRunArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> UnitsRequest {
+        let UnitRunArgs { model, vae, text, .. } = self.clone();
         UnitsRequest {
             plan: self.plan.clone(),
             index: self.index.clone(),
             input: self.input.clone(),
-            models: OwnModels {
-                model: self.model.clone(),
-                vae: self.vae.clone(),
-                text: self.text.clone(),
-                folder: self.dirs.model_dir.clone(),
-            },
+            models: OwnModels { model, vae, text, folder: self.dirs.model_dir.clone() },
             repeated: self.typed.repeated(),
             programs: self.programs.programs(),
             limits: self.machine.limits.limits(self.machine.vram),
@@ -298,17 +294,10 @@ impl UnitRunArgs {
 impl AssembleArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> AssembleRequest {
-        AssembleRequest {
-            plan: self.plan.clone(),
-            input: self.input.clone(),
-            output: self.output.clone(),
-            overwrite: self.yes,
-            temp: self.temp.clone(),
-            manifest: !self.no_manifest,
-            embed_manifest: self.embed_manifest,
-            repeated: self.typed.repeated(),
-            programs: self.programs.programs(),
-        }
+        let AssembleArgs { plan, input, output, yes: overwrite, temp, embed_manifest, .. } = self.clone();
+        let (manifest, repeated, programs) =
+            (!self.no_manifest, self.typed.repeated(), self.programs.programs());
+        AssembleRequest { plan, input, output, overwrite, temp, manifest, embed_manifest, repeated, programs }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     args.how.compat.refuse()?;
     if let Some(warning) = args.how.compat.warning() {
         out.say(format_args!("warning: {warning}"));
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &BatchArgs, out: &Output, interrupt: &Interrupt) -> Resu
     // Stdout is for the document of all films.
     let one = out.of_one();
     let mut show = Show::new(args.progress.mode, &one, interrupt);
-    let outcome = remaster::batch(&args.request(), &Machine::this(), &control, &worker(), &mut |event| {
+    let outcome = remaster::batch(&args.request(), &Machine::this(), control, &worker(), &mut |event| {
         show.event(event)
     })?;
     drop(show);

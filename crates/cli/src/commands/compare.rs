@@ -1,7 +1,7 @@
 //! `remaster compare`.
 
+use remaster::Compared;
 use remaster::numbers::count;
-use remaster::{Compared, Machine};
 use remaster_metrics::Metric;
 
 use crate::args::CompareArgs;
@@ -11,10 +11,8 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &CompareArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let compared =
-        remaster::compare(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let compared = show.run(args.request())?;
     let _ = show.finish();
     out.result(&compared, || describe(&compared));
     for difference in &compared.differences {

@@ -42,8 +42,8 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         Some(file) if file.is_file() => vec![Golden::open(file).map_err(DoctorError::from)?],
         Some(folder) => read_folder(folder)?,
     };
-    let control = interrupt.watch()?;
-    let checks = health(&backend, &args.programs.programs(), &machine, &control);
+    let control = interrupt.watch()?.control();
+    let checks = health(&backend, &args.programs.programs(), &machine, control);
     let settings = DoctorSettings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);

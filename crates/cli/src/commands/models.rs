@@ -2,22 +2,23 @@
 
 use std::path::PathBuf;
 
+use remaster::Error;
 use remaster::models::{
-    Inspected, InstalledModels, PullRequest, Pulled, Sizes, VerifiedModels, inspect, list, pull, shown,
-    verify,
+    Inspected, InstalledModels, ListRequest, PullRequest, Pulled, Sizes, VerifiedModels, VerifyRequest,
+    inspect, shown,
 };
 use remaster::numbers::count;
-use remaster::{Error, Machine};
 use remaster_plan::bytes;
 
-use crate::args::{InspectArgs, ListArgs, PullArgs, VerifyArgs};
+use crate::args::{InspectArgs, ListArgs, ProgressMode, PullArgs, VerifyArgs};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::show::Show;
 
-pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
-    let report = list(args.dirs.model_dir.as_deref(), args.all, &Machine::this())?;
+pub(crate) fn show_list(args: &ListArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let request = ListRequest { folder: args.dirs.model_dir.clone(), all: args.all };
+    let report = Show::new(ProgressMode::None, out, interrupt).run(request)?;
     if report.files.is_empty() {
         out.say("no model files found; searched");
         for place in &report.searched {
@@ -40,22 +41,16 @@ pub(crate) fn show_list(args: &ListArgs, out: &Output) -> Result<(), CliError> {
 }
 
 pub(crate) fn download(args: &PullArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
     let request =
         PullRequest { model: args.model, quant: args.quant.clone(), folder: args.dirs.model_dir.clone() };
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = pull(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
-    drop(show);
+    let report = Show::new(args.progress.mode, out, interrupt.watch()?).run(request)?;
     out.conclude(&report, || describe_pulled(&report));
     Ok(())
 }
 
 pub(crate) fn check(args: &VerifyArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let folder = args.dirs.model_dir.as_deref();
-    let report = verify(&args.files, folder, &Machine::this(), &control, &mut |event| show.event(event))?;
-    drop(show);
+    let request = VerifyRequest { files: args.files.clone(), folder: args.dirs.model_dir.clone() };
+    let report = Show::new(args.progress.mode, out, interrupt.watch()?).run(request)?;
     out.result(&report, || describe_verified(&report));
     Ok(report.check()?)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use remaster::numbers::count;
 use remaster::units::plan_into;
 use remaster::{
-    Error, Machine, NetworkKind, NetworkPlanRequest, NetworkTime, Request, RoundtripPlan, Units,
+    Error, Machine, NetworkKind, NetworkPlanRequest, NetworkTime, PlanRequest, Request, RoundtripPlan, Units,
     describe_plan, is_detail, plan_network, plan_roundtrip, time_in_words,
 };
 use remaster_plan::{Plan, bytes};
@@ -33,11 +33,8 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 }
 
 fn of_film(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let mut show = Show::new(args.farm.progress.mode, out, interrupt);
-    let plan = remaster::plan(&args.how.restoration(), input, &Machine::this(), &control, &mut |event| {
-        show.event(event)
-    })?;
+    let request = PlanRequest { input: input.to_owned(), how: args.how.restoration() };
+    let plan = Show::new(args.farm.progress.mode, out, interrupt.watch()?).run(request)?;
     out.result(&plan, || film::describe(&plan, out.is_verbose()));
     Ok(())
 }
@@ -71,12 +68,12 @@ fn of_network(
 }
 
 fn of_roundtrip(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     let how = args.how.restoration();
     let mut show = Show::new(args.farm.progress.mode, out, interrupt);
     let file = (input, &how.source, &how.size);
     let planned =
-        plan_roundtrip(&of_one(args), file, &Machine::this(), &control, &mut |event| show.event(event))?;
+        plan_roundtrip(&of_one(args), file, &Machine::this(), control, &mut |event| show.event(event))?;
     out.result(&planned, || describe_file(&planned, planned.apart, out.is_verbose()));
     Ok(())
 }
@@ -89,7 +86,7 @@ fn for_machines(
     out: &Output,
     interrupt: &Interrupt,
 ) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     let farm = &args.farm;
     if farm.emit == Some(Kind::K8s) && farm.image.is_none() {
         return Err(Error::NoImage.into());
@@ -103,7 +100,7 @@ fn for_machines(
         ..Request::restore(input)
     };
     let mut show = Show::new(farm.progress.mode, out, interrupt);
-    let planned = plan_into(request, url, &Machine::this(), &control, &mut |event| show.event(event))?;
+    let planned = plan_into(request, url, &Machine::this(), control, &mut |event| show.event(event))?;
     let _ = show.finish();
     match farm.emit {
         None => out.result(&planned, || {

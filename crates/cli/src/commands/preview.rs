@@ -1,6 +1,5 @@
 //! `remaster preview`.
 
-use remaster::Machine;
 use remaster::numbers::count;
 
 use crate::args::PreviewArgs;
@@ -10,11 +9,9 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &PreviewArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
     args.how.compat.refuse()?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let made =
-        remaster::preview(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let made = show.run(args.request())?;
     let _ = show.finish();
     let frames = count(made.frames.len(), "frame");
     out.conclude(&made, || format!("wrote {}: {frames}, before and after", made.output));

@@ -9,8 +9,8 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 
 pub(crate) fn run(args: &ProbeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let probe = remaster::probe(&args.input, &args.programs.programs(), &control)?;
+    let control = interrupt.watch()?.control();
+    let probe = remaster::probe(&args.input, &args.programs.programs(), control)?;
     out.result(&probe, || describe(&probe));
     Ok(())
 }

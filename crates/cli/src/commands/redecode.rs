@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use remaster::{Machine, RedecodeOutcome};
+use remaster::RedecodeOutcome;
 
 use super::{check_stdout, conclude, film};
 use crate::args::RedecodeArgs;
@@ -13,11 +13,10 @@ use crate::progress::Summed;
 use crate::show::Show;
 
 pub(crate) fn run(args: &RedecodeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
     let request = args.request();
     check_stdout(request.output.as_deref(), out)?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let outcome = &remaster::redecode(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let outcome = &show.run(request)?;
     let summary = &show.finish();
     let RedecodeOutcome { output, frames, shots, width, height, .. } = outcome;
     let text = || film::ended(output, *frames, shots, [*width, *height], summary, out);

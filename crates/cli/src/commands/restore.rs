@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
+    let control = interrupt.watch()?.control();
     check_stdout(args.output.as_deref(), out)?;
     args.how.compat.refuse()?;
     if let Some(until) = args.local.until {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &RestoreArgs, out: &Output, interrupt: &Interrupt) -> Re
     if let Some(warning) = args.how.compat.warning() {
         out.say(format_args!("warning: {warning}"));
     }
-    let prepared = prepare(args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let prepared = prepare(args.request(), &Machine::this(), control, &mut |event| show.event(event))?;
     match prepared.run(&worker(), &mut |event| show.event(event))? {
         Outcome::Restored(outcome) => {
             let summary = show.finish();

@@ -1,6 +1,5 @@
 //! `remaster scenes`.
 
-use remaster::Machine;
 use remaster::numbers::count;
 
 use crate::args::ScenesArgs;
@@ -10,10 +9,8 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &ScenesArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let shots =
-        remaster::scenes(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let shots = show.run(args.request())?;
     let _ = show.finish();
     match &args.output {
         Some(path) if !out.is_json() => out.conclude(&(), || {

@@ -2,7 +2,7 @@
 
 use remaster::Machine;
 use remaster::numbers::{count, grouped};
-use remaster::units::{UnitsStatus, assemble_film, ranges, run_units, status};
+use remaster::units::{self, UnitsStatus, ranges};
 
 use super::{check_stdout, conclude};
 use crate::args::{AssembleArgs, UnitRunArgs, UnitStatusArgs};
@@ -13,13 +13,12 @@ use crate::output::Output;
 use crate::show::Show;
 
 pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
     let _hearing = match args.obey_stdin {
         true => Some(keys::obey(interrupt, show.pause())?),
         false => None,
     };
-    let report = run_units(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let report = show.run(args.request())?;
     if report.tried {
         let _ = show.finish();
     }
@@ -34,13 +33,9 @@ pub(crate) fn run(args: &UnitRunArgs, out: &Output, interrupt: &Interrupt) -> Re
     Ok(())
 }
 
-pub(crate) fn show_status(
-    args: &UnitStatusArgs,
-    out: &Output,
-    interrupt: &Interrupt,
-) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let report = status(&args.plan, &Machine::this(), &control)?;
+pub(crate) fn status(args: &UnitStatusArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
+    let control = interrupt.watch()?.control();
+    let report = units::status(&args.plan, &Machine::this(), control)?;
     out.result(&report, || {
         let UnitsStatus { units, done, missing, left, .. } = &report;
         let (units, done) = (count(*units as usize, "unit"), grouped(done.len()));
@@ -63,10 +58,9 @@ pub(crate) fn show_status(
 }
 
 pub(crate) fn assemble(args: &AssembleArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
     check_stdout(Some(&args.output), out)?;
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let report = assemble_film(&args.request(), &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let report = show.run(args.request())?;
     let _ = show.finish();
     let text = || {
         let (frames, units) = (count(report.frames, "frame"), count(report.units, "unit"));

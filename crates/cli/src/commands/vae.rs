@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster::numbers::count;
-use remaster::{Machine, VaeOutcome, VaeWork};
+use remaster::{VaeOutcome, VaeWork};
 
 use super::{check_stdout, conclude, took};
 use crate::args::VaeCommand;
@@ -14,14 +14,13 @@ use crate::progress::{Summary, Summed};
 use crate::show::Show;
 
 pub(crate) fn run(command: &VaeCommand, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
     let (args, request) = (command.args(), command.request());
     // Latents have no name without an ending.
     if request.work != VaeWork::Encode {
         check_stdout(Some(&request.output), out)?;
     }
-    let mut show = Show::new(args.progress.mode, out, interrupt);
-    let outcome = &remaster::vae(&request, &Machine::this(), &control, &mut |event| show.event(event))?;
+    let mut show = Show::new(args.progress.mode, out, interrupt.watch()?);
+    let outcome = &show.run(request)?;
     let summary = &show.finish();
     let text = || if out.is_verbose() { block(outcome, summary) } else { line(outcome, summary) };
     conclude(&Summed { outcome, summary }, text, Path::new(&outcome.output), args.progress.mode, out);

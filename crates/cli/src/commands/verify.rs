@@ -1,17 +1,18 @@
 //! `remaster verify`.
 
 use remaster::numbers::{count, grouped};
-use remaster::units::Verified;
+use remaster::units::{Verified, VerifyRequest};
 use remaster_units::Manifest;
 
-use crate::args::VerifyFilmArgs;
+use crate::args::{ProgressMode, VerifyFilmArgs};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::show::Show;
 
 pub(crate) fn run(args: &VerifyFilmArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let control = interrupt.watch()?;
-    let report = remaster::units::verify(&args.film, &args.programs.programs(), &control)?;
+    let request = VerifyRequest { film: args.film.clone(), programs: args.programs.programs() };
+    let report = Show::new(ProgressMode::None, out, interrupt.watch()?).run(request)?;
     out.result(&report, || {
         let Verified { manifest: Manifest { settings, units, sha256, frames, .. }, .. } = &report;
         let mut text = format!("{} is as it was written\n", report.film);

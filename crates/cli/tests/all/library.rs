@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use remaster::machine::SystemMemory;
 use remaster::{
-    Amount, Backend, Class, Control, Cut, Error, Event, FilmOutcome, Machine, Outcome, PreviewRequest,
-    Request, Resize, Units, WorkerProgram, prepare, preview,
+    Amount, Backend, Class, Control, Cut, Error, Event, FilmOutcome, Machine, Outcome, PlanRequest,
+    PreviewRequest, Request, Resize, Units, WorkerProgram, prepare,
 };
 
 use crate::desk::{Desk, bytes, files, quick_ffmpeg, small_disk};
@@ -240,6 +240,8 @@ fn a_made_up_machine_decides_what_is_refused() {
     let mut wrong = request(at, "out.mkv");
     wrong.how.look.finish.strength = f32::NAN;
     assert_eq!(refused(&bare, wrong).kind(), "out-of-range");
+    let plan: PlanRequest = serde_json::from_value(serde_json::json!({"input": "-"})).unwrap();
+    assert!(matches!(prepare(plan, &bare, &control, &mut |_| ()), Err(Error::PlanPipe)));
 }
 
 #[test]
@@ -248,7 +250,10 @@ fn a_preview_is_one_sheet() {
     let (input, output) = (at.join("film.mkv"), Some(at.join("sheet.png")));
     let how = request(at, "unused.mkv").how;
     let request = PreviewRequest { input, output, overwrite: false, shots: 2, how };
-    let made = preview(&request, &Machine::this(), &Control::default(), &mut |_| ()).unwrap();
+    let job = prepare(request, &Machine::this(), &Control::default(), &mut |_| ()).unwrap();
+    assert!(job.known().output == Some(at.join("sheet.png")) && job.known().total.is_some());
+    assert!(!at.join("sheet.png").exists());
+    let made = job.run(&mut |_| ()).unwrap();
     assert_eq!(made.frames.len(), 2);
     assert!(bytes(at, "sheet.png").starts_with(b"\x89PNG"));
 }

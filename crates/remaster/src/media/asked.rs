@@ -12,16 +12,10 @@ impl Source {
     /// What a plan holds of it.
     pub(crate) fn asked(&self) -> AskedSource {
         let time = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        AskedSource {
-            start: self.start.map(time),
-            end: self.end.map(time),
-            filters: self.filters.as_ref().map(Asked::filters),
-            rate: self.rate,
-            deinterlace: self.deinterlace,
-            keep_hdr: self.keep_hdr,
-            keep_damaged: self.keep_damaged,
-            exr: self.exr,
-        }
+        let [start, end] = [self.start, self.end].map(|at| at.map(time));
+        let filters = self.filters.as_ref().map(Asked::filters);
+        let Source { rate, deinterlace, keep_hdr, keep_damaged, exr, .. } = *self;
+        AskedSource { start, end, filters, rate, deinterlace, keep_hdr, keep_damaged, exr }
     }
 
     /// The same as a plan has it. Filters that a plan cannot hold are those that were typed here.
@@ -70,13 +64,8 @@ impl Size {
 impl Target {
     /// What a plan holds of it.
     pub(crate) fn asked(&self) -> AskedTarget {
-        AskedTarget {
-            video: self.encoder.as_ref().map(Asked::encoding),
-            crf: self.crf,
-            pixel_format: self.pixel_format.clone(),
-            lossless: self.lossless,
-            silent: self.no_audio,
-        }
+        let Target { encoder, crf, pixel_format, lossless, no_audio: silent, .. } = self.clone();
+        AskedTarget { video: encoder.as_ref().map(Asked::encoding), crf, pixel_format, lossless, silent }
     }
 
     /// The same as a plan has it. Options that a plan cannot hold are those that were typed here.

@@ -29,6 +29,11 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Without what only some clips have.
+    fn plain(source: Box<dyn FrameSource>, notes: Vec<String>, counted: bool) -> Self {
+        Opened { source, probe: None, originals: None, notes, late: Late::default(), counted }
+    }
+
     /// Whether the number of frames was computed from duration and rate.
     pub(crate) fn is_estimated(&self) -> bool {
         let sure = |p: &Probe| !p.video.frames_estimated && p.span().is_whole();
@@ -140,14 +145,7 @@ impl Source {
         let input = BufReader::with_capacity(1 << 20, input);
         let reader = Y4mReader::new(input, path.to_owned(), most, stop)?.within(self.span())?;
         let notes = reader.format().colour.guesses().into_iter().collect();
-        Ok(Opened {
-            source: Box::new(reader),
-            probe: None,
-            originals: None,
-            notes,
-            late: Late::default(),
-            counted: false,
-        })
+        Ok(Opened::plain(Box::new(reader), notes, false))
     }
 
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
@@ -190,14 +188,7 @@ impl Source {
             let pictures = self.pictures(path, most, stop)?;
             notes.extend_from_slice(pictures.notes());
             let originals = Some(pictures.originals());
-            return Ok(Opened {
-                source: Box::new(pictures),
-                probe: None,
-                originals,
-                notes,
-                late: Late::default(),
-                counted: true,
-            });
+            return Ok(Opened { originals, ..Opened::plain(Box::new(pictures), notes, true) });
         }
         tools.remember(path);
         let options = ReadOptions { threads: tools.threads, ..self.read_options() };
@@ -207,13 +198,6 @@ impl Source {
         let mut notes = probe.video.notes.clone();
         notes.extend_from_slice(source.notes());
         let late = source.late();
-        Ok(Opened {
-            source: Box::new(source),
-            probe: Some(probe),
-            originals: None,
-            notes,
-            late,
-            counted: false,
-        })
+        Ok(Opened { probe: Some(probe), late, ..Opened::plain(Box::new(source), notes, false) })
     }
 }

@@ -180,14 +180,8 @@ impl Source {
     }
 
     pub(super) fn read_options(&self) -> ReadOptions {
-        ReadOptions {
-            exr: self.exr,
-            deinterlace: self.deinterlace,
-            filters: self.filters.clone(),
-            keep_hdr: self.keep_hdr,
-            keep_damaged: self.keep_damaged,
-            threads: None,
-        }
+        let Source { exr, deinterlace, filters, keep_hdr, keep_damaged, .. } = self.clone();
+        ReadOptions { exr, deinterlace, filters, keep_hdr, keep_damaged, threads: None }
     }
 }
 

@@ -124,16 +124,9 @@ impl Target {
     }
 
     pub(crate) fn write_options(&self, overwrite: bool, threads: u32) -> WriteOptions {
-        WriteOptions {
-            video: self.encoder.clone(),
-            crf: self.crf,
-            pixel_format: self.pixel_format.clone(),
-            lossless: self.lossless,
-            no_audio: self.no_audio,
-            overwrite,
-            threads: Some(threads as usize),
-            tag: None,
-        }
+        let Target { encoder: video, crf, pixel_format, lossless, no_audio, .. } = self.clone();
+        let threads = Some(threads as usize);
+        WriteOptions { video, crf, pixel_format, lossless, no_audio, overwrite, threads, tag: None }
     }
 
     /// The encoder of ffmpeg that `create` would start for `path`, if any.

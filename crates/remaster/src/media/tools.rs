@@ -13,7 +13,7 @@ use crate::machine::host::Machine;
 pub(crate) struct Lazy {
     programs: Programs,
     pub(super) machine: Machine,
-    pub(crate) control: Control,
+    pub(super) control: Control,
     found: Option<Tools>,
     pending: Vec<Pending>,
     /// Files that were opened, with their sizes then.
@@ -42,6 +42,11 @@ impl Lazy {
     /// Files that were opened.
     pub(crate) fn inputs(&self) -> Inputs {
         Inputs(self.inputs.clone())
+    }
+
+    /// What the run obeys. Abort ends the children for as long as this value lives.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
     }
 
     /// With so many threads for each child.

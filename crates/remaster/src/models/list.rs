@@ -1,16 +1,16 @@
 //! Every model file that would be found, and what it is by content.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use remaster_model::dit::Family;
 use remaster_weights::{Checkpoint, Identity, Kind, Model, POSITIVE, PUBLISHED, Published, published};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::search::{self, Found, ModelFolder};
 use super::{doubt, word};
 use crate::error::Error;
-use crate::machine::host::Machine;
+use crate::job::{Context, Job, Known, Prepare};
 
 /// Model files that would be found.
 #[derive(Serialize)]
@@ -62,19 +62,35 @@ pub struct InstalledModel {
     pub warning: Option<String>,
 }
 
-/// Lists model files; `folder` is searched first. `all` lists those of other networks, too.
-pub fn list(folder: Option<&Path>, all: bool, machine: &Machine) -> Result<InstalledModels, Error> {
-    let places = search::places(folder, machine);
-    let found = search::find(&places)?;
-    let is_other = |f: &Found| f.kind() == Some(&Kind::Unknown);
-    let others = if all { 0 } else { found.iter().filter(|f| is_other(f)).count() };
-    let files = found.iter().filter(|f| all || !is_other(f)).map(|f| entry(f, &places)).collect();
-    let searched = places.iter().map(|p| SearchedFolder {
-        why: p.why,
-        folder: p.folder.display().to_string(),
-        exists: p.folder.is_dir(),
-    });
-    Ok(InstalledModels { searched: searched.collect(), files, others })
+/// A list of the model files that would be found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListRequest {
+    /// Folder that is searched first.
+    pub folder: Option<PathBuf>,
+    /// Also list files of other networks.
+    pub all: bool,
+}
+
+/// Finds model files. The job says what each is.
+impl Prepare for ListRequest {
+    type Job = Job<InstalledModels>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let places = search::places(self.folder.as_deref(), context.machine);
+        let found = search::find(&places)?;
+        Ok(Job::new(Known::default(), move |_| {
+            let (others, ours): (Vec<_>, Vec<_>) =
+                found.iter().partition(|f| !self.all && f.kind() == Some(&Kind::Unknown));
+            let files = ours.into_iter().map(|f| entry(f, &places)).collect();
+            let searched = places.iter().map(|p| SearchedFolder {
+                why: p.why,
+                folder: p.folder.display().to_string(),
+                exists: p.folder.is_dir(),
+            });
+            Ok(InstalledModels { searched: searched.collect(), files, others: others.len() })
+        }))
+    }
 }
 
 fn entry(found: &Found, places: &[ModelFolder]) -> InstalledModel {

@@ -16,9 +16,9 @@ use serde::Serialize;
 use crate::error::Error;
 
 pub(crate) use choice::{installed, installed_text, installed_vae, is_built_in, of_plan, ready};
-pub use list::{InstalledModel, InstalledModels, SearchedFolder, list, shown};
-pub use pull::{PullRequest, Pulled, PulledFile, pull};
-pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, verify};
+pub use list::{InstalledModel, InstalledModels, ListRequest, SearchedFolder, shown};
+pub use pull::{PullRequest, Pulled, PulledFile};
+pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, VerifyRequest};
 
 /// What a model file is.
 #[derive(Serialize)]

@@ -12,9 +12,9 @@ use serde::Serialize;
 use super::choice;
 use super::list::shown;
 use super::search::{self, Found};
-use crate::control::Control;
 use crate::error::Error;
-use crate::event::{About, Event as Told, Reporter};
+use crate::event::{About, Reporter};
+use crate::job::{Context, Job, Known, Prepare};
 use crate::machine::hashes::hash_of;
 use crate::machine::host::Machine;
 
@@ -55,50 +55,53 @@ pub struct PulledFile {
     pub downloaded: bool,
 }
 
-/// Downloads published files into the Hugging Face cache.
-pub fn pull(
-    request: &PullRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Told),
-) -> Result<Pulled, Error> {
-    let report = &Reporter::new(events);
-    let asked = published(request.model, request.quant.as_deref())?;
-    let stop = control.clone();
-    let hub = Hub::new(settings(machine)?, Arc::new(move || stop.is_cancelled()))?;
-    let found = search::find(&search::places(request.folder.as_deref(), machine))?;
+/// Finds what is installed, and asks the server for the rest. The job downloads that into the Hugging Face cache.
+impl Prepare for PullRequest {
+    type Job = Job<Pulled>;
 
-    report.started("MiB", About::default());
-    let mut display = Display::new(report);
-    let mut jobs = Vec::new();
-    for file in needed(asked, &found, report) {
-        let wanted = Wanted { repo: file.repo, file: file.file, sha256: file.sha256, bytes: file.bytes };
-        let lookup = match elsewhere(file, &found, &mut display, control)? {
-            Some(path) => Lookup::Here(path),
-            None => hub.look(&wanted, &mut |event| display.event(&event))?,
-        };
-        jobs.push((file, lookup));
-    }
-    let missing = jobs.iter().filter_map(|(_, lookup)| match lookup {
-        Lookup::Here(_) => None,
-        Lookup::There(remote) => Some(remote),
-    });
-    let missing: Vec<&Remote> = missing.collect();
-    hub.room(missing.iter().copied())?;
-    for (file, lookup) in &jobs {
-        say(file, lookup, &hub, report);
-    }
-    display.declare(missing.iter().map(|remote| hub.missing(remote)).sum());
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let Context { machine, control, report } = *context;
+        let asked = published(self.model, self.quant.as_deref())?;
+        let stop = control.clone();
+        let hub = Hub::new(settings(machine)?, Arc::new(move || stop.is_cancelled()))?;
+        let found = search::find(&search::places(self.folder.as_deref(), machine))?;
 
-    let mut files = Vec::new();
-    for (file, lookup) in jobs {
-        let (path, downloaded) = match lookup {
-            Lookup::Here(path) => (path, false),
-            Lookup::There(remote) => (hub.pull(&remote, &mut |event| display.event(&event))?, true),
-        };
-        files.push(entry(file, &path, downloaded)?);
+        report.started("MiB", About::default());
+        let mut display = Display::new();
+        let mut jobs = Vec::new();
+        for file in needed(asked, &found, report) {
+            let wanted = Wanted { repo: file.repo, file: file.file, sha256: file.sha256, bytes: file.bytes };
+            let lookup = match elsewhere(file, &found, &mut display, context)? {
+                Some(path) => Lookup::Here(path),
+                None => hub.look(&wanted, &mut |event| display.event(&event, report))?,
+            };
+            jobs.push((file, lookup));
+        }
+        let missing = jobs.iter().filter_map(|(_, lookup)| match lookup {
+            Lookup::Here(_) => None,
+            Lookup::There(remote) => Some(remote),
+        });
+        let missing: Vec<&Remote> = missing.collect();
+        hub.room(missing.iter().copied())?;
+        let total = missing.iter().map(|remote| hub.missing(remote)).sum();
+        Ok(Job::new(Known::default(), move |report| {
+            for (file, lookup) in &jobs {
+                say(file, lookup, &hub, report);
+            }
+            display.declare(total, report);
+            let mut files = Vec::new();
+            for (file, lookup) in jobs {
+                let (path, downloaded) = match lookup {
+                    Lookup::Here(path) => (path, false),
+                    Lookup::There(remote) => {
+                        (hub.pull(&remote, &mut |event| display.event(&event, report))?, true)
+                    }
+                };
+                files.push(entry(file, &path, downloaded)?);
+            }
+            Ok(Pulled { files })
+        }))
     }
-    Ok(Pulled { files })
 }
 
 /// The published file of a model.
@@ -128,12 +131,12 @@ fn needed(asked: &'static Published, found: &[Found], report: &Reporter<'_>) -> 
     files
 }
 
-/// The same file in another place of the search, by name, size and hash.
+/// The same file in another lookup of the search, by name, size and hash.
 fn elsewhere(
     file: &Published,
     found: &[Found],
-    display: &mut Display<'_>,
-    control: &Control,
+    display: &mut Display,
+    context: &Context<'_, '_>,
 ) -> Result<Option<PathBuf>, Error> {
     let named = |f: &&Found| f.path.file_name().is_some_and(|name| name == file.name());
     let sized = |f: &&Found| file.bytes.is_none_or(|bytes| bytes == f.bytes);
@@ -141,8 +144,8 @@ fn elsewhere(
         let mut done = 0;
         let hash = hash_of(&found.path, &mut |fresh| {
             done += fresh;
-            display.event(&Event::Checking { done, of: found.bytes });
-            control.flow()
+            display.event(&Event::Checking { done, of: found.bytes }, context.report);
+            context.control.flow()
         });
         if hash? == file.sha256 {
             return Ok(Some(found.path.clone()));
@@ -201,8 +204,7 @@ fn entry(file: &'static Published, path: &Path, downloaded: bool) -> Result<Pull
 const MIB: u64 = 1 << 20;
 
 /// What the hub says, as progress in mebibytes.
-struct Display<'a> {
-    report: &'a Reporter<'a>,
+struct Display {
     since: Instant,
     /// Bytes of the file at work, as they were told last.
     last: Option<u64>,
@@ -216,50 +218,50 @@ struct Display<'a> {
     phase: &'static str,
 }
 
-impl<'a> Display<'a> {
-    fn new(report: &'a Reporter<'a>) -> Self {
+impl Display {
+    fn new() -> Self {
         let since = Instant::now();
-        Display { report, since, last: None, fresh: 0, total: 0, received: 0, hashed: 0, phase: "" }
+        Display { since, last: None, fresh: 0, total: 0, received: 0, hashed: 0, phase: "" }
     }
 
-    fn declare(&mut self, total: u64) {
+    fn declare(&mut self, total: u64, report: &Reporter<'_>) {
         self.total = total;
         if total > 0 {
-            self.report.phase("download", usize::try_from(total.div_ceil(MIB)).ok());
+            report.phase("download", usize::try_from(total.div_ceil(MIB)).ok());
         }
     }
 
-    fn event(&mut self, event: &Event<'_>) {
+    fn event(&mut self, event: &Event<'_>, report: &Reporter<'_>) {
         match event {
             Event::Checking { done, of } => {
                 if self.phase != "hash" || self.last.is_none_or(|last| last > *done) {
                     self.hashed += of;
-                    self.report.phase("hash", usize::try_from(self.hashed.div_ceil(MIB)).ok());
+                    report.phase("hash", usize::try_from(self.hashed.div_ceil(MIB)).ok());
                 }
-                self.count("hash", *done, done == of);
+                self.count("hash", *done, done == of, report);
             }
-            Event::Received { done, of } => self.count("download", *done, done == of),
+            Event::Received { done, of } => self.count("download", *done, done == of, report),
             Event::Waiting { .. } => {
-                self.report.say("another process is downloading this file; waiting for it");
+                report.say("another process is downloading this file; waiting for it");
             }
             Event::Retrying { reason, after } => {
-                self.report.say(format_args!("{reason}; trying again in {:.1} s", after.as_secs_f64()));
+                report.say(format_args!("{reason}; trying again in {:.1} s", after.as_secs_f64()));
             }
             Event::Again { reason } => {
-                self.report.say(format_args!("{reason}: downloading it from its start"));
+                report.say(format_args!("{reason}: downloading it from its start"));
                 self.last = Some(0);
                 // What was on disk is to be received, too.
-                self.declare(self.total.saturating_add(self.received));
+                self.declare(self.total.saturating_add(self.received), report);
             }
         }
     }
 
     /// Both phases are told bytes of one file, from where it stands; a lower number is the next file.
-    fn count(&mut self, phase: &'static str, done: u64, over: bool) {
+    fn count(&mut self, phase: &'static str, done: u64, over: bool, report: &Reporter<'_>) {
         if self.phase != phase {
             (self.phase, self.fresh, self.since) = (phase, 0, Instant::now());
             self.last = None;
-            self.report.enter(phase);
+            report.enter(phase);
         }
         // Hashing begins at nothing, a download at what is there.
         let start = if phase == "hash" { 0 } else { done };
@@ -270,7 +272,7 @@ impl<'a> Display<'a> {
         }
         if self.fresh >= 4 * MIB || over {
             let whole = if over { self.fresh.div_ceil(MIB) } else { self.fresh / MIB };
-            self.report.advance(phase, whole as usize, self.since.elapsed());
+            report.advance(phase, whole as usize, self.since.elapsed());
             (self.since, self.fresh) = (Instant::now(), self.fresh.saturating_sub(whole * MIB));
             if over {
                 self.last = None;

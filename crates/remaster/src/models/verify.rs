@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use remaster_weights::{Checkpoint, CheckpointError, Kind, PUBLISHED, Published, published};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::search::{self, Found, fit};
 use super::{doubt, word};
 use crate::control::Control;
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::{About, Reporter};
+use crate::job::{Context, Job, Known, Prepare};
 use crate::machine::hashes::hash_of;
-use crate::machine::host::Machine;
 
 /// What can be said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -69,39 +69,46 @@ pub struct Origin {
 
 const MIB: u64 = 1 << 20;
 
-/// Compares hashes with the published files, or checks tensor by tensor. Without `files`, those of the search are meant, of
-/// which `folder` is the first place. Nothing is ever deleted or changed.
-pub fn verify(
-    files: &[PathBuf],
-    folder: Option<&Path>,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<VerifiedModels, Error> {
-    let report = &Reporter::new(events);
-    let found = if files.is_empty() {
-        let mut found = search::find(&search::places(folder, machine))?;
-        // A folder of ComfyUI holds all kinds of networks; only ours are our business.
-        found.retain(|f| f.kind() != Some(&Kind::Unknown));
-        found
-    } else if folder.is_some() {
-        return Err(Error::FilesAndFolder);
-    } else {
-        files.iter().map(|f| search::named(f)).collect::<Result<_, _>>()?
-    };
-    if found.is_empty() {
-        return Err(Error::NoModels);
+/// Model files to compare with the published ones by hash, or to check tensor by tensor. Nothing is ever deleted or changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerifyRequest {
+    /// Which; those of the search if empty.
+    pub files: Vec<PathBuf>,
+    /// Folder that is searched first.
+    pub folder: Option<PathBuf>,
+}
+
+/// Finds the files. The job reads them.
+impl Prepare for VerifyRequest {
+    type Job = Job<VerifiedModels>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let VerifyRequest { files, folder } = self;
+        let found = if files.is_empty() {
+            let mut found = search::find(&search::places(folder.as_deref(), context.machine))?;
+            // A folder of ComfyUI holds all kinds of networks; only ours are our business.
+            found.retain(|f| f.kind() != Some(&Kind::Unknown));
+            found
+        } else if folder.is_some() {
+            return Err(Error::FilesAndFolder);
+        } else {
+            files.iter().map(|f| search::named(f)).collect::<Result<_, _>>()?
+        };
+        if found.is_empty() {
+            return Err(Error::NoModels);
+        }
+        let control = context.control.clone();
+        Ok(Job::new(Known::default(), move |report| {
+            report.started("MiB", About::default());
+            let total: u64 = found.iter().map(|f| f.bytes).sum();
+            report.phase("hash", usize::try_from(total.div_ceil(MIB)).ok());
+            let files = found.iter().map(|f| Ok(judge(f, hash(&f.path, report, &control)?)));
+            let files: Vec<FileVerdict> = files.collect::<Result<_, Error>>()?;
+            let passed = files.iter().all(|file| file.verdict.passed());
+            Ok(VerifiedModels { passed, files })
+        }))
     }
-    report.started("MiB", About::default());
-    let total: u64 = found.iter().map(|f| f.bytes).sum();
-    report.phase("hash", usize::try_from(total.div_ceil(MIB)).ok());
-    let mut files = Vec::new();
-    for found in &found {
-        let sha256 = hash(&found.path, report, control)?;
-        files.push(judge(found, sha256));
-    }
-    let passed = files.iter().all(|file| file.verdict.passed());
-    Ok(VerifiedModels { passed, files })
 }
 
 impl VerifiedModels {

@@ -15,18 +15,20 @@ use std::path::{Path, PathBuf};
 
 use remaster_media::MediaError;
 use remaster_units::Settings;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
 pub(crate) use networks::{Networks, names};
-pub use preview::{PreviewOutcome, PreviewRequest, preview};
-pub use redecode::{RedecodeOutcome, RedecodeRequest, redecode};
+pub use preview::{PreviewOutcome, PreviewRequest};
+pub use redecode::{RedecodeOutcome, RedecodeRequest};
 pub(crate) use stage::{Staged, takes_units};
 
 use crate::control::Control;
 use crate::destination;
 use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
+use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
 use crate::machine::host::Machine;
 use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse, refuse_url, size};
@@ -70,43 +72,37 @@ pub enum Outcome {
     },
 }
 
-/// Gets a restoration ready. Everything that can be refused is refused here.
-pub fn prepare(
-    request: Request,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<Prepared, Error> {
-    let report = &Reporter::new(events);
-    refuse_url(&request.input)?;
-    let output = output_of(&request)?;
-    let by_units = takes_units(&request, &output);
-    let replace =
-        request.overwrite || request.skip_done || by_units && units::may_be_done(&output, &request.units);
-    destination::check_frames(&output, &[&request.input], replace)?;
-    let how = &request.how;
-    units::check_devices(&request.units.devices, &how.device, machine)?;
-    how.look.check()?;
-    check_input(&request.input)?;
-    refuse_streams(&request.target)?;
-    if let Some(path) = &request.keep_latents {
-        if how.compat.is_some() {
-            return Err(Error::NoEffect { flag: "--keep-latents", what: "batches, which share frames" });
+/// Decides how the film is restored, and opens and plans what that takes.
+impl Prepare for Request {
+    type Job = Prepared;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Prepared, Error> {
+        refuse_url(&self.input)?;
+        let output = output_of(&self)?;
+        let by_units = takes_units(&self, &output);
+        let replace =
+            self.overwrite || self.skip_done || by_units && units::may_be_done(&output, &self.units);
+        destination::check_frames(&output, &[&self.input], replace)?;
+        let how = &self.how;
+        units::check_devices(&self.units.devices, &how.device, context.machine)?;
+        how.look.check()?;
+        check_input(&self.input)?;
+        refuse_streams(&self.target)?;
+        if let Some(path) = &self.keep_latents {
+            if how.compat.is_some() {
+                return Err(Error::NoEffect { flag: "--keep-latents", what: "batches, which share frames" });
+            }
+            tensors::check_output(path, &self.input, self.overwrite)?;
         }
-        tensors::check_output(path, &request.input, request.overwrite)?;
+        let input = (self.input.clone(), size(&self.input));
+        let route = staged(self, &output, context).map_err(|error| grown(error, &input))?;
+        Ok(Prepared { output, input, route })
     }
-    let input = (request.input.clone(), size(&request.input));
-    let route = staged(request, &output, (machine, control), report).map_err(|error| grown(error, &input))?;
-    Ok(Prepared { output, input, route })
 }
 
 /// Decides how a film is restored.
-fn staged(
-    request: Request,
-    output: &Path,
-    (machine, control): (&Machine, &Control),
-    report: &Reporter<'_>,
-) -> Result<Route, Error> {
+fn staged(request: Request, output: &Path, context: &Context<'_, '_>) -> Result<Route, Error> {
+    let Context { machine, control, report } = *context;
     let by_units = takes_units(&request, output);
     let there = !request.overwrite && output.symlink_metadata().is_ok();
     if by_units && there && units::standing(&request, output, machine, control)? == Standing::Done {
@@ -119,7 +115,7 @@ fn staged(
         true => (request, Vec::new()),
         false => units::for_devices(&request, output, machine, report)?,
     };
-    let mut stage = Staged::new(request, output.to_owned(), machine, control, report)?;
+    let mut stage = Staged::new(request, output.to_owned(), context)?;
     report.started("frames", stage.film.about(&stage.request.input, output));
     let cut = stage.request.units.cut.clone();
     // A still has no units.
@@ -227,30 +223,40 @@ fn in_one_go(request: &Request, output: &Path, control: &Control) -> Result<bool
 }
 
 /// What a restoration would take. Published networks need not be installed: sizes follow from their shapes.
-pub fn plan(
-    how: &Restoration,
-    input: &Path,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<FilmPlan, Error> {
-    let report = &Reporter::new(events);
-    if is_pipe(input) {
-        return Err(Error::PlanPipe);
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRequest {
+    /// Video, image or folder of images.
+    pub input: PathBuf,
+    /// What decides the result and the memory.
+    #[serde(default)]
+    pub how: Restoration,
+}
+
+/// Opens the film and plans its memory. The job says how long it takes, which may take a second to measure.
+impl Prepare for PlanRequest {
+    type Job = Job<FilmPlan>;
+
+    fn prepare(self, &Context { machine, control, .. }: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let PlanRequest { input, how } = self;
+        if is_pipe(&input) {
+            return Err(Error::PlanPipe);
+        }
+        let room = &Room::of_plan(machine);
+        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?;
+        let networks = Networks::imagined(&how.models, &site)?;
+        let threads = threads(&how.limits, room)?;
+        let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
+        let opened = how.source.open(&input, how.limits.allowed(room)?, &mut tools)?;
+        let by_units = how.compat.is_none();
+        let both = [threads, ENCODER_THREADS as usize];
+        let film = Film::new(&how, &opened, site, networks, both, None, by_units)?;
+        let counted = opened.counted;
+        Ok(Job::new(film.known(None), move |report| {
+            let time = Estimate::of(&film, report);
+            Ok(film.planned(&input, counted, time))
+        }))
     }
-    let room = &Room::of_plan(machine);
-    let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?;
-    let networks = Networks::imagined(&how.models, &site)?;
-    let threads = threads(&how.limits, room)?;
-    let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
-    let opened = how.source.open(input, how.limits.allowed(room)?, &mut tools)?;
-    let by_units = how.compat.is_none();
-    let both = [threads, ENCODER_THREADS as usize];
-    let film = Film::new(how, &opened, site, networks, both, None, by_units)?;
-    let counted = opened.counted;
-    drop(opened);
-    let time = Estimate::of(&film, report);
-    Ok(film.planned(input, counted, time))
 }
 
 /// Other streams come from the input.

@@ -6,6 +6,7 @@ use remaster_restore::Done;
 
 use super::film::Film;
 use crate::event::{Event, Reporter};
+use crate::job::Known;
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo};
 use crate::request::Request;
 
@@ -17,6 +18,11 @@ impl Film {
             report.emit(Event::Estimated(time));
         }
         self.declare(counted, report);
+    }
+
+    /// What is known before the run.
+    pub(crate) fn known(&self, output: Option<&Path>) -> Known {
+        Known { output: output.map(Path::to_owned), notes: self.notes.clone(), total: Some(self.total) }
     }
 
     /// What it will take.

@@ -12,12 +12,11 @@ use remaster_scenes::Shots;
 use super::film::Film;
 use super::networks::Networks;
 use crate::compare::FILTER;
-use crate::control::{Control, lock};
+use crate::control::lock;
 use crate::destination::{self, check_file};
 use crate::error::Error;
-use crate::event::{Event, Reporter};
+use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
-use crate::machine::host::Machine;
 use crate::media::{Lazy, Opened, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
@@ -56,69 +55,71 @@ pub struct PreviewOutcome {
 /// Bytes of the sheet for a frame at most: two pictures of 720 x 720 and their captions, in 8 bits and in floats.
 const ROW: u64 = 2 * 760 * 780 * 15;
 
-/// Restores single frames and writes one sheet.
-pub fn preview(
-    request: &PreviewRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<PreviewOutcome, Error> {
-    let report = &Reporter::new(events);
-    if is_pipe(&request.input) {
-        return Err(Error::PreviewPipe);
+/// Finds the shots, picks frames and plans their restoration. The job restores them and writes the sheet.
+impl Prepare for PreviewRequest {
+    type Job = Job<PreviewOutcome>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let Context { machine, control, report } = *context;
+        if is_pipe(&self.input) {
+            return Err(Error::PreviewPipe);
+        }
+        let how = &self.how;
+        how.look.check()?;
+        check_input(&self.input)?;
+        let path = self.output.clone().unwrap_or_else(|| beside(&self.input));
+        check_file(&path, "png", &[&self.input], self.overwrite)?;
+        let room = &Room::of_run(machine, Some(&path));
+        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, Some(report))?;
+        let networks = Networks::open(&how.models, &site)?;
+        let threads = threads(&how.limits, room)?;
+        let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
+        report.started("frames", site.about(&networks.names[0], &self.input.display(), &path));
+        let allowed = how.limits.allowed(room)?;
+        let opened = how.source.open(&self.input, allowed, &mut tools)?;
+        let chosen = chosen(&self, opened, context)?;
+        let mut opened = how.source.open(&self.input, allowed, &mut tools)?;
+        // Frames as they came, restored, and on the sheet.
+        let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
+        let geometry = how.geometry(opened.source.format());
+        let needed = area(geometry.source).saturating_add(area(geometry.shown).saturating_mul(3));
+        let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64);
+        if needed > allowed / 4 {
+            let needed = needed.saturating_mul(4);
+            return Err(Error::Room { what: "a preview of this many shots", needed });
+        }
+        let (picked, frames) = pick(&mut opened, &chosen)?;
+        let (count, format) =
+            (frames.len(), Format { frames: Some(frames.len()), ..opened.source.format().clone() });
+        let has_clock = how.source.has_clock(&opened);
+        let stills = Stills { frames: Arc::new(frames), next: 0, format };
+        let opened = Opened { source: Box::new(stills.clone()), counted: true, ..opened };
+        let mut film = Film::new(how, &opened, site, networks, [threads, 0], Some(&path), false)?;
+        // Each frame is a shot of its own.
+        film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
+            Ok(shots) => Cuts::At(shots),
+            Err(source) => return Err(Error::Scenes { path: self.input, source }),
+        };
+        Ok(Job::new(film.known(Some(&path)), move |report| {
+            film.announce(&self.input, true, report);
+            let made = Made::default();
+            let opened = || Box::new(stills.clone());
+            let footage = Footage { source: opened(), again: Some(Box::new(|| Ok(opened()))) };
+            let sink = Box::new(made.clone());
+            film.restore(Whole { footage, input: opened(), sink, keep: None }, report)?;
+            let made = lock(&made.0);
+            let start = self.how.source.start.unwrap_or_default().as_secs_f64();
+            let seconds: Option<Vec<f64>> =
+                has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
+            let name = self.input.file_name().unwrap_or_default().to_string_lossy();
+            let model = Path::new(&film.networks.names[0]).file_stem().unwrap_or_default().to_string_lossy();
+            let shown = Shown { name: &name, model: &model, picked: &picked, seconds: seconds.as_deref() };
+            let image = shown.sheet(&stills.frames, &made)?;
+            destination::write_image(&path, &image, self.overwrite)?;
+            let (input, output) = (self.input.display().to_string(), path.display().to_string());
+            Ok(PreviewOutcome { input, output, frames: picked.iter().map(|p| p.number).collect(), seconds })
+        }))
     }
-    let how = &request.how;
-    how.look.check()?;
-    check_input(&request.input)?;
-    let path = request.output.clone().unwrap_or_else(|| beside(&request.input));
-    check_file(&path, "png", &[&request.input], request.overwrite)?;
-    let room = &Room::of_run(machine, Some(&path));
-    let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, Some(report))?;
-    let networks = Networks::open(&how.models, &site)?;
-    let threads = threads(&how.limits, room)?;
-    let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
-    report.started("frames", site.about(&networks.names[0], &request.input.display(), &path));
-    let allowed = how.limits.allowed(room)?;
-    let opened = how.source.open(&request.input, allowed, &mut tools)?;
-    let chosen = chosen(request, opened, control, report)?;
-    let mut opened = how.source.open(&request.input, allowed, &mut tools)?;
-    // Frames as they came, restored, and on the sheet.
-    let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
-    let geometry = how.geometry(opened.source.format());
-    let needed = area(geometry.source).saturating_add(area(geometry.shown).saturating_mul(3));
-    let needed = needed.saturating_mul(16).saturating_add(ROW).saturating_mul(chosen.len() as u64);
-    if needed > allowed / 4 {
-        let needed = needed.saturating_mul(4);
-        return Err(Error::Room { what: "a preview of this many shots", needed });
-    }
-    let (picked, frames) = pick(&mut opened, &chosen)?;
-    let (count, format) =
-        (frames.len(), Format { frames: Some(frames.len()), ..opened.source.format().clone() });
-    let has_clock = how.source.has_clock(&opened);
-    let frames = Arc::new(frames);
-    let stills = || Box::new(Stills { frames: Arc::clone(&frames), next: 0, format: format.clone() });
-    let opened = Opened { source: stills(), counted: true, ..opened };
-    let mut film = Film::new(how, &opened, site, networks, [threads, 0], Some(&path), false)?;
-    // Each frame is a shot of its own.
-    film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
-        Ok(shots) => Cuts::At(shots),
-        Err(source) => return Err(Error::Scenes { path: request.input.clone(), source }),
-    };
-    film.announce(&request.input, true, report);
-    let made = Made::default();
-    let footage = Footage { source: stills(), again: Some(Box::new(|| Ok(stills()))) };
-    let sink = Box::new(made.clone());
-    film.restore(Whole { footage, input: stills(), sink, keep: None }, report)?;
-    let made = lock(&made.0);
-    let start = how.source.start.unwrap_or_default().as_secs_f64();
-    let seconds: Option<Vec<f64>> = has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
-    let name = request.input.file_name().unwrap_or_default().to_string_lossy();
-    let model = Path::new(&film.networks.names[0]).file_stem().unwrap_or_default().to_string_lossy();
-    let shown = Shown { name: &name, model: &model, picked: &picked, seconds: seconds.as_deref() };
-    let image = shown.sheet(&frames, &made)?;
-    destination::write_image(&path, &image, request.overwrite)?;
-    let (input, output) = (request.input.display().to_string(), path.display().to_string());
-    Ok(PreviewOutcome { input, output, frames: picked.iter().map(|p| p.number).collect(), seconds })
 }
 
 /// The default name of a sheet.
@@ -129,17 +130,12 @@ fn beside(input: &Path) -> PathBuf {
 }
 
 /// The frames in the middle of shots that are spread over the film.
-fn chosen(
-    request: &PreviewRequest,
-    opened: Opened,
-    control: &Control,
-    report: &Reporter<'_>,
-) -> Result<Vec<u64>, Error> {
+fn chosen(request: &PreviewRequest, opened: Opened, context: &Context<'_, '_>) -> Result<Vec<u64>, Error> {
     let counted = opened.source.format().frames.filter(|_| opened.counted);
     let cuts = request.how.cuts(counted)?;
     let shots = match &cuts {
         Cuts::At(shots) => shots.clone(),
-        _ => scenes::find(opened, control, report)?,
+        _ => scenes::find(opened, context.control, context.report)?,
     };
     let starts = if matches!(cuts, Cuts::None) { &[0] } else { shots.starts() };
     let end = shots.frames().or(counted.map(|n| n as u64));
@@ -236,6 +232,7 @@ fn clock(seconds: f64) -> String {
 }
 
 /// Frames from memory.
+#[derive(Clone)]
 struct Stills {
     frames: Arc<Vec<Frame>>,
     next: usize,

@@ -14,11 +14,10 @@ use serde::Serialize;
 
 use super::film::encoder_bytes;
 use super::names::beside;
-use crate::control::Control;
 use crate::destination;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{Event, Reporter};
+use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::{Limits, Room};
 use crate::machine::host::Machine;
 use crate::media::{Goal, Lazy, Source, Target, is_pipe};
@@ -121,100 +120,104 @@ impl RedecodeRequest {
     }
 }
 
-/// Writes a restored film again in another codec, depth or colour, without restoring it again.
-pub fn redecode(
-    request: &RedecodeRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<RedecodeOutcome, Error> {
-    let report = &Reporter::new(events);
-    let Ready { output, site, file, vae, network } = Ready::new(request, machine, control, report)?;
-    let (backend, dtype, restored) = (site.backend, site.build.dtype.name(), file.restored()?);
-    let room = &Room::of_run(machine, Some(&output));
-    let threads = threads(&request.limits, room)?;
-    let mut tools = Lazy::new(&request.source, machine, control).with_threads(threads);
-    report.started("frames", site.about(&vae, &request.input.display(), &output));
-    let opened = request.source.open(&request.input, request.limits.allowed(room)?, &mut tools)?;
-    let mut notes = opened.notes.clone();
-    let format = opened.source.format().clone();
-    request.check_size(&file, &format)?;
-    let mut recipe = request.recipe(&file, &format, &site)?;
-    let frames = file.frames();
-    let [width, height] = recipe.shown;
-    let sample_aspect = file.about().sample_aspect;
-    let shown = Format { width, height, sample_aspect, frames: Some(frames), ..format.clone() };
-    if request.finish.dither {
-        recipe.finish.dither = Some(request.target.layout(&shown).depth);
+/// Opens latents, VAE and input and plans the decoder. The job decodes the film and writes it.
+impl Prepare for RedecodeRequest {
+    type Job = Job<RedecodeOutcome>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let Context { machine, control, report } = *context;
+        let Ready { output, site, file, vae, network } = Ready::new(&self, context)?;
+        let (backend, dtype) = (site.backend, site.build.dtype.name());
+        let room = &Room::of_run(machine, Some(&output));
+        let threads = threads(&self.limits, room)?;
+        let mut tools = Lazy::new(&self.source, machine, control).with_threads(threads);
+        report.started("frames", site.about(&vae, &self.input.display(), &output));
+        let opened = self.source.open(&self.input, self.limits.allowed(room)?, &mut tools)?;
+        let mut notes = opened.notes.clone();
+        let format = opened.source.format().clone();
+        self.check_size(&file, &format)?;
+        let mut recipe = self.recipe(&file, &format, &site)?;
+        let frames = file.frames();
+        let [width, height] = recipe.shown;
+        let sample_aspect = file.about().sample_aspect;
+        let shown = Format { width, height, sample_aspect, frames: Some(frames), ..format.clone() };
+        if self.finish.dither {
+            recipe.finish.dither = Some(self.target.layout(&shown).depth);
+        }
+        let goal = Goal { path: &output, format: &shown, counted: true, overwrite: self.overwrite };
+        notes.extend(self.target.rehearse(&goal, opened.probe.as_ref(), &mut tools)?);
+        let clip = longest_shot(&file, &recipe)?;
+        let mut task = network.task(Direction::Decode, clip, frames > 1);
+        let encoder_threads = self.target.encoder_threads() as usize;
+        let encodes = encoder_bytes(&recipe.geometry, &format, encoder_threads, Some(&output));
+        let search = Search {
+            backend,
+            limits: &self.limits,
+            room: *room,
+            children: self.source.ffmpeg_memory(&opened, threads).saturating_add(encodes),
+        };
+        let held = |slice: usize| in_flight_bytes(&recipe, network.latent(), slice);
+        let mut planner = task.planner();
+        let (plans, budget, held) = search
+            .beside(&held, &clip, |budget, wish| Planner::joint(&mut [&mut [&mut planner]], budget, wish))?;
+        drop(planner);
+        task.settings.recovery = Some(Recovery::new(&backend, budget));
+        let (_, disk) = self.limits.resolve(room)?;
+        recipe.finish.room = disk.saturating_sub(plans[0].peaks.disk);
+        let total = Total::of(&plans, budget.is_apart(), held);
+        let known = Known { output: Some(output.clone()), notes: notes.clone(), total: Some(total) };
+        Ok(Job::new(known, move |report| {
+            let goal = Goal { path: &output, format: &shown, counted: true, overwrite: self.overwrite };
+            let (sink, more) =
+                self.target.create(&goal, opened.probe.as_ref(), opened.originals.as_ref(), &mut tools)?;
+            notes.extend(more);
+            for line in tools.details() {
+                report.detail(line);
+            }
+            report.notes(&notes);
+            report.say(format_args!(
+                "decoding {}: {} at {width} x {height}, on {} in {}, {} of memory",
+                self.latents.display(),
+                count(frames, "frame"),
+                backend.numerics(),
+                dtype,
+                bytes(total.ram()),
+            ));
+            report.detail(plan::describe(&plans[0], budget.is_apart()).trim_end());
+            report.detail(total.describe());
+            report.plan(total.ram(), &[("decode", 1.0)]);
+            report.phase("decode", Some(frames));
+            report.slice("decode", plans[0].how.slice);
+            report.phase("finish", Some(0));
+            let late = opened.late.clone();
+            let planned = Planned { task: &task, plan: &plans[0] };
+            let mut events = |event: EngineEvent<'_>| report.engine(&event);
+            let done = decode(&file, opened.source, sink, &recipe, planned, &mut events)?;
+            report.late(&late, &mut notes);
+            report.children(tools.children_peak(), &total);
+            report.advance("finish", 0, done.finishing);
+            let Done { frames, shots, loading, .. } = done;
+            let restored = file.restored()?;
+            Ok(RedecodeOutcome {
+                input: self.input.display().to_string(),
+                latents: self.latents.display().to_string(),
+                output: output.display().to_string(),
+                model: restored.model.clone(),
+                vae,
+                seed: restored.seed,
+                backend: backend.name(),
+                dtype,
+                frames,
+                height,
+                width,
+                shots,
+                load_seconds: loading.as_secs_f64(),
+                notes,
+                plans,
+                total,
+            })
+        }))
     }
-    let goal = Goal { path: &output, format: &shown, counted: true, overwrite: request.overwrite };
-    notes.extend(request.target.rehearse(&goal, opened.probe.as_ref(), &mut tools)?);
-    let clip = longest_shot(&file, &recipe)?;
-    let mut task = network.task(Direction::Decode, clip, frames > 1);
-    let encoder_threads = request.target.encoder_threads() as usize;
-    let encodes = encoder_bytes(&recipe.geometry, &format, encoder_threads, Some(&output));
-    let search = Search {
-        backend,
-        limits: &request.limits,
-        room: *room,
-        children: request.source.ffmpeg_memory(&opened, threads).saturating_add(encodes),
-    };
-    let held = |slice: usize| in_flight_bytes(&recipe, network.latent(), slice);
-    let mut planner = task.planner();
-    let (plans, budget, held) = search
-        .beside(&held, &clip, |budget, wish| Planner::joint(&mut [&mut [&mut planner]], budget, wish))?;
-    drop(planner);
-    task.settings.recovery = Some(Recovery::new(&backend, budget));
-    let (_, disk) = request.limits.resolve(room)?;
-    recipe.finish.room = disk.saturating_sub(plans[0].peaks.disk);
-    let total = Total::of(&plans, budget.is_apart(), held);
-    let (sink, more) =
-        request.target.create(&goal, opened.probe.as_ref(), opened.originals.as_ref(), &mut tools)?;
-    notes.extend(more);
-    for line in tools.details() {
-        report.detail(line);
-    }
-    report.notes(&notes);
-    report.say(format_args!(
-        "decoding {}: {} at {width} x {height}, on {} in {}, {} of memory",
-        request.latents.display(),
-        count(frames, "frame"),
-        backend.numerics(),
-        dtype,
-        bytes(total.ram()),
-    ));
-    report.detail(plan::describe(&plans[0], budget.is_apart()).trim_end());
-    report.detail(total.describe());
-    report.plan(total.ram(), &[("decode", 1.0)]);
-    report.phase("decode", Some(frames));
-    report.slice("decode", plans[0].how.slice);
-    report.phase("finish", Some(0));
-    let late = opened.late.clone();
-    let planned = Planned { task: &task, plan: &plans[0] };
-    let mut events = |event: EngineEvent<'_>| report.engine(&event);
-    let done = decode(&file, opened.source, sink, &recipe, planned, &mut events)?;
-    report.late(&late, &mut notes);
-    report.children(tools.children_peak(), &total);
-    report.advance("finish", 0, done.finishing);
-    let Done { frames, shots, loading, .. } = done;
-    Ok(RedecodeOutcome {
-        input: request.input.display().to_string(),
-        latents: request.latents.display().to_string(),
-        output: output.display().to_string(),
-        model: restored.model.clone(),
-        vae,
-        seed: restored.seed,
-        backend: backend.name(),
-        dtype,
-        frames,
-        height,
-        width,
-        shots,
-        load_seconds: loading.as_secs_f64(),
-        notes,
-        plans,
-        total,
-    })
 }
 
 /// What is opened before the input is.
@@ -228,12 +231,8 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(
-        request: &RedecodeRequest,
-        machine: &Machine,
-        control: &Control,
-        report: &Reporter<'_>,
-    ) -> Result<Self, Error> {
+    fn new(request: &RedecodeRequest, context: &Context<'_, '_>) -> Result<Self, Error> {
+        let Context { machine, control, report } = *context;
         let output = match &request.output {
             Some(output) => output.clone(),
             None => beside(&request.input)?,

@@ -12,6 +12,7 @@ use super::networks::Networks;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::job::Context;
 use crate::limits::{Amount, Room};
 use crate::machine::hashes;
 use crate::machine::host::Machine;
@@ -67,13 +68,8 @@ pub(crate) fn takes_units(request: &Request, output: &Path) -> bool {
 
 impl Staged {
     /// Gets a restoration ready.
-    pub(crate) fn new(
-        request: Request,
-        output: PathBuf,
-        machine: &Machine,
-        control: &Control,
-        report: &Reporter<'_>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(request: Request, output: PathBuf, context: &Context<'_, '_>) -> Result<Self, Error> {
+        let Context { machine, control, report } = *context;
         let how = &request.how;
         let room = &Room::of_run(machine, Some(&output));
         let mut site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, Some(report))?;

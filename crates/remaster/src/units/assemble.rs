@@ -20,8 +20,8 @@ use super::{make, store, tidy};
 use crate::control::Control;
 use crate::destination;
 use crate::error::Error;
-use crate::event::{Event, Reporter};
-use crate::machine::host::Machine;
+use crate::event::Reporter;
+use crate::job::{Context, Job, Known, Prepare};
 use crate::media::{Lazy, Programs, Target};
 use crate::numbers::count;
 
@@ -217,64 +217,66 @@ pub struct Assembled {
     pub seconds: f64,
 }
 
-/// Joins the units of a plan into its film: checks every unit, copies audio, subtitles, chapters and tags from the input,
-/// and writes a manifest.
-pub fn assemble_film(
-    request: &AssembleRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<Assembled, Error> {
-    let report = &Reporter::new(events);
-    let (journal, plan) = make::open(store(&request.plan, machine)?)?;
-    let (input, output) = (&request.input, &request.output);
-    // Whoever joined this plan may have been killed when the film was in its place: what is there is compared.
-    destination::check_frames(output, &[input], true)?;
-    if request.manifest {
-        check_manifest(output, request.overwrite)?;
+/// Opens plan and film. The job joins the units: it checks each of them, copies audio, subtitles, chapters and tags from the
+/// input, and writes a manifest.
+impl Prepare for AssembleRequest {
+    type Job = Job<Assembled>;
+
+    fn prepare(self, &Context { machine, control, .. }: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let (journal, plan) = make::open(store(&self.plan, machine)?)?;
+        let (input, output) = (&self.input, &self.output);
+        // Whoever joined this plan may have been killed when the film was in its place: what is there is compared.
+        destination::check_frames(output, &[input], true)?;
+        if self.manifest {
+            check_manifest(output, self.overwrite)?;
+        }
+        let same = destination::kind(output)? == destination::kind(plan.output())?;
+        if !same {
+            return Err(Error::OtherContainer { path: output.clone(), planned: plan.output().to_owned() });
+        }
+        // All of it is read, unless it was not touched since it was planned here.
+        let watch = watch(input, &plan.settings.input, First::Whole, control);
+        watch.check()?;
+        let mut planned = pinned::planned(plan.settings.asked(), &self.repeated, input, output)?;
+        planned.how.source.programs = self.programs.clone();
+        let mut tools = Lazy::new(&planned.how.source, machine, control);
+        let opened = planned.how.source.open(input, u64::MAX, &mut tools)?;
+        let format = opened.source.format().clone();
+        drop(opened.source);
+        let shown = planned.how.shown(&format);
+        tidy(machine, []);
+        let (windows, pool) = planned.how.pools()?;
+        let known = Known { output: Some(output.clone()), notes: opened.notes, total: None };
+        Ok(Job::new(known, move |report| {
+            let output = &self.output;
+            let near = self.temp.as_deref().unwrap_or(place::parent(output));
+            let folder = Scratch::new(Some(near)).map_err(Error::writing(near))?;
+            let goal = Goal {
+                watch,
+                path: output,
+                overwrite: self.overwrite,
+                format: &shown,
+                from: opened.probe.as_ref(),
+                target: &planned.target,
+                folder: folder.path(),
+                windows,
+                pool,
+                manifest: self.manifest,
+                embed: self.embed_manifest,
+            };
+            let joined = join_units((&journal, &plan), &mut tools, &goal, report)?;
+            // Attempts that lost and what killed workers left are of no use any more. A film is not worse for them.
+            let _ = journal.clean(Sweep::Losers);
+            let _ = journal.store().forget_probes();
+            Ok(Assembled {
+                output: output.display().to_string(),
+                frames: plan.frames,
+                units: plan.units.len(),
+                left: joined.left,
+                manifest: joined.manifest.map(|path| path.display().to_string()),
+                notes: joined.notes,
+                seconds: joined.took.as_secs_f64(),
+            })
+        }))
     }
-    let same = destination::kind(output)? == destination::kind(plan.output())?;
-    if !same {
-        return Err(Error::OtherContainer { path: output.clone(), planned: plan.output().to_owned() });
-    }
-    // All of it is read, unless it was not touched since it was planned here.
-    let watch = watch(input, &plan.settings.input, First::Whole, control);
-    watch.check()?;
-    let mut planned = pinned::planned(plan.settings.asked(), &request.repeated, input, output)?;
-    planned.how.source.programs = request.programs.clone();
-    let mut tools = Lazy::new(&planned.how.source, machine, control);
-    let opened = planned.how.source.open(input, u64::MAX, &mut tools)?;
-    let format = opened.source.format().clone();
-    drop(opened.source);
-    let shown = planned.how.shown(&format);
-    tidy(machine, []);
-    let near = request.temp.as_deref().unwrap_or(place::parent(output));
-    let folder = Scratch::new(Some(near)).map_err(Error::writing(near))?;
-    let (windows, pool) = planned.how.pools()?;
-    let goal = Goal {
-        watch,
-        path: output,
-        overwrite: request.overwrite,
-        format: &shown,
-        from: opened.probe.as_ref(),
-        target: &planned.target,
-        folder: folder.path(),
-        windows,
-        pool,
-        manifest: request.manifest,
-        embed: request.embed_manifest,
-    };
-    let joined = join_units((&journal, &plan), &mut tools, &goal, report)?;
-    // Attempts that lost and what killed workers left are of no use any more. A film is not worse for them.
-    let _ = journal.clean(Sweep::Losers);
-    let _ = journal.store().forget_probes();
-    Ok(Assembled {
-        output: output.display().to_string(),
-        frames: plan.frames,
-        units: plan.units.len(),
-        left: joined.left,
-        manifest: joined.manifest.map(|path| path.display().to_string()),
-        notes: joined.notes,
-        seconds: joined.took.as_secs_f64(),
-    })
 }

@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::destination;
 use crate::error::Error;
 use crate::event::{About, Event, Reporter};
+use crate::job::Context;
 use crate::machine::host::Machine;
 use crate::media::is_pipe;
 use crate::request::Request;
@@ -61,7 +62,7 @@ pub fn plan_into(
     }
     let store = Store::make(url, bucket_settings(machine))?;
     store.probe()?;
-    let mut stage = Staged::new(request, output, machine, control, report)?;
+    let mut stage = Staged::new(request, output, &Context { machine, control, report })?;
     let cut = stage.request.units.cut.clone();
     let unit_frames = stage.unit_frames(cut.unit_frames).unwrap_or(cut.unit_frames as usize);
     let settings = stage.settings(&cut, unit_frames)?;

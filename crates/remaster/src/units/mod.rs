@@ -21,7 +21,7 @@ mod uncut;
 mod verify;
 mod worker;
 
-pub use assemble::{AssembleRequest, Assembled, assemble_film};
+pub use assemble::{AssembleRequest, Assembled};
 pub(crate) use assemble::{unchanged, watch};
 pub use children::told;
 pub(crate) use done::{Standing, standing};
@@ -29,10 +29,10 @@ pub use farm::{StoredPlan, plan_into};
 pub(crate) use local::{LocalFilm, may_be_done};
 pub(crate) use members::{check as check_devices, shared as for_devices};
 pub use pinned::Repeated;
-pub use run::{Indices, OwnModels, UnitsDone, UnitsRequest, run_units};
+pub use run::{Indices, OwnModels, UnitsDone, UnitsRequest};
 pub use status::{UnitsStatus, ranges, status};
 pub(crate) use uncut::run as uncut;
-pub use verify::{Verified, verify};
+pub use verify::{Verified, VerifyRequest};
 
 use std::ffi::OsStr;
 use std::path::Path;

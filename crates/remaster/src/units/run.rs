@@ -15,10 +15,10 @@ use super::pinned::{self, Repeated};
 use super::todo::Todo;
 use super::worker::{Pace, Treatment, Worker};
 use super::{make, store, tidy};
-use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{Event, PHASES, Reporter};
+use crate::event::{PHASES, Reporter};
+use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::Limits;
 use crate::machine::host::Machine;
 use crate::media::Programs;
@@ -97,45 +97,56 @@ pub struct UnitsDone {
     pub tried: bool,
 }
 
-/// Does units of a plan. Any number of machines may do so at the same time, and any unit any number of times: the first
-/// result counts.
-pub fn run_units(
-    request: &UnitsRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<UnitsDone, Error> {
-    let report = &Reporter::new(events);
-    #[cfg(debug_assertions)]
-    super::faults::at_start(&request.device)?;
-    let began = Instant::now();
-    let (journal, plan) = make::open(store(&request.plan, machine)?)?;
-    let near = [request.temp.as_deref(), request.limits.spill.as_deref(), plan.output().parent()];
-    tidy(machine, near.into_iter().flatten());
-    let units = journal.plan().units();
-    let there = journal.done()?;
-    let (elsewhere, todo): (Vec<u32>, Vec<u32>) = match &request.index {
-        Indices::These(list) => {
-            if let Some(unit) = list.iter().find(|unit| **unit >= units) {
-                return Err(JournalError::Unit { unit: *unit, units }.into());
+/// Opens the plan, and networks and film if a unit is left to do. The job does the units. Any number of machines may do so at the
+/// same time, and any unit any number of times: the first result counts.
+impl Prepare for UnitsRequest {
+    type Job = Job<UnitsDone>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        #[cfg(debug_assertions)]
+        super::faults::at_start(&self.device)?;
+        let began = Instant::now();
+        let (journal, plan) = make::open(store(&self.plan, context.machine)?)?;
+        let near = [self.temp.as_deref(), self.limits.spill.as_deref(), plan.output().parent()];
+        tidy(context.machine, near.into_iter().flatten());
+        let units = journal.plan().units();
+        let there = journal.done()?;
+        let (elsewhere, todo): (Vec<u32>, Vec<u32>) = match &self.index {
+            Indices::These(list) => {
+                if let Some(unit) = list.iter().find(|unit| **unit >= units) {
+                    return Err(JournalError::Unit { unit: *unit, units }.into());
+                }
+                list.iter().copied().partition(|unit| there.contains(unit))
             }
-            list.iter().copied().partition(|unit| there.contains(unit))
-        }
-        Indices::Missing => (Vec::new(), missing(units, &there)),
-    };
-    let (name, tried) = (request.plan.to_string_lossy().into_owned(), !todo.is_empty());
-    let mut result = UnitsDone { plan: name, elsewhere, tried, ..UnitsDone::default() };
-    if !todo.is_empty() {
-        let planned = as_planned(&plan, request, machine)?;
+            Indices::Missing => (Vec::new(), missing(units, &there)),
+        };
+        let (name, tried) = (self.plan.to_string_lossy().into_owned(), !todo.is_empty());
+        let mut result = UnitsDone { plan: name, elsewhere, tried, ..UnitsDone::default() };
+        let mut stage = if tried { Some(self.staged(&plan, context)?) } else { None };
+        let known = stage.as_ref().map_or_else(Known::default, |stage| stage.film.known(None));
+        let prepared = began.elapsed();
+        Ok(Job::new(known, move |report| {
+            let began = Instant::now();
+            if let Some(stage) = &mut stage {
+                todo_units(stage, &self, (&journal, &plan), todo, &mut result, report)?;
+            }
+            result.seconds = (prepared + began.elapsed()).as_secs_f64();
+            Ok(result)
+        }))
+    }
+}
+
+impl UnitsRequest {
+    /// The restoration that was planned, ready on this machine.
+    fn staged(&self, plan: &FilmPlan, context: &Context<'_, '_>) -> Result<Staged, Error> {
+        let planned = as_planned(plan, self, context.machine)?;
         plan.settings.input.check(&planned.input)?;
-        let mut stage = Staged::new(planned, plan.output().to_owned(), machine, control, report)?;
+        let mut stage = Staged::new(planned, plan.output().to_owned(), context)?;
         // Units open the film where they begin.
         stage.close();
-        provides(&mut stage, &plan)?;
-        todo_units(&mut stage, request, (&journal, &plan), todo, &mut result, report)?;
+        provides(&mut stage, plan)?;
+        Ok(stage)
     }
-    result.seconds = began.elapsed().as_secs_f64();
-    Ok(result)
 }
 
 /// Does the units that are left to do.

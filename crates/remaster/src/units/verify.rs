@@ -1,13 +1,13 @@
 //! Checks a finished film against its manifest.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use remaster_media::count_frames;
 use remaster_units::Manifest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
 use crate::error::Error;
+use crate::job::{Context, Job, Known, Prepare};
 use crate::media::Programs;
 use crate::numbers::count;
 
@@ -22,17 +22,36 @@ pub struct Verified {
     pub left: usize,
 }
 
-/// Checks a finished film against the manifest beside it.
-pub fn verify(film: &Path, programs: &Programs, control: &Control) -> Result<Verified, Error> {
-    let manifest = Manifest::of(film)?;
-    let other = |reason: String| Error::Verify { path: film.to_owned(), reason };
-    if !manifest.is(film)? {
-        return Err(other("its content is not what was written".into()));
+/// A finished film to check against the manifest beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyRequest {
+    /// The film.
+    pub film: PathBuf,
+    /// Where ffmpeg is.
+    #[serde(default)]
+    pub programs: Programs,
+}
+
+/// Reads the manifest. The job hashes the film and counts its frames.
+impl Prepare for VerifyRequest {
+    type Job = Job<Verified>;
+
+    fn prepare(self, context: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let (VerifyRequest { film, programs }, control) = (self, context.control.clone());
+        let manifest = Manifest::of(&film)?;
+        Ok(Job::new(Known::default(), move |_| {
+            let other = |reason: String| Error::Verify { path: film.clone(), reason };
+            if !manifest.is(&film)? {
+                return Err(other("its content is not what was written".into()));
+            }
+            let frames = count_frames(&programs.find(&control)?, &film)?;
+            if frames != manifest.frames {
+                let reason = format!("it has {} instead of {}", count(frames, "frame"), manifest.frames);
+                return Err(other(reason));
+            }
+            let left = manifest.units.iter().filter(|unit| unit.left).count();
+            Ok(Verified { film: film.display().to_string(), manifest, left })
+        }))
     }
-    let frames = count_frames(&programs.find(control)?, film)?;
-    if frames != manifest.frames {
-        return Err(other(format!("it has {} instead of {}", count(frames, "frame"), manifest.frames)));
-    }
-    let left = manifest.units.iter().filter(|unit| unit.left).count();
-    Ok(Verified { film: film.display().to_string(), manifest, left })
 }

@@ -6,16 +6,17 @@ pub(crate) mod video;
 
 use std::path::PathBuf;
 
+use remaster_media::Format;
 pub use report::{PhaseTook, VaeOutcome};
 
-use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
-use crate::event::{About, Event, Reporter};
+use crate::event::About;
+use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::{Limits, Room};
-use crate::machine::host::Machine;
-use crate::media::{Size, Source, Target};
+use crate::media::{Goal, Size, Source, Target};
 use crate::network::Network;
+use crate::plan::Total;
 use crate::site::Site;
 
 /// What the VAE does.
@@ -54,27 +55,37 @@ pub struct VaeRequest {
     pub device: Device,
 }
 
-/// Runs the VAE over a clip.
-pub fn vae(
-    request: &VaeRequest,
-    machine: &Machine,
-    control: &Control,
-    events: &mut dyn FnMut(Event),
-) -> Result<VaeOutcome, Error> {
-    let report = &Reporter::new(events);
-    let room = &Room::of_run(machine, Some(&request.output));
-    let threads = match video::takes(request) {
-        true => Some(video::check(request, room)?),
-        false => tensors::check(request).map(|()| None)?,
-    };
-    report.started("frames", About::default());
-    let site = Site::open(&request.device, &request.limits, room, control, Some(report))?;
-    if let Some(note) = &site.spill.note {
-        report.say(format_args!("note: {note}"));
+/// Opens VAE and clip and plans both networks. The job runs them and writes what they make.
+impl Prepare for VaeRequest {
+    type Job = Job<VaeOutcome>;
+
+    fn prepare(self, &Context { machine, control, report }: &Context<'_, '_>) -> Result<Self::Job, Error> {
+        let room = &Room::of_run(machine, Some(&self.output));
+        let threads = match video::takes(&self) {
+            true => Some(video::check(&self, room)?),
+            false => tensors::check(&self).map(|()| None)?,
+        };
+        report.started("frames", About::default());
+        let site = Site::open(&self.device, &self.limits, room, control, Some(report))?;
+        if let Some(note) = &site.spill.note {
+            report.say(format_args!("note: {note}"));
+        }
+        let network = Network::of(&self.weights, &site)?;
+        match threads {
+            Some(threads) => video::prepare(self, network, threads, report),
+            None => tensors::prepare(self, network, report),
+        }
     }
-    let network = Network::of(&request.weights, &site)?;
-    match threads {
-        Some(threads) => video::run(request, network, threads, report),
-        None => tensors::run(request, &network, report),
+}
+
+impl VaeRequest {
+    /// Frames of this format are written to the output.
+    fn goal<'a>(&'a self, format: &'a Format, counted: bool) -> Goal<'a> {
+        Goal { path: &self.output, format, counted, overwrite: self.overwrite }
+    }
+
+    /// What is known when the networks are planned.
+    fn known(&self, notes: &[String], total: Total) -> Known {
+        Known { output: Some(self.output.clone()), notes: notes.to_vec(), total: Some(total) }
     }
 }

@@ -11,6 +11,7 @@ use super::report::{self as words, Found, PhaseTook, Start, VaeOutcome};
 use super::{VaeRequest, VaeWork};
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::job::Job;
 use crate::limits::Room;
 use crate::network::Network;
 use crate::plan::{Search, Total};
@@ -24,11 +25,11 @@ pub(super) fn check(request: &VaeRequest) -> Result<(), Error> {
     tensors::check_output(&request.output, &request.input, request.overwrite)
 }
 
-pub(super) fn run(
-    request: &VaeRequest,
-    network: &Network,
+pub(super) fn prepare(
+    request: VaeRequest,
+    network: Network,
     report: &Reporter<'_>,
-) -> Result<VaeOutcome, Error> {
+) -> Result<Job<VaeOutcome>, Error> {
     if network.is_identity() {
         // A tensor of latents is the mean of a distribution, which the identity does not make.
         return Err(Error::Weights { word: request.weights.clone() });
@@ -45,24 +46,26 @@ pub(super) fn run(
     let (frames, shown) = (clip.frames(), [clip.width(), clip.height()]);
     let of = format!("{}, {frames} x {} x {}", request.input.display(), shown[1], shown[0]);
     report.started("frames", network.site.about(&request.weights, &of, &request.output));
-    let (tasks, found) = plan(request, network, directions, clip)?;
-    report.phase("load", Some(0));
-    let start =
-        Start { found: &found, frames: Some(frames), counted: true, estimated: false, shown, notes: &[] };
-    words::announce(request, network, report, &start);
-    let mut tensor = input.read()?;
-    let original = (tasks.len() > 1).then(|| tensor.clone());
-    let mut phases = Vec::new();
-    for ((direction, task), plan) in directions.iter().zip(tasks).zip(&found.plans) {
-        tensor = run_network(&task, plan, tensor, &mut phases, report)?;
-        if *direction == Direction::Encode {
-            tensor = Gaussian::new(&tensor).mean;
+    let (tasks, found) = plan(&request, &network, directions, clip)?;
+    Ok(Job::new(request.known(&[], found.total), move |report| {
+        report.phase("load", Some(0));
+        let start =
+            Start { found: &found, frames: Some(frames), counted: true, estimated: false, shown, notes: &[] };
+        words::announce(&request, &network, report, &start);
+        let mut tensor = input.read()?;
+        let original = (tasks.len() > 1).then(|| tensor.clone());
+        let mut phases = Vec::new();
+        for ((direction, task), plan) in directions.iter().zip(tasks).zip(&found.plans) {
+            tensor = run_network(&task, plan, tensor, &mut phases, report)?;
+            if *direction == Direction::Encode {
+                tensor = Gaussian::new(&tensor).mean;
+            }
         }
-    }
-    let name = if directions == [Direction::Encode] { LATENT } else { FRAMES };
-    tensors::write(&request.output, name, &tensor, request.overwrite)?;
-    let psnr = original.map(|x| x.difference(&tensor).psnr(2.0)).filter(|p| p.is_finite());
-    Ok(VaeOutcome { psnr, ..words::finish(request, network, report, (frames, shown), found, phases) })
+        let name = if directions == [Direction::Encode] { LATENT } else { FRAMES };
+        tensors::write(&request.output, name, &tensor, request.overwrite)?;
+        let psnr = original.map(|x| x.difference(&tensor).psnr(2.0)).filter(|p| p.is_finite());
+        Ok(VaeOutcome { psnr, ..words::finish(&request, &network, report, (frames, shown), found, phases) })
+    }))
 }
 
 /// Plans networks that run one after the other, before the input is read.

@@ -15,8 +15,9 @@ use super::{VaeRequest, VaeWork};
 use crate::destination::{self, Size};
 use crate::error::Error;
 use crate::event::Reporter;
+use crate::job::Job;
 use crate::limits::Room;
-use crate::media::{Goal, Lazy, Opened, has_ending, is_pipe, is_video, refuse};
+use crate::media::{Lazy, Opened, has_ending, is_pipe, is_video, refuse};
 use crate::network::Network;
 use crate::outcome::SourceInfo;
 use crate::plan::{Search, Total, threads};
@@ -43,99 +44,94 @@ pub(super) fn check(request: &VaeRequest, room: &Room<'_>) -> Result<usize, Erro
     threads(&request.limits, room)
 }
 
-pub(super) fn run(
-    request: &VaeRequest,
+pub(super) fn prepare(
+    request: VaeRequest,
     network: Network,
     threads: usize,
     report: &Reporter<'_>,
-) -> Result<VaeOutcome, Error> {
+) -> Result<Job<VaeOutcome>, Error> {
     let Site { machine, control, .. } = &network.site;
     let tools = Lazy::new(&request.source, machine, control).with_threads(threads);
     report.started("frames", network.site.about(&request.weights, &request.input.display(), &request.output));
-    let run = Run { request, network, report, tools, threads };
-    match request.work {
+    let (work, run) = (request.work, Run { request, network, tools, threads });
+    match work {
         VaeWork::Roundtrip => run.roundtrip(),
         VaeWork::Encode => run.encode(),
         VaeWork::Decode => run.decode(),
     }
 }
 
-struct Run<'a, 'r> {
-    request: &'a VaeRequest,
+struct Run {
+    request: VaeRequest,
     network: Network,
-    report: &'a Reporter<'r>,
     tools: Lazy,
     /// Of each child.
     threads: usize,
 }
 
-impl Run<'_, '_> {
-    fn roundtrip(mut self) -> Result<VaeOutcome, Error> {
-        let request = self.request;
-        let copies = [("--streams", request.target.streams.is_some())];
+impl Run {
+    fn roundtrip(mut self) -> Result<Job<VaeOutcome>, Error> {
+        let copies = [("--streams", self.request.target.streams.is_some())];
         refuse(&copies, "a round trip, which copies from its input")?;
         let (opened, source, mut notes) = self.open()?;
         let format = &source.format;
-        let geometry = request.size.geometry(format).with_alpha(format.layout.alpha);
+        let geometry = self.request.size.geometry(format).with_alpha(format.layout.alpha);
         let shown = Format { width: geometry.shown[0], height: geometry.shown[1], ..format.clone() };
-        let goal = Goal {
-            path: &request.output,
-            format: &shown,
-            counted: opened.counted,
-            overwrite: request.overwrite,
-        };
-        notes.extend(request.target.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
+        let goal = self.request.goal(&shown, opened.counted);
+        notes.extend(self.request.target.rehearse(&goal, opened.probe.as_ref(), &mut self.tools)?);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
         let mut tasks = [Direction::Encode, Direction::Decode]
             .map(|direction| self.network.task(direction, clip, open_ended));
         let found = plan(&mut tasks, &self.search(Some(&opened), Some(&shown)), &geometry, &clip)?;
-        let (probe, originals) = (opened.probe.as_ref(), opened.originals.as_ref());
-        let (sink, more) = request.target.create(&goal, probe, originals, &mut self.tools)?;
-        notes.extend(more);
-        self.announce(&found, &source, opened.counted, geometry.shown, &notes);
-        let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
-        let clamp = !self.network.is_identity();
-        let report = self.report;
-        let footage = footage(opened.source, request, &mut self.tools);
-        let done = roundtrip(footage, sink, geometry, networks, clamp, &mut |event| report.engine(&event))?;
-        report.late(&opened.late, &mut notes);
-        Ok(self.finish(&done, geometry, Some(source), notes, found))
+        Ok(Job::new(self.request.known(&notes, found.total), move |report| {
+            let goal = self.request.goal(&shown, opened.counted);
+            let (probe, originals) = (opened.probe.as_ref(), opened.originals.as_ref());
+            let (sink, more) = self.request.target.create(&goal, probe, originals, &mut self.tools)?;
+            notes.extend(more);
+            self.announce(&found, &source, opened.counted, geometry.shown, &notes, report);
+            let networks = [0, 1].map(|i| Planned { task: &tasks[i], plan: &found.plans[i] });
+            let clamp = !self.network.is_identity();
+            let footage = footage(opened.source, &self.request, &mut self.tools);
+            let done =
+                roundtrip(footage, sink, geometry, networks, clamp, &mut |event| report.engine(&event))?;
+            report.late(&opened.late, &mut notes);
+            Ok(self.finish(&done, geometry, Some(source), notes, found, report))
+        }))
     }
 
-    fn encode(mut self) -> Result<VaeOutcome, Error> {
-        let request = self.request;
-        request.target.refuse("latents")?;
+    fn encode(mut self) -> Result<Job<VaeOutcome>, Error> {
+        self.request.target.refuse("latents")?;
         let (opened, source, mut notes) = self.open()?;
         let format = &source.format;
         if format.layout.alpha {
             notes.push("latent files cannot store alpha: it is dropped".into());
         }
-        let geometry = request.size.geometry(format);
+        let geometry = self.request.size.geometry(format);
         let (clip, open_ended) = clip(&geometry, format.frames, opened.counted)?;
-        let target = LatentTarget {
-            path: &request.output,
-            overwrite: request.overwrite,
-            network: self.network.identity()?,
-            origin: origin(&request.input, opened.probe.as_ref())?,
-        };
+        let network = self.network.identity()?;
+        let origin = origin(&self.request.input, opened.probe.as_ref())?;
         let Cells { steps, rows, columns } = clip.cells();
         let latents = Shape::new(steps, rows, columns, self.network.latent()).bytes(DType::F32);
         let machine = &self.network.site.machine;
-        notes.extend(destination::check_room(&request.output, latents, Size::Exact, machine)?);
+        notes.extend(destination::check_room(&self.request.output, latents, Size::Exact, machine)?);
         let mut tasks = [self.network.task(Direction::Encode, clip, open_ended)];
         let found = plan(&mut tasks, &self.search(Some(&opened), None), &geometry, &clip)?;
-        self.announce(&found, &source, opened.counted, geometry.shown, &notes);
-        let report = self.report;
-        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
-        let channels = self.network.latent();
-        let footage = footage(opened.source, request, &mut self.tools);
-        let done = encode(footage, target, geometry, network, channels, &mut |event| report.engine(&event))?;
-        report.late(&opened.late, &mut notes);
-        Ok(self.finish(&done, geometry, Some(source), notes, found))
+        Ok(Job::new(self.request.known(&notes, found.total), move |report| {
+            self.announce(&found, &source, opened.counted, geometry.shown, &notes, report);
+            let (path, overwrite) = (self.request.output.as_path(), self.request.overwrite);
+            let target = LatentTarget { path, overwrite, network, origin };
+            let network = Planned { task: &tasks[0], plan: &found.plans[0] };
+            let channels = self.network.latent();
+            let footage = footage(opened.source, &self.request, &mut self.tools);
+            let done =
+                encode(footage, target, geometry, network, channels, &mut |event| report.engine(&event))?;
+            report.late(&opened.late, &mut notes);
+            Ok(self.finish(&done, geometry, Some(source), notes, found, report))
+        }))
     }
 
-    fn decode(mut self) -> Result<VaeOutcome, Error> {
-        let request = self.request;
+    fn decode(mut self) -> Result<Job<VaeOutcome>, Error> {
+        let request = &self.request;
         request.size.refuse("latents, whose size is fixed")?;
         let file = LatentFile::open(&request.input)?;
         file.one_clip()?;
@@ -150,27 +146,28 @@ impl Run<'_, '_> {
             return Err(PipelineError::Latents { path: request.input.clone(), reason }.into());
         };
         let geometry = file.about().geometry;
-        let goal =
-            Goal { path: &request.output, format: &format, counted: true, overwrite: request.overwrite };
         let (probe, mut notes) = self.streams(&file)?;
-        notes.extend(request.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
+        let goal = self.request.goal(&format, true);
+        notes.extend(self.request.target.rehearse(&goal, probe.as_ref(), &mut self.tools)?);
         let mut tasks = [self.network.task(Direction::Decode, clip, false)];
         let found = plan(&mut tasks, &self.search(None, Some(&format)), &geometry, &clip)?;
         let source = SourceInfo { format: format.clone(), frames_estimated: false };
-        let (sink, more) = request.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
-        notes.extend(more);
-        self.announce(&found, &source, true, geometry.shown, &notes);
-        let report = self.report;
-        let network = Planned { task: &tasks[0], plan: &found.plans[0] };
-        let clamp = !self.network.is_identity();
-        let done = decode(&file, sink, network, clamp, &mut |event| report.engine(&event))?;
-        Ok(self.finish(&done, geometry, None, notes, found))
+        Ok(Job::new(self.request.known(&notes, found.total), move |report| {
+            let goal = self.request.goal(&format, true);
+            let (sink, more) = self.request.target.create(&goal, probe.as_ref(), None, &mut self.tools)?;
+            notes.extend(more);
+            self.announce(&found, &source, true, geometry.shown, &notes, report);
+            let network = Planned { task: &tasks[0], plan: &found.plans[0] };
+            let clamp = !self.network.is_identity();
+            let done = decode(&file, sink, network, clamp, &mut |event| report.engine(&event))?;
+            Ok(self.finish(&done, geometry, None, notes, found, report))
+        }))
     }
 
     /// The input, what it is, and what was guessed about it.
     fn open(&mut self) -> Result<(Opened, SourceInfo, Vec<String>), Error> {
-        let VaeRequest { source, input, limits, .. } = self.request;
-        let mut opened = source.open(input, limits.allowed(&self.room())?, &mut self.tools)?;
+        let allowed = self.request.limits.allowed(&self.room())?;
+        let mut opened = self.request.source.open(&self.request.input, allowed, &mut self.tools)?;
         let notes = std::mem::take(&mut opened.notes);
         let format = opened.source.format().clone();
         let source = SourceInfo { format, frames_estimated: opened.is_estimated() };
@@ -183,7 +180,7 @@ impl Run<'_, '_> {
 
     /// Where sound, subtitles, chapters and tags of a decoded clip come from, and notes about it.
     fn streams(&mut self, file: &LatentFile) -> Result<(Option<Probe>, Vec<String>), Error> {
-        let request = self.request;
+        let request = &self.request;
         let origin = file.about().origin.as_ref();
         if !is_video(&request.output) {
             let streams = origin.map_or(0, |o| o.streams);
@@ -221,7 +218,7 @@ impl Run<'_, '_> {
 
     /// Looks for plans beside ffmpeg, which decodes `from` and encodes what is `shown`.
     fn search(&self, from: Option<&Opened>, shown: Option<&Format>) -> Search<'_> {
-        let request = self.request;
+        let request = &self.request;
         let decodes = from.map_or(0, |opened| request.source.ffmpeg_memory(opened, self.threads));
         let from = from.and_then(|opened| opened.probe.as_ref());
         let encoder = shown.and_then(|format| {
@@ -245,14 +242,15 @@ impl Run<'_, '_> {
         counted: bool,
         shown: [usize; 2],
         notes: &[String],
+        report: &Reporter<'_>,
     ) {
         for line in self.tools.details() {
-            self.report.detail(line);
+            report.detail(line);
         }
         let (frames, estimated) = (source.format.frames, source.frames_estimated);
         let start = Start { found, frames, counted, estimated, shown, notes };
-        words::announce(self.request, &self.network, self.report, &start);
-        self.report.phase("finish", Some(0));
+        words::announce(&self.request, &self.network, report, &start);
+        report.phase("finish", Some(0));
     }
 
     fn finish(
@@ -262,14 +260,15 @@ impl Run<'_, '_> {
         source: Option<SourceInfo>,
         notes: Vec<String>,
         found: Found,
+        report: &Reporter<'_>,
     ) -> VaeOutcome {
-        let Run { request, network, report, tools, .. } = self;
+        let Run { request, network, tools, .. } = self;
         report.children(tools.children_peak(), &found.total);
         report.advance("finish", 0, done.finishing);
         let networks = found.names.iter().zip(&found.plans);
         let phases = networks.map(|(name, plan)| PhaseTook::new(name, plan, report)).collect();
         let frames = (done.frames, geometry.shown);
-        let outcome = words::finish(request, &network, report, frames, found, phases);
+        let outcome = words::finish(&request, &network, report, frames, found, phases);
         VaeOutcome { geometry: Some(geometry), source, notes, ..outcome }
     }
 }
