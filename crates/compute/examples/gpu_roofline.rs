@@ -44,7 +44,7 @@ fn kernel(family: &str, spec: &WeightSpec) -> Option<Variant> {
 fn conv(family: &str, size: &str, pixels: f64, [cin, cout]: [usize; 2], taps: usize, dtype: DType) -> Row {
     let spec = match taps {
         1 => WeightSpec::Linear { cin, cout, dtype },
-        _ => WeightSpec::Conv { cin, cout, kernel: [3; 3], stride: [1; 3], dtype },
+        _ => WeightSpec::conv([cin, cout], [3; 3], dtype),
     };
     // Winograd multiplies 16 times for 4 pixels, and its weights are 48 matrices.
     let (work, matrices) = if family == "winograd" { (12.0, 48) } else { (taps as f64, taps) };

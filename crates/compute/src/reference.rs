@@ -283,6 +283,10 @@ impl Reference {
                 if let Some(residual) = &residual {
                     sum += residual.at(t, y, x, o);
                 }
+                if let Some(slope) = bias.get(work.cout + o) {
+                    let part = |outside: bool| if outside { 0.0 } else { sum };
+                    sum = part(sum < 0.0) + f64::from(*slope) * part(sum > 0.0);
+                }
                 out.push(sum as f32);
             }
         }

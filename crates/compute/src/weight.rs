@@ -23,6 +23,8 @@ pub enum WeightSpec {
         stride: [usize; 3],
         /// Precision of the kernel.
         dtype: DType,
+        /// PReLU behind it: a slope per output channel for what is below zero. The slopes follow the bias.
+        slopes: bool,
     },
     /// An upsampler: the 3x3x3 convolution behind the shuffle, `[cout, cout, 3, 3, 3]` and bias, and a
     /// second pair of tensors for the 1x1x1 convolution in front of it, `[phases * cout, cin]` and bias.
@@ -58,6 +60,11 @@ pub enum WeightSpec {
 }
 
 impl WeightSpec {
+    /// A convolution with steps of 1 and no PReLU, from and to so many channels.
+    pub const fn conv([cin, cout]: [usize; 2], kernel: [usize; 3], dtype: DType) -> Self {
+        WeightSpec::Conv { cin, cout, kernel, stride: [1; 3], dtype, slopes: false }
+    }
+
     /// Number of values of the main part: kernel, matrix or scale.
     pub fn main_len(&self) -> usize {
         match *self {
@@ -84,11 +91,16 @@ impl WeightSpec {
         }
     }
 
-    /// Number of values of the bias or shift.
+    /// Whether PReLU follows.
+    pub(crate) fn has_slopes(&self) -> bool {
+        matches!(self, WeightSpec::Conv { slopes: true, .. })
+    }
+
+    /// Number of values of the bias or shift, slopes included.
     pub fn bias_len(&self) -> usize {
         match *self {
             WeightSpec::Norm { channels } => channels,
-            _ => self.product().map_or(0, |(_, cout, _)| cout),
+            _ => self.product().map_or(0, |(_, cout, _)| cout << usize::from(self.has_slopes())),
         }
     }
 }
@@ -98,7 +110,7 @@ impl WeightSpec {
 pub enum WeightPart {
     /// Kernel, matrix, scale or vector.
     Main,
-    /// Bias or shift.
+    /// Bias or shift; slopes behind it.
     Bias,
 }
 

@@ -39,7 +39,7 @@ pub fn unbiased(ops: &mut dyn Ops, seed: u64, dtype: DType, spelled: bool) -> Re
     let (cin, cout) = (rng.pick(&[1, 3, 8, 16, 33]), rng.pick(&[1, 5, 16, 24, 48]));
     let input = Shape::new(rng.between(1, 3), rng.between(3, 9), rng.between(3, 11), cin);
     let output = Shape { c: cout, ..input };
-    let conv = |cin, k| WeightSpec::Conv { cin, cout, kernel: k, stride: [1; 3], dtype };
+    let conv = |cin, k| WeightSpec::conv([cin, cout], k, dtype);
     let weight = |n: u64, spec: WeightSpec| {
         let fan_in = (spec.main_len() / cout) as f32;
         let noise = Noise { seed: seed ^ n << 32, scale: (3.0 / fan_in).sqrt(), centre: 0.0 };

@@ -94,7 +94,7 @@ pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
 /// Every kernel that a device can run for some layer.
 pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>> {
     let units = device.open()?.units;
-    let layer = |(cout, dtype)| WeightSpec::Conv { cin: UNIT, cout, kernel: [3; 3], stride: [1; 3], dtype };
+    let layer = |(cout, dtype)| WeightSpec::conv([UNIT, cout], [3; 3], dtype);
     let layers = [(64, DType::F32), (4, DType::F32), (64, DType::F16)].map(layer);
     Ok(layers.iter().flat_map(|l| variants(l, units)).fold(Vec::new(), |mut all, v| {
         if !all.contains(&v) {
@@ -107,7 +107,7 @@ pub fn all_variants(device: &GpuDevice) -> Result<Vec<Variant>> {
 /// Name of a layer in a table of choices, such as `conv 3x3x3 512 to 512 f16`.
 pub fn layer_name(spec: &WeightSpec) -> String {
     match spec {
-        WeightSpec::Conv { cin, cout, kernel: [t, y, x], stride, dtype } => {
+        WeightSpec::Conv { cin, cout, kernel: [t, y, x], stride, dtype, .. } => {
             let step = match stride {
                 [1, 1, 1] => String::new(),
                 [a, b, c] => format!(" step {a}x{b}x{c}"),

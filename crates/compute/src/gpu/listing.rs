@@ -59,12 +59,12 @@ pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Opt
     let product = variant.0;
     let edges = product.edges(cin, padded, false);
     let LayerUse { prologue, shortcut } = used;
-    let vec_out = cout.is_multiple_of(4);
-    let role = Role::Conv { product, prologue, shortcut, vec_out, edges };
+    let (slopes, vec_out) = (spec.has_slopes(), cout.is_multiple_of(4));
+    let role = Role::Conv { product, prologue, shortcut, slopes, vec_out, edges };
     let kernel = Kernel { role, dtype, vec_in: cin.is_multiple_of(4) };
     let on = |flag, word: &'static str| if flag { word } else { "" };
-    let (norm, short) = (on(prologue, ", norm"), on(shortcut, ", shortcut"));
-    Some(text(format!("{}{norm}{short}: {variant}", super::layer_name(spec)), kernel))
+    let (norm, short, prelu) = (on(prologue, ", norm"), on(shortcut, ", shortcut"), on(slopes, ", PReLU"));
+    Some(text(format!("{}{norm}{short}{prelu}: {variant}", super::layer_name(spec)), kernel))
 }
 
 /// The kernels that do not multiply weights, at the widths of the networks; attention also on these matrix units.

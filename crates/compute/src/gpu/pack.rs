@@ -41,9 +41,10 @@ impl Layout {
     /// The layout of a product's weight; `None` for other weights.
     pub(super) fn new(spec: &WeightSpec, order: Order) -> Option<Self> {
         let (cin, cout, dtype) = spec.product()?;
+        let rows = 1 + usize::from(spec.has_slopes());
         let (matrices, biases, lists, list) = match *spec {
-            WeightSpec::Conv { kernel: [kt, ..], .. } if order == Order::Transformed => (16 * kt, 1, 0, 0),
-            WeightSpec::Conv { kernel: [kt, kh, kw], .. } => (kt * kh * kw, 1, 1, 1 + kt * kh * kw),
+            WeightSpec::Conv { kernel: [kt, ..], .. } if order == Order::Transformed => (16 * kt, rows, 0, 0),
+            WeightSpec::Conv { kernel: [kt, kh, kw], .. } => (kt * kh * kw, rows, 1, 1 + kt * kh * kw),
             WeightSpec::Upsample { time: true, .. } => (112, 80, 20, 9),
             WeightSpec::Upsample { .. } => (48, 16, 4, 13),
             _ => (1, 1, 1, 2),
@@ -133,9 +134,12 @@ impl Packed {
     }
 
     fn read_bias(&mut self, weight: &Weight) -> Result<()> {
-        let mut bias = vec![0.0; self.layout.cout];
-        weight.read(WeightPart::Bias, 0, &mut bias)?;
-        self.bias(0, &bias);
+        let Layout { cout, biases, .. } = self.layout;
+        let mut bias = vec![0.0; cout];
+        for row in 0..biases {
+            weight.read(WeightPart::Bias, row * cout, &mut bias)?;
+            self.bias(row, &bias);
+        }
         Ok(())
     }
 

@@ -76,7 +76,7 @@ pub struct ConvDesc<'a> {
     /// Where to leave the last `kt - st` frames of this slice, after the prologue; any rows of the input.
     /// May be `carried` itself: the new tail then takes the place of the old one.
     pub carry: Option<View<'a>>,
-    /// Kernel and bias.
+    /// Kernel, bias and slopes. PReLU comes last, behind the residual.
     pub weight: &'a Weight,
     /// Zeros at the frame's borders.
     pub padding: Padding,
@@ -129,6 +129,8 @@ pub struct ConvWork {
     pub shortcut: Option<usize>,
     /// Groups of the row sums; 0 for none.
     pub groups: usize,
+    /// Whether PReLU follows.
+    pub slopes: bool,
 }
 
 impl ConvWork {
@@ -161,7 +163,7 @@ impl<'a> ConvDesc<'a> {
 impl ConvDesc<'_> {
     /// Checks that everything fits together and returns the numbers.
     pub fn check(&self) -> Result<ConvWork> {
-        let WeightSpec::Conv { cin, cout, kernel, stride, dtype } = self.weight.spec() else {
+        let WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes } = self.weight.spec() else {
             return Err(mismatch(OP, "weight", format!("{:?}", self.weight), "a convolution's"));
         };
         let (input, output) = (self.input.shape(), self.output.shape());
@@ -216,7 +218,10 @@ impl ConvDesc<'_> {
             padding: pad,
             shortcut: self.shortcut.as_ref().map(|s| s.input.shape().c),
             groups: self.sums.as_ref().map_or(0, |s| s.groups),
+            slopes,
         };
+        // The product of a shortcut may be added by a kernel of its own, behind PReLU.
+        ensure(!slopes || self.shortcut.is_none(), OP, "shortcut", "one before PReLU", "none")?;
         self.check_around(OP, work.input_rows(), tail)?;
         Ok(work)
     }
@@ -270,8 +275,7 @@ impl ConvDesc<'_> {
         if let Some(shortcut) = &self.shortcut {
             let s = shortcut.input.shape();
             let spec = shortcut.weight.spec();
-            let (cin, cout, kernel, stride) = (s.c, output.c, [1; 3], [1; 3]);
-            let expected = WeightSpec::Conv { cin, cout, kernel, stride, dtype };
+            let expected = WeightSpec::conv([s.c, output.c], [1; 3], dtype);
             ensure(spec == expected, op, "shortcut weight", format!("{spec:?}"), format!("{expected:?}"))?;
             ensure(Shape { c: output.c, ..s } == output, op, "shortcut input", s, output)?;
             same_dtype(op, "shortcut", &shortcut.input, &self.input)?;

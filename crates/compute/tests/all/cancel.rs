@@ -32,7 +32,7 @@ fn cancelled(mut op: impl FnMut(&mut dyn Ops) + Send + 'static) -> Duration {
 #[test]
 fn a_convolution_of_many_seconds_stops_when_cancelled() {
     let late = cancelled(|ops| {
-        let spec = WeightSpec::Conv { cin: 64, cout: 512, kernel: [3; 3], stride: [1; 3], dtype: DType::F32 };
+        let spec = WeightSpec::conv([64, 512], [3; 3], DType::F32);
         let weight = Weight::new("w", spec, Arc::new(Noise { seed: 1, scale: 0.1, centre: 0.0 }));
         ops.load(&weight).unwrap();
         let x = ops.alloc(Shape::new(2, 512, 512, 64), DType::F32).unwrap();

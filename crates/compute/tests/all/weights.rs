@@ -70,8 +70,7 @@ impl Drop for Chain {
 impl Chain {
     fn new(layers: usize, kernel: [usize; 3], fails: Option<usize>) -> Self {
         let (takes, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let spec =
-            WeightSpec::Conv { cin: CHANNELS, cout: CHANNELS, kernel, stride: [1; 3], dtype: DType::F32 };
+        let spec = WeightSpec::conv([CHANNELS, CHANNELS], kernel, DType::F32);
         static FILES: AtomicUsize = AtomicUsize::new(0);
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         // Every test may be a process of its own.

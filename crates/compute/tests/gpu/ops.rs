@@ -160,7 +160,7 @@ fn far_rows(gpu: &mut Gpu, small: &mut Gpu, tall: Shape, dtype: DType) {
     let Shape { t, h, w, c } = tall;
     let (rows, seen) = (h - 3..h, h - 4..h);
     let last = |n: usize| Band { first: h - n, height: h };
-    let spec = WeightSpec::Conv { cin: c, cout: 8, kernel: [1, 3, 3], stride: [1; 3], dtype };
+    let spec = WeightSpec::conv([c, 8], [1, 3, 3], dtype);
     let values = Rng::new(5).values(t * 4 * w * c);
     let run = |ops: &mut Gpu, shape: Shape, band: Band| {
         let weight = Weight::new("w", spec, Arc::new(Noise { seed: 1, scale: 0.1, centre: 0.0 }));
@@ -255,7 +255,8 @@ fn a_tensor_of_more_than_2_31_values_is_reached_to_its_end() {
 
 /// A kernel of each kind of layer, both tall and flat ones, in a format.
 fn layers(dtype: DType) -> Vec<WeightSpec> {
-    let conv = |kernel, stride, cout| WeightSpec::Conv { cin: 32, cout, kernel, stride, dtype };
+    let conv =
+        |kernel, stride, cout| WeightSpec::Conv { cin: 32, cout, kernel, stride, dtype, slopes: false };
     vec![
         conv([3; 3], [1; 3], 48),
         conv([3; 3], [1; 3], 3),
@@ -321,7 +322,7 @@ fn streamed_weights_give_the_same_bits_in_the_memory_that_the_meter_said() {
     let layer = |i: u64, spec| {
         Weight::new(format!("layer.{i}"), spec, Arc::new(Noise { seed: i, scale: 0.2, centre: 0.0 }))
     };
-    let conv = WeightSpec::Conv { cin: 8, cout: 8, kernel: [1, 3, 3], stride: [1; 3], dtype: DType::F32 };
+    let conv = WeightSpec::conv([8, 8], [1, 3, 3], DType::F32);
     let linear = WeightSpec::Linear { cin: 8, cout: 8, dtype: DType::F32 };
     let weights: Vec<Weight> = (0..7).map(|i| layer(i, if i % 2 == 0 { conv } else { linear })).collect();
     let run = |ops: &mut dyn Ops| {

@@ -128,6 +128,8 @@ pub struct ConvCase {
     pub shortcut: usize,
     /// Groups of row sums; 0 for none.
     pub sums: usize,
+    /// PReLU behind.
+    pub slopes: bool,
 }
 
 impl ConvCase {
@@ -302,6 +304,7 @@ fn random_conv(rng: &mut Rng) -> ConvCase {
         accumulate: extra == 1,
         shortcut: if extra == 2 { rng.pick(&CHANNELS) } else { 0 },
         sums: if rng.one_in(2) { groups_of(rng, cout) } else { 0 },
+        slopes: extra != 2 && rng.one_in(3),
     }
 }
 
@@ -388,12 +391,24 @@ pub fn wide() -> Vec<Case> {
         accumulate: true,
         shortcut: 0,
         sums: 32,
+        slopes: false,
     };
     let plain = ConvCase { accumulate: false, ..conv.clone() };
     let input = Shape::new(2, 4, 5, 256);
     let narrower = ConvCase { input, cout: 128, shortcut: 256, continued: false, ..plain.clone() };
     let (input, padding) = (Shape::new(1, 8, 9, 256), Padding { top: 0, bottom: 1, left: 0, right: 1 });
     let down = ConvCase { input, cout: 256, stride: [1, 2, 2], padding, prologue: 0, ..plain };
+    let input = Shape::new(1, 17, 51, 64);
+    let compact = ConvCase {
+        input,
+        cout: 64,
+        kernel: [1, 3, 3],
+        padding: Padding::all(1),
+        stride: [1; 3],
+        ..down.clone()
+    };
+    let compact = ConvCase { continued: false, carry: false, sums: 0, slopes: true, ..compact };
+    let shuffled = ConvCase { cout: 48, shortcut: 3, slopes: false, ..compact.clone() };
     let input = Shape::new(2, 3, 50, 128);
     let flat = ConvCase { input, cout: 3, sums: 0, shortcut: 0, ..narrower.clone() };
     let upsample = |c, time| {
@@ -405,6 +420,8 @@ pub fn wide() -> Vec<Case> {
         Op::Conv(narrower),
         Op::Conv(down),
         Op::Conv(flat),
+        Op::Conv(compact),
+        Op::Conv(shuffled),
         upsample(256, false),
         upsample(128, true),
         Op::Norm { shape: Shape::new(2, 4, 5, 512), groups: 32, silu: true },

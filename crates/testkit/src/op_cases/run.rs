@@ -173,11 +173,11 @@ impl<'a> Run<'a> {
     pub(super) fn conv(&mut self, case: &ConvCase, rows: Range<usize>) -> Result<(), ComputeError> {
         let (dtype, input, output) = (self.dtype, case.input, case.output());
         let tail = Shape { t: case.kernel[0] - case.stride[0], ..input };
-        let ConvCase { cout, kernel, stride, .. } = *case;
-        let weight = self.weight(WeightSpec::Conv { cin: input.c, cout, kernel, stride, dtype })?;
+        let ConvCase { cout, kernel, stride, slopes, .. } = *case;
+        let weight = self.weight(WeightSpec::Conv { cin: input.c, cout, kernel, stride, dtype, slopes })?;
         let affine = self.weight(WeightSpec::Norm { channels: input.c })?;
         let cin = case.shortcut.max(1);
-        let point = self.weight(WeightSpec::Conv { cin, cout, kernel: [1; 3], stride: [1; 3], dtype })?;
+        let point = self.weight(WeightSpec::conv([cin, cout], [1; 3], dtype))?;
         let x = self.tensor(input)?;
         let stats = self.stats(input.t, case.prologue.max(1))?;
         let carried = self.tensor(tail)?;

@@ -1,4 +1,4 @@
-//! Sums on their way out: bias, residual, rounding, and the row sums of the next normalisation.
+//! Sums on their way out: bias, residual, PReLU, rounding, and the row sums of the next normalisation.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one tensor")]
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::cpu::norm::not_below_zero;
 use crate::cpu::simd::run;
 
 impl Job<'_> {
-    /// Bias, residual, rounding and row sums of a group of output channels of one phase.
+    /// Bias, residual, PReLU, rounding and row sums of a group of output channels of one phase.
     pub(super) fn finish(
         &self,
         block: &Block,
@@ -30,6 +30,8 @@ impl Job<'_> {
         let weight = &self.operands.weight;
         let bias = |i: usize| &weight.bias(i)[first..first + channels];
         let point = self.operands.shortcut.as_ref().map(|(_, w)| &w.bias(0)[first..first + channels]);
+        // An upsampler has no slopes, and more rows of bias.
+        let slopes = (packing.biases == 2).then(|| bias(1));
         let at_side = [0, program.w_grid - 1][phase.x];
         for (r, g) in self.rows.clone().enumerate() {
             let y = g * factor + phase.y;
@@ -54,6 +56,7 @@ impl Job<'_> {
                 point,
                 edge: edge.map(|x| (x, bias(row + 1))),
                 accumulate: self.operands.accumulate,
+                slopes,
                 out: self.operands.output.row_ptr(t, y).wrapping_add(place),
                 out_step: factor * cout,
                 dtype: program.dtype,

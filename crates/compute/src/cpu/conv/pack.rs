@@ -49,8 +49,8 @@ impl Packing {
     /// Norms have no packing.
     pub(crate) fn new(spec: &WeightSpec, path: CpuPath) -> Option<Self> {
         match *spec {
-            WeightSpec::Conv { cin, cout, kernel, stride, dtype } => {
-                Some(Self::conv(cin, cout, kernel, stride, dtype, path))
+            WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes } => {
+                Some(Self::conv(cin, cout, kernel, stride, dtype, path).with_slopes(slopes))
             }
             WeightSpec::Upsample { cin, cout, time, dtype } => {
                 Some(Self::upsample(cin, cout, time, dtype, path))
@@ -78,6 +78,11 @@ impl Packing {
             false => Variant::Direct,
         };
         Self::with(variant, cin, cout, kernel.iter().product(), 1, path)
+    }
+
+    /// With a second row of the bias table for slopes.
+    pub(crate) fn with_slopes(self, slopes: bool) -> Self {
+        Packing { biases: self.biases + usize::from(slopes), ..self }
     }
 
     pub(crate) fn upsample(cin: usize, cout: usize, time: bool, dtype: DType, path: CpuPath) -> Self {
@@ -287,7 +292,7 @@ pub(in crate::cpu) fn fill(
     }
     match (packing.biases, weight.spec().bias_len()) {
         (1, 0) => bias.fill(0.0),
-        (1, _) => weight.read(WeightPart::Bias, 0, bias)?,
+        (1 | 2, _) => weight.read(WeightPart::Bias, 0, bias)?,
         _ => {}
     }
     Ok(())

@@ -78,8 +78,8 @@ pub(super) struct Room {
 
 impl Plan {
     pub(in crate::cpu) fn conv(work: &ConvWork, path: CpuPath, threads: usize) -> Self {
-        let ConvWork { cin, cout, kernel, stride, dtype, .. } = *work;
-        let packing = Packing::conv(cin, cout, kernel, stride, dtype, path);
+        let ConvWork { cin, cout, kernel, stride, dtype, slopes, .. } = *work;
+        let packing = Packing::conv(cin, cout, kernel, stride, dtype, path).with_slopes(slopes);
         let shortcut = work.shortcut.map(|cin| Packing::conv(cin, cout, [1; 3], [1; 3], dtype, path));
         Self::new(Program::conv(work), packing, shortcut, work.groups, path, threads)
     }

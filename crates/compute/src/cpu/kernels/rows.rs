@@ -125,8 +125,21 @@ unsafe fn load_at<S: Simd>(values: &[f32], c: usize, n: usize) -> S::V {
     unsafe { load_as::<S>(DType::F32, values.as_ptr().add(c).cast(), n) }
 }
 
-/// Takes finished sums of one row and some output channels: adds the bias, adds to a residual or stores, and gathers
-/// per-channel sums for the normalisation that follows.
+/// `max(v, 0) + slope * min(v, 0)`; what is not a number stays one.
+///
+/// # Safety
+/// As for `Simd`.
+#[inline(always)]
+unsafe fn prelu<S: Simd>(v: S::V, slope: S::V) -> S::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = S::splat(0.0);
+        S::fma(slope, S::min(zero, v), S::max(zero, v))
+    }
+}
+
+/// Takes finished sums of one row and some output channels: adds the bias, adds to a residual or stores, behind PReLU if
+/// there are slopes, and gathers per-channel sums for the normalisation that follows.
 pub(crate) struct Finish<'a> {
     /// Sums of the first pixel; pixels are `sums_step` values apart.
     pub(crate) sums: *const f32,
@@ -143,6 +156,8 @@ pub(crate) struct Finish<'a> {
     pub(crate) out: *mut u8,
     /// Add to what the output holds.
     pub(crate) accumulate: bool,
+    /// Of PReLU.
+    pub(crate) slopes: Option<&'a [f32]>,
     /// Values between two pixels of the output.
     pub(crate) out_step: usize,
     pub(crate) dtype: DType,
@@ -223,6 +238,9 @@ impl Finish<'_> {
                     let place = (x * self.out_step + c) * dtype.bytes();
                     if self.accumulate {
                         v = S::add(v, load_as::<S>(dtype, self.out.add(place), n));
+                    }
+                    if let Some(slopes) = self.slopes {
+                        v = prelu::<S>(v, load_at::<S>(slopes, c, n));
                     }
                     store_as::<S>(dtype, self.out.add(place), v, n);
                     if gather {

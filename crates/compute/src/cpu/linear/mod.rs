@@ -227,6 +227,7 @@ impl<P> Job<'_, P> {
                 point: None,
                 edge: None,
                 accumulate: self.accumulate,
+                slopes: None,
                 out: out.wrapping_add(channels.start * dtype.bytes()),
                 out_step: self.output.channels,
                 dtype,

@@ -67,7 +67,7 @@ impl Product {
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
-    Conv { product: Product, prologue: bool, shortcut: bool, vec_out: bool, edges: Edges },
+    Conv { product: Product, prologue: bool, shortcut: bool, slopes: bool, vec_out: bool, edges: Edges },
     After { prologue: bool },
     Combine,
     Normalize,
@@ -200,15 +200,16 @@ impl Kernel {
             let dtype = if operand == Operand::Input { self.input_dtype() } else { self.dtype };
             text += &values(dtype, native, operand);
         }
-        let (shortcut, vec_out, edges) = match self.role {
-            Role::Conv { shortcut, vec_out, edges, .. } => (shortcut, vec_out, edges),
-            _ => (false, false, Edges::default()),
+        let (shortcut, slopes, vec_out, edges) = match self.role {
+            Role::Conv { shortcut, slopes, vec_out, edges, .. } => (shortcut, slopes, vec_out, edges),
+            _ => (false, false, false, Edges::default()),
         };
         let flags = [
             ("VECIN", self.vec_in),
             ("VECOUT", vec_out),
             ("PROLOGUE", self.prologue()),
             ("SHORTCUT", shortcut),
+            ("SLOPES", slopes),
             ("NARROW", edges.narrow),
             ("SCATTER", self.role == Role::Scatter),
         ];
@@ -367,9 +368,10 @@ mod tests {
                         Product::Winograd(_) => dtype == DType::F32,
                     };
                     if fits {
-                        let (prologue, shortcut) = (flag, flag != vec_in);
+                        let (prologue, shortcut, slopes) = (flag, flag != vec_in, flag == vec_in);
                         let edges = Edges { padded: shortcut, ragged: n == 0, narrow: shortcut };
-                        add(Role::Conv { product: *product, prologue, shortcut, vec_out: flag, edges });
+                        let (product, vec_out) = (*product, flag);
+                        add(Role::Conv { product, prologue, shortcut, slopes, vec_out, edges });
                     }
                 }
                 add(Role::After { prologue: flag });

@@ -202,7 +202,8 @@ impl Gpu {
         let Multiply { params, prologue, shortcut, frames, macs, .. } = multiply;
         let narrow = prologue && !quad(params.norm.group_width);
         let edges = product.edges(cin, params.is_padded(), narrow);
-        let role = Role::Conv { product, prologue, shortcut, vec_out: quad(cout), edges };
+        let (slopes, vec_out) = (weight.spec().has_slopes(), quad(cout));
+        let role = Role::Conv { product, prologue, shortcut, slopes, vec_out, edges };
         let kernel = Kernel { role, dtype, vec_in: quad(cin) };
         let groups = [params.tiles * frames, cout.div_ceil(bn) * params.phases];
         self.in_parts(kernel, &multiply.ranges, groups, macs, |jobs| ProductParams { jobs, ..params })?;

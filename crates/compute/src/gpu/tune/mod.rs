@@ -56,8 +56,8 @@ impl WeightSource for Numbers {
 /// The same layer with other channels; `None` if it is not a product.
 fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpec> {
     Some(match *spec {
-        WeightSpec::Conv { kernel, stride, dtype, .. } => {
-            WeightSpec::Conv { cin, cout, kernel, stride, dtype }
+        WeightSpec::Conv { kernel, stride, dtype, slopes, .. } => {
+            WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes }
         }
         WeightSpec::Upsample { time, dtype, .. } => WeightSpec::Upsample { cin, cout, time, dtype },
         WeightSpec::Linear { dtype, .. } => WeightSpec::Linear { cin, cout, dtype },

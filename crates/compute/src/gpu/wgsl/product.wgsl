@@ -28,6 +28,14 @@ fn short4(o: u32, c: u32) -> vec4<f32> {
 }
 @END@
 
+@IF SLOPES@
+// PReLU, written so that what is not a number stays one.
+fn prelu(v: vec4<f32>, slope: vec4<f32>) -> vec4<f32> {
+    let zero = vec4<f32>(0.0);
+    return fma(slope, select(v, zero, v > zero), select(v, zero, v < zero));
+}
+@END@
+
 // Adds bias and residual, rounds and stores. `p` is the cell of the pixel, `n` the first channel.
 fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: vec4<f32>) {
     if (p >= op.cells || n >= op.cout) { return; }
@@ -52,9 +60,15 @@ fn finish(t: u32, p: u32, py: u32, px: u32, phase: u32, kind: u32, n: u32, acc: 
     let o = op.output_skip + t * op.output_frame + ((y - op.output_row0) * op.output_w + x) * cout + n;
 @IF VECOUT@
     if (op.accumulate != 0u) { v += ld4_output(o); }
+@IF SLOPES@
+    v = prelu(v, lf4_weight(op.bias + op.cout4 + n));
+@END@
     st4_output(o, v);
 @ELSE@
     if (op.accumulate != 0u) { v += ld_some_output(o, cout - n); }
+@IF SLOPES@
+    v = prelu(v, lf4_weight(op.bias + op.cout4 + n));
+@END@
     st_some_output(o, cout - n, v);
 @END@
 }
