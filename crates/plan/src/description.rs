@@ -21,6 +21,9 @@ pub struct Description {
     pub step: Option<[usize; 2]>,
     /// Levels of one size each that can run in bands with shared statistics; 0 if the network has none.
     pub levels: usize,
+    /// Cells to each side that can reach a cell, if frames can be cut into bands; see `Network::reach`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<usize>,
     /// Whether the network goes through its tokens in groups, whose size the plan chooses.
     #[serde(default)]
     pub groups: bool,
@@ -129,7 +132,7 @@ impl Description {
             return Err(PlanError::Slice { frames: slice, unit, nearest });
         }
         match seen {
-            0 => Ok(Lengths::new(total, self.stride(slice))),
+            0 if unit > 1 => Ok(Lengths::new(total, self.stride(slice))),
             seen => Ok(Lengths::continued(total.saturating_sub(seen), self.stride(slice))),
         }
     }
@@ -140,7 +143,7 @@ impl Description {
         let (left, step) = (total.saturating_sub(seen), self.stride(slice));
         let length = match (step, seen) {
             (0, _) => left,
-            (step, 0) => 1 + step,
+            (step, 0) if self.unit() > 1 => 1 + step,
             (step, _) => step,
         };
         let length = if open_ended { length } else { length.min(left) };
@@ -163,6 +166,7 @@ pub(crate) mod tests {
             scale: of([8, 1]),
             step: Some(of([4, 1])),
             levels: 4,
+            reach: None,
             groups: false,
         }
     }

@@ -4,7 +4,7 @@
 //! has the whole budget.
 
 use crate::budget::{Budget, Peaks};
-use crate::choose::{Measured, Search, Wish, refusal};
+use crate::choose::{Measured, Search, Wish, WishedMode, refusal};
 use crate::geometry::PlanError;
 use crate::plan::{Candidate, Job, Plan};
 
@@ -122,7 +122,17 @@ impl<E: From<PlanError>> Turn<'_, '_, E> {
         f: impl FnOnce(&mut Search<'_, '_, E>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut meter = |how: &Candidate, budget: Option<&Budget>| (self.meter)(i, how, budget);
-        f(&mut Search::new(&self.jobs[i], budget, self.wish, &mut meter)?)
+        f(&mut Search::new(&self.jobs[i], budget, &wish_for(&self.jobs[i], self.wish), &mut meter)?)
+    }
+}
+
+/// What is wished of one of several networks. A mode that changes the result is for frames; what sees tokens runs exactly.
+fn wish_for(job: &Job, wish: &Wish) -> Wish {
+    match wish.mode {
+        Some(WishedMode::Blend(_) | WishedMode::SharedStats) if job.network.groups => {
+            Wish { mode: None, ..*wish }
+        }
+        _ => *wish,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Cutting a frame into overlapping tiles that are blended, as the popular tool does.
+//! Cutting a frame into overlapping tiles that are blended, as the popular tool does, or into bands of which only the rows
+//! that are exact are kept.
 
 use std::ops::Range;
 
@@ -29,6 +30,8 @@ pub struct Tile {
 pub struct Grid {
     rows: Axis,
     columns: Axis,
+    /// Rows that bands compute beside their own; `None` for tiles that are blended.
+    halo: Option<usize>,
 }
 
 /// Tiles of one axis, in cells. All have the same length; the last one may be shorter.
@@ -59,7 +62,24 @@ impl Grid {
     /// One tile: a frame of this many rows and columns of cells.
     pub fn whole(rows: usize, columns: usize) -> Self {
         let axis = |size| Axis { size, tile: size, step: size.max(1), count: 1 };
-        Grid { rows: axis(rows), columns: axis(columns) }
+        Grid { rows: axis(rows), columns: axis(columns), halo: None }
+    }
+
+    /// About `count` bands of rows, for a network whose cells see `reach` cells to each side. Bands start at even rows:
+    /// kernels that compute pairs of rows then pair the same ones.
+    pub fn bands(rows: usize, columns: usize, count: usize, reach: usize) -> Self {
+        let step = rows.div_ceil(count.max(1)).max(1).next_multiple_of(2);
+        let (tile, shared) = (step.saturating_add(reach.saturating_mul(2)), reach.saturating_mul(2));
+        let count = rows.saturating_sub(shared).div_ceil(step).max(1);
+        Grid { rows: Axis { size: rows, tile, step, count }, halo: Some(reach), ..Grid::whole(rows, columns) }
+    }
+
+    /// The rows that band number `i` alone has to make; `None` for tiles that are blended.
+    pub fn own(&self, i: usize) -> Option<Range<usize>> {
+        let (halo, rows) = (self.halo?, self.rows.range(i));
+        let start = if i == 0 { 0 } else { rows.start + halo };
+        let end = if i + 1 == self.rows.count { self.rows.size } else { rows.end - halo };
+        Some(start..end)
     }
 
     /// How many tiles there are.
@@ -116,7 +136,7 @@ impl Tiling {
             let count = size[axis].saturating_sub(overlap).div_ceil(step).max(1);
             Axis { size: size[axis], tile, step, count }
         };
-        Grid { rows: axis(0), columns: axis(1) }
+        Grid { rows: axis(0), columns: axis(1), halo: None }
     }
 
     /// Length of the ramps on one axis where a cell of `cell` pixels comes out as `made` pixels.
@@ -163,6 +183,25 @@ mod tests {
         assert_eq!(weights(&(2..6), 8, 2), [0.0, 1.0, 1.0, 0.0]);
         assert!(Tiling::new([64, 64], [64, 16], 8).is_err() && Tiling::new([4, 64], [0, 0], 8).is_err());
         assert!(Tiling::new([64, 64], [7, 16], 8).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_is_made_by_one_band_that_sees_all_it_needs(
+            rows in 1usize..300, count in 1usize..40, reach in 0usize..20,
+        ) {
+            let grid = Grid::bands(rows, 3, count, reach);
+            let mut next = 0;
+            for (i, tile) in grid.iter().enumerate() {
+                let own = grid.own(i).unwrap();
+                prop_assert!(own.start == next && own.end > next && tile.rows.start % 2 == 0);
+                prop_assert!(tile.rows.start <= own.start.saturating_sub(reach));
+                prop_assert!(tile.rows.end >= (own.end + reach).min(rows) && tile.columns == (0..3));
+                next = own.end;
+            }
+            prop_assert_eq!(next, rows);
+            prop_assert!(grid.len() <= count.max(1));
+        }
     }
 
     /// The slow twin of `Grid`.

@@ -38,6 +38,9 @@ pub const SLICES: [usize; 3] = [16, 8, 4];
 /// Stripes that are tried, the fastest first.
 const STRIPES: [usize; 4] = [4, 16, 64, 256];
 
+/// Bands that are tried of a network that can be cut into them, the fastest first.
+const BANDS: [usize; 6] = [2, 4, 8, 16, 32, 64];
+
 /// Which share of the largest tensor may stay on the device, the fastest first. Stages of the network
 /// differ by factors of two and four.
 const KEPT: [u64; 7] = [1, 2, 4, 8, 16, 64, u64::MAX];
@@ -66,6 +69,12 @@ type Chain = Vec<Candidate>;
 pub fn chains(job: &Job, budget: &Budget, wish: &Wish, largest: u64) -> Result<Vec<Chain>, PlanError> {
     let lengths = lengths(job, wish)?;
     let list = match wish.mode {
+        None if job.network.reach.is_some() => {
+            [whole_frames(job, &lengths), bands(job, &lengths, &BANDS)].concat()
+        }
+        Some(WishedMode::Exact { stripes }) if job.network.reach.is_some() => {
+            bands(job, &lengths, &stripes.map_or(BANDS.to_vec(), |n| vec![n.max(1)]))
+        }
         None => {
             let (near, far) = exact(job, &lengths, &STRIPES, budget, largest);
             // Disk is the slowest: ways that need none come first.
@@ -107,6 +116,8 @@ fn lengths(job: &Job, wish: &Wish) -> Result<Vec<usize>, PlanError> {
     let lengths = match wish.slice {
         Some(0) if job.open_ended => return Err(PlanError::OpenEnded),
         Some(n) => vec![n],
+        // Frames that do not see each other gain nothing from company.
+        None if job.network.unit() == 1 => vec![1],
         None if job.open_ended => SLICES.to_vec(),
         // A clip of one slice has no state.
         None if frames <= SLICES[0] + 1 => [0].into_iter().chain(SLICES).collect(),
@@ -152,6 +163,13 @@ fn whole(job: &Job, slice: usize) -> Candidate {
 /// Whether every weight is used once in a run.
 fn is_once(job: &Job, slice: usize) -> bool {
     slice == 0 && job.network.step.is_some()
+}
+
+/// Bands of rows, one after the other through the whole network, with everything on the device.
+fn bands(job: &Job, lengths: &[usize], counts: &[usize]) -> Vec<Chain> {
+    let slice = lengths.last().copied().unwrap_or(0);
+    let band = |stripes: &usize| Candidate { mode: Mode::Exact { stripes: *stripes }, ..whole(job, slice) };
+    vec![counts.iter().map(band).collect()]
 }
 
 type Home = fn(u64) -> Tiers;

@@ -170,6 +170,22 @@ fn whole_comes_first_then_exact_and_what_changes_the_result_only_when_asked() {
 }
 
 #[test]
+fn modes_of_frames_do_not_reach_networks_of_tokens() {
+    let mut tokens = job(17);
+    (tokens.network.groups, tokens.network.levels, tokens.network.step) = (true, 0, None);
+    let budget = Budget::Shared { ram: 1 << 30, disk: 0 };
+    let tiling = crate::tiles::Tiling::new([256, 256], [64, 64], 8).unwrap();
+    for mode in [WishedMode::Blend(tiling), WishedMode::SharedStats] {
+        let wish = Wish { mode: Some(mode), slice: None };
+        let mut meters = |_: usize, how: &Candidate, budget: Option<&Budget>| meter(how, budget);
+        let turns: [&[Job]; 2] = [&[job(17)], &[tokens.clone()]];
+        let plans = crate::joint::choose_joint(&turns, &budget, &wish, &mut meters).unwrap();
+        assert_ne!(plans[0].how.mode, Mode::Whole);
+        assert_eq!(plans[1].how.mode, Mode::Whole);
+    }
+}
+
+#[test]
 fn a_plan_survives_its_stored_form() {
     let budget = Budget::Apart { vram: 900, ram: 9000, disk: 9000 };
     let plan = choose(job(65), &budget, &Wish::default(), &mut meter).unwrap();
