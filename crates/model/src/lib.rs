@@ -1,12 +1,14 @@
-//! The SeedVR2 networks over the op set of `remaster-compute`.
+//! The SeedVR2 networks and those of Real-ESRGAN over the op set of `remaster-compute`.
 //!
 //! A layer holds weights and nothing else; causal state is a value the caller owns and passes in. There
 //! are no files, no tiles, no devices and no progress here: only the network.
 
+pub mod compact;
 pub mod dit;
 mod network;
 mod null;
 mod params;
+pub mod rrdb;
 mod state;
 pub mod vae;
 

@@ -44,6 +44,12 @@ pub trait Network: Module + Send + Sync {
         false
     }
 
+    /// Cells to each side of a cell that can reach it, if that is known and no statistics of the frame are used: a frame
+    /// can then be cut into bands, each computed with so many rows more.
+    fn reach(&self) -> Option<usize> {
+        None
+    }
+
     /// Its levels, if parts of it can run on their own.
     fn levels(&self) -> Option<&dyn Levels> {
         None

@@ -140,6 +140,23 @@ pub fn computed(value: impl Fn(usize) -> f32 + Send + Sync + 'static) -> Arc<dyn
     Arc::new(Computed(value))
 }
 
+/// The first `len` values of one, then those of another.
+pub(crate) fn joined(first: Arc<dyn Values>, len: usize, second: Arc<dyn Values>) -> Arc<dyn Values> {
+    struct Joined(Arc<dyn Values>, usize, Arc<dyn Values>);
+
+    impl Values for Joined {
+        fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+            let before = self.1.saturating_sub(start).min(out.len());
+            let (first, second) = out.split_at_mut(before);
+            if !first.is_empty() {
+                self.0.read(start, first)?;
+            }
+            if second.is_empty() { Ok(()) } else { self.2.read(start + before - self.1, second) }
+        }
+    }
+    Arc::new(Joined(first, len, second))
+}
+
 /// A weight made of one or two tensors.
 struct Layer {
     main: Arc<dyn Values>,
@@ -228,7 +245,19 @@ impl<'a> Scope<'a> {
         kernel: [usize; 3],
         stride: [usize; 3],
     ) -> Weight {
-        self.weight(name, WeightSpec::Conv { cin, cout, kernel, stride, dtype: self.build.dtype })
+        let dtype = self.build.dtype;
+        self.weight(name, WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes: false })
+    }
+
+    /// A 3x3 convolution of single frames, and the PReLU behind it, whose slopes are the tensor `slopes`.
+    pub(crate) fn conv_prelu(&mut self, name: &str, [cin, cout]: [usize; 2], slopes: &str) -> Weight {
+        let (kernel, dtype) = ([1, 3, 3], self.build.dtype);
+        let spec = WeightSpec::Conv { cin, cout, kernel, stride: [1; 3], dtype, slopes: true };
+        let mut values = |name: String, shape| self.values(Origin::Tensor(name), shape);
+        let main = values(format!("{name}.weight"), vec![cout, cin, 3, 3]);
+        let bias = values(format!("{name}.bias"), vec![cout]);
+        let bias = joined(bias, cout, values(slopes.to_owned(), vec![cout]));
+        self.made_of(name, spec, Origin::Computed(main), Some(Origin::Computed(bias)))
     }
 
     pub(crate) fn linear(&mut self, name: &str, cin: usize, cout: usize) -> Weight {
@@ -239,7 +268,7 @@ impl<'a> Scope<'a> {
     pub(crate) fn upsample(&mut self, channels: usize, time: bool) -> Weight {
         let dtype = self.build.dtype;
         let phases = if time { 8 } else { 4 };
-        let spec = |cout, kernel| WeightSpec::Conv { cin: channels, cout, kernel, stride: [1; 3], dtype };
+        let spec = |cout, kernel| WeightSpec::conv([channels, cout], kernel, dtype);
         let conv = self.params.source(&self.path("conv"), spec(channels, [3; 3]));
         let upscale = self.params.source(&self.path("upscale_conv"), spec(phases * channels, [1; 3]));
         let spec = WeightSpec::Upsample { cin: channels, cout: channels, time, dtype };
