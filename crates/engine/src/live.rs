@@ -78,6 +78,8 @@ enum Made {
     Whole(HostTensor),
     /// Tiles so far.
     Tiles(Canvas),
+    /// Bands so far.
+    Bands(HostTensor),
 }
 
 impl Live<'_, '_> {
@@ -156,13 +158,26 @@ impl Traffic for Live<'_, '_> {
             self.slice.result = Made::Whole(part);
             return Ok(());
         }
+        let (scale, own) = (self.slice_loop.scale()[OUTPUT], self.slice_loop.tiles.own(i));
         if let Made::Nothing = self.slice.result {
             let shape = Shape { t: self.slice.made, ..self.slice_loop.output };
-            self.slice.result =
-                Made::Tiles(Canvas::new(shape, self.slice_loop.scale()[OUTPUT], self.slice_loop.ramp));
+            self.slice.result = match own {
+                Some(_) => Made::Bands(HostTensor::zeros(shape)),
+                None => Made::Tiles(Canvas::new(shape, scale, self.slice_loop.ramp)),
+            };
         }
-        if let Made::Tiles(canvas) = &mut self.slice.result {
-            canvas.add(tile, &part);
+        match (&mut self.slice.result, own) {
+            (Made::Tiles(canvas), _) => canvas.add(tile, &part),
+            (Made::Bands(whole), Some(own)) => {
+                let row = part.shape.w * part.shape.c;
+                let (from, rows) = ((own.start - tile.rows.start) * scale, own.len() * scale);
+                for t in 0..part.shape.t {
+                    let from = (t * part.shape.h + from) * row;
+                    let to = (t * whole.shape.h + own.start * scale) * row;
+                    whole.data[to..to + rows * row].copy_from_slice(&part.data[from..from + rows * row]);
+                }
+            }
+            _ => {}
         }
         (self.events)(Event::TileDone { network: self.network.name(), tile: i, of });
         Ok(())
@@ -172,6 +187,7 @@ impl Traffic for Live<'_, '_> {
         let frames = match std::mem::take(&mut self.slice.result) {
             Made::Whole(frames) => frames,
             Made::Tiles(canvas) => canvas.finish(),
+            Made::Bands(frames) => frames,
             Made::Nothing => return Ok(()),
         };
         let started = Instant::now();

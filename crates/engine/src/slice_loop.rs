@@ -66,7 +66,13 @@ impl SliceLoop {
                 (tiling.tiles([cells.rows, cells.columns], cell), [ramp(0), ramp(1)])
             }
             Mode::Whole | Mode::Exact { .. } | Mode::SharedStats(_) => {
-                (Grid::whole(cells.rows, cells.columns), [0, 0])
+                let grid = match (how.mode, network.reach) {
+                    (Mode::Exact { stripes }, Some(reach)) => {
+                        Grid::bands(cells.rows, cells.columns, stripes, reach)
+                    }
+                    _ => Grid::whole(cells.rows, cells.columns),
+                };
+                (grid, [0, 0])
             }
         };
         let bands = if let Mode::SharedStats(bands) = how.mode { Some(bands) } else { None };
@@ -108,11 +114,12 @@ impl SliceLoop {
     pub(crate) fn meter_runs(&self, seen: usize) -> Result<Vec<Vec<(usize, usize)>>, PlanError> {
         let mut list = vec![self.lengths(seen)?.runs().collect()];
         let (true, Some(step)) = (self.open_ended, self.step()) else { return Ok(list) };
-        let (first, one) = (1 + self.slice / self.network.unit() * step, (step, 1));
+        let unit = self.network.unit();
+        let (first, one) = (usize::from(unit > 1) + self.slice / unit * step, (step, 1));
         if seen == 0 {
             list.push(vec![(1, 1)]);
         }
-        if self.slice > self.network.unit() {
+        if self.slice > unit {
             match seen {
                 0 => list.extend([vec![(1, 1), one, one], vec![(first, 1), one, one]]),
                 _ => list.push(vec![one, one]),

@@ -33,6 +33,7 @@ fn describe(network: &dyn Network) -> Description {
         scale: network.scale(),
         step: network.step(),
         levels: network.levels().map_or(0, |levels| levels.count()),
+        reach: network.reach(),
         groups: network.groups(),
     }
 }
