@@ -14,7 +14,8 @@ use crate::header::{Header, TensorInfo, parse};
 use crate::sniff::{HEAD, Start, start_of};
 use crate::storage::Storage;
 use crate::stored::{Block, StoredDtype};
-use crate::{blocks, gguf, layers};
+use crate::zip::Member;
+use crate::{blocks, gguf, layers, torch};
 
 /// Bytes read at a time: they are widened while they are still in a second-level cache.
 const PIECE: usize = 256 << 10;
@@ -29,6 +30,8 @@ pub enum Format {
     Safetensors,
     /// GGUF.
     Gguf,
+    /// What `torch.save` writes.
+    PyTorch,
 }
 
 impl Format {
@@ -37,6 +40,7 @@ impl Format {
         match self {
             Format::Safetensors => "safetensors",
             Format::Gguf => "gguf",
+            Format::PyTorch => "pytorch",
         }
     }
 }
@@ -46,6 +50,8 @@ pub struct Checkpoint {
     storage: Storage,
     format: Format,
     header: Header,
+    /// Those with values, where the format has checksums.
+    members: Vec<Member>,
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -69,6 +75,7 @@ impl Checkpoint {
         let bytes = storage.len();
         let (mut head, mut json) = (Vec::new(), Vec::new());
         let head = storage.header(0, usize::try_from(bytes).map_or(HEAD, |n| n.min(HEAD)), &mut head)?;
+        let mut members = Vec::new();
         let (format, header) = match start_of(head, bytes)? {
             Start::Gguf => (Format::Gguf, gguf::parse(&storage)?),
             // At most the whole file, and at most the largest header that is accepted.
@@ -78,8 +85,13 @@ impl Checkpoint {
                 layers::find(&mut header, &storage)?;
                 (Format::Safetensors, header)
             }
+            Start::Zip { starts_so } => {
+                let header;
+                (header, members) = torch::parse(&storage, starts_so)?;
+                (Format::PyTorch, header)
+            }
         };
-        Ok(Checkpoint { storage, format, header })
+        Ok(Checkpoint { storage, format, header, members })
     }
 
     /// The format of the file.
@@ -105,6 +117,11 @@ impl Checkpoint {
     /// Size of the file.
     pub fn len_bytes(&self) -> u64 {
         self.storage.len()
+    }
+
+    /// Holds all values against the checksums of the file. Those of PyTorch have some; of others nothing is read.
+    pub fn verify(&self) -> Result<(), CheckpointError> {
+        self.members.iter().try_for_each(|member| member.verify(&self.storage))
     }
 
     /// All values of `tensor`. A format that is not read is refused before memory for it is asked for.

@@ -17,6 +17,7 @@ use crate::hash::sha256_of_bytes;
 use crate::header::TensorInfo;
 use crate::names::Names;
 use crate::storage::Storage;
+use crate::zip::{Archive, LOCAL, Member};
 
 /// Most rows accepted. The published embedding has 58.
 pub const MAX_TEXT_ROWS: usize = 4096;
@@ -144,25 +145,31 @@ impl TextEmbedding {
     }
 }
 
-const LOCAL: &[u8; 4] = b"PK\x03\x04";
-const CENTRAL: &[u8; 4] = b"PK\x01\x02";
-const END: &[u8; 4] = b"PK\x05\x06";
-
-/// Bytes of the end record, without a comment.
-const END_BYTES: usize = 22;
-
-/// Most members accepted. PyTorch writes five for one tensor.
+/// Most members accepted. PyTorch writes five to eight for one tensor.
 const MAX_MEMBERS: usize = 16;
 
 fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding, EmbeddingError> {
     let bad = |reason: String| EmbeddingError::Zip { path: path.to_owned(), reason };
+    let told = |error| match error {
+        CheckpointError::Torch { fault } => bad(fault.to_string()),
+        source => EmbeddingError::File { path: path.to_owned(), source },
+    };
     if storage.len() > MAX_ZIP {
         return Err(bad(format!("{} bytes, but the limit is {MAX_ZIP}", storage.len())));
     }
-    let mut buffer = Vec::new();
-    let all = storage.header(0, storage.len() as usize, &mut buffer);
-    let all = all.map_err(|source| EmbeddingError::File { path: path.to_owned(), source })?;
-    let payload = payload(all).map_err(&bad)?;
+    let archive = Archive::open(storage, MAX_MEMBERS).map_err(told)?;
+    let [pickle, payload] = parts(&archive).map_err(&bad)?;
+    let (mut word, mut buffer) = (Vec::new(), Vec::new());
+    // The pickle is only searched for the word, never run.
+    if !has(pickle.read(storage, &mut buffer).map_err(told)?, b"torch\nBFloat16Storage\n") {
+        return Err(bad("its tensor is not BF16".to_owned()));
+    }
+    for member in archive.members().iter().filter(|m| m.name.ends_with("/byteorder")) {
+        if member.read(storage, &mut word).map_err(told)? != b"little" {
+            return Err(bad("its tensor is not little-endian".to_owned()));
+        }
+    }
+    let payload = payload.read(storage, &mut buffer).map_err(told)?;
     let row = width.saturating_mul(2);
     if row == 0
         || payload.is_empty()
@@ -180,102 +187,22 @@ fn zipped(path: &Path, storage: &Storage, width: usize) -> Result<TextEmbedding,
     TextEmbedding::finite(values, width, Some(hash == POS_EMB))
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at.checked_add(N)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
-}
-
-/// A member as the directory at the end describes it.
-struct Member<'a> {
-    name: &'a str,
-    data: &'a [u8],
-}
-
-/// The values of a zip that holds one tensor of little-endian BF16.
-fn payload(zip: &[u8]) -> Result<&[u8], String> {
-    let members = members(zip)?;
+/// The pickle and the values of a zip that holds one tensor.
+fn parts(archive: &Archive) -> Result<[&Member; 2], String> {
     let find = |suffix: &str| {
-        let mut found = members.iter().filter(|m| m.name.ends_with(suffix));
+        let mut found = archive.members().iter().filter(|m| m.name.ends_with(suffix));
         match (found.next(), found.next()) {
-            (Some(member), None) => Ok(member.data),
+            (Some(member), None) => Ok(member),
             (None, _) => Err(format!("it has no member `*{suffix}`")),
             _ => Err(format!("it has several members `*{suffix}`")),
         }
     };
-    if members.iter().filter(|m| m.name.contains("/data/")).count() != 1 {
+    if archive.members().iter().filter(|m| m.name.contains("/data/")).count() != 1 {
         return Err("it holds more than one tensor".to_owned());
     }
-    // The pickle is only searched for the word, never run.
-    let pickle = find("/data.pkl")?;
-    let has = |word: &[u8]| pickle.windows(word.len()).any(|at| at == word);
-    if !has(b"torch\nBFloat16Storage\n") {
-        return Err("its tensor is not BF16".to_owned());
-    }
-    if members.iter().any(|m| m.name.ends_with("/byteorder") && m.data != b"little") {
-        return Err("its tensor is not little-endian".to_owned());
-    }
-    find("/data/0")
+    Ok([find("/data.pkl")?, find("/data/0")?])
 }
 
-fn members(zip: &[u8]) -> Result<Vec<Member<'_>>, String> {
-    let cut = || "it is cut off or damaged".to_owned();
-    let end = zip.len().checked_sub(END_BYTES).ok_or_else(cut)?;
-    if zip.get(end..end + 4) != Some(END) {
-        return Err(cut());
-    }
-    let count = number::<2>(zip, end + 10).ok_or_else(cut)?;
-    if !(1..=MAX_MEMBERS).contains(&count) {
-        return Err(format!("it has {count} members, but must have 1 to {MAX_MEMBERS}"));
-    }
-    let mut at = number::<4>(zip, end + 16).ok_or_else(cut)?;
-    let mut members = Vec::with_capacity(count);
-    for _ in 0..count {
-        let head = zip.get(at..at.saturating_add(46)).filter(|h| h.starts_with(CENTRAL)).ok_or_else(cut)?;
-        let get = |place| number::<4>(head, place).unwrap_or(usize::MAX);
-        let short = |place| number::<2>(head, place).unwrap_or(usize::MAX);
-        let (method, crc, packed, size, local) = (short(10), get(16), get(20), get(24), get(42));
-        let (name, extra, comment) = (short(28), short(30), short(32));
-        let name =
-            zip.get(at + 46..at + 46 + name).and_then(|n| std::str::from_utf8(n).ok()).ok_or_else(cut)?;
-        if method != 0 || packed != size {
-            return Err(format!("its member `{}` is compressed", clip(name)));
-        }
-        let data = data(zip, local, name, size).ok_or_else(cut)?;
-        if crc32(data) as usize != crc {
-            return Err(format!("the checksum of its member `{}` is wrong", clip(name)));
-        }
-        members.push(Member { name, data });
-        at += 46 + name.len() + extra + comment;
-    }
-    Ok(members)
-}
-
-/// The bytes of a member, if the header in front of them agrees with the directory.
-fn data<'a>(zip: &'a [u8], local: usize, name: &str, size: usize) -> Option<&'a [u8]> {
-    let head = zip.get(local..local.checked_add(30)?).filter(|h| h.starts_with(LOCAL))?;
-    let (length, extra) = (number::<2>(head, 26)?, number::<2>(head, 28)?);
-    let start = local + 30;
-    if number::<2>(head, 8)? != 0 || zip.get(start..start + length)? != name.as_bytes() {
-        return None;
-    }
-    let start = start + length + extra;
-    zip.get(start..start.checked_add(size)?)
-}
-
-/// The checksum of zip, bit by bit: half a megabyte takes milliseconds.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |c, _| (c >> 1) ^ (0xedb8_8320 & (c & 1).wrapping_neg()))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_is_that_of_zip() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!(crc32(b""), 0);
-    }
+fn has(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|at| at == word)
 }

@@ -9,6 +9,8 @@ use crate::identify::{Kind, VaeDoubt};
 use crate::report::LoadReport;
 use crate::scale::LatentScaleError;
 use crate::stored::StoredDtype;
+use crate::torch::TorchFault;
+use crate::upscaler::UpscalerDoubt;
 
 /// Why a file is not a checkpoint that can be used.
 #[derive(Debug, Error)]
@@ -23,7 +25,7 @@ pub enum CheckpointError {
         source: std::io::Error,
     },
     /// A folder, a device or a pipe.
-    #[error("{} is not a regular file; use the path of a .safetensors or .gguf file", path.display())]
+    #[error("{} is not a regular file; use the path of a .safetensors, .gguf or .pth file", path.display())]
     NotAFile {
         /// What was given.
         path: PathBuf,
@@ -31,14 +33,28 @@ pub enum CheckpointError {
     /// No bytes at all.
     #[error("the file is empty; download it again")]
     Empty,
-    /// A PyTorch pickle, plain or in a zip.
+    /// A pickle that PyTorch did not write.
     #[error(
-        "this is a PyTorch pickle (.pth, .pt, .ckpt), which is refused because loading one can run code; \
-         use the safetensors file of the same model, for the VAE `ema_vae_fp16.safetensors`"
+        "this is a Python pickle and no PyTorch pickle (.pth); pickles are not run, since that can run code: use a \
+         .safetensors, .gguf or .pth file"
     )]
     Pickle,
-    /// A zip archive without a pickle in front.
-    #[error("this is a zip archive; unpack it and give the .safetensors file inside")]
+    /// A file of PyTorch before 1.6: several pickles, without a zip around them.
+    #[error(
+        "this is a PyTorch pickle of the old format, which is not read; convert it: python -c \"import torch; \
+         torch.save(torch.load('old.pth', weights_only=True), 'new.pth')\""
+    )]
+    OldTorch,
+    /// A file of PyTorch that cannot be used.
+    #[error("this PyTorch pickle (.pth) cannot be used: {fault}")]
+    Torch {
+        /// Why.
+        fault: TorchFault,
+    },
+    /// A zip archive that PyTorch did not write.
+    #[error(
+        "this is a zip archive and no file of PyTorch; unpack it and give the .safetensors or .pth file inside"
+    )]
     Zip,
     /// A GGUF file of a version that is not read.
     #[error("this is a GGUF file of version {version}; versions 2 and 3 can be read: download a newer file")]
@@ -78,7 +94,7 @@ pub enum CheckpointError {
     #[error("this is a Git LFS pointer, not the file it points to; run `git lfs pull` or download the file")]
     LfsPointer,
     /// None of the known formats.
-    #[error("this is not a checkpoint: it starts with {start}; use a .safetensors or .gguf file")]
+    #[error("this is not a checkpoint: it starts with {start}; use a .safetensors, .gguf or .pth file")]
     NotSafetensors {
         /// The first bytes, as hexadecimal.
         start: String,
@@ -337,6 +353,25 @@ pub enum LoadError {
         path: PathBuf,
         /// What is not clear.
         doubt: VaeDoubt,
+    },
+    /// A good checkpoint of something else than one of Real-ESRGAN's networks.
+    #[error(
+        "{} is {kind}, not an upscaler; use a .pth or .safetensors file of a Real-ESRGAN model, Compact or RRDB",
+        path.display()
+    )]
+    NotAnUpscaler {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+    },
+    /// One of Real-ESRGAN's networks whose sizes cannot be used.
+    #[error("{} looks like a Real-ESRGAN upscaler, but {doubt}", path.display())]
+    UpscalerDoubt {
+        /// The file.
+        path: PathBuf,
+        /// What is not clear.
+        doubt: UpscalerDoubt,
     },
     /// Tensors missing, left over or of another shape.
     #[error("{} does not fit the network: {report}", path.display())]

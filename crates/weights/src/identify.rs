@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use remaster_model::compact::CompactConfig;
 use remaster_model::dit::{DitConfig, Family};
+use remaster_model::rrdb::RrdbConfig;
 use remaster_model::vae::VaeConfig;
 use thiserror::Error;
 
@@ -10,6 +12,7 @@ use crate::checkpoint::Checkpoint;
 use crate::dit::{self, DitDoubt};
 use crate::error::clip;
 use crate::names::Names;
+use crate::upscaler::{self, Upscaler, UpscalerDoubt};
 
 /// What a checkpoint is and how large.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,21 @@ pub enum Kind {
     UnclearDit {
         /// What is not clear.
         doubt: DitDoubt,
+    },
+    /// A Compact network of Real-ESRGAN.
+    Compact {
+        /// Its sizes.
+        config: CompactConfig,
+    },
+    /// An RRDB network of Real-ESRGAN.
+    Rrdb {
+        /// Its sizes.
+        config: RrdbConfig,
+    },
+    /// One of Real-ESRGAN's networks by its names, with sizes that cannot be used.
+    UnclearUpscaler {
+        /// What is not clear.
+        doubt: UpscalerDoubt,
     },
     /// Something else.
     Unknown,
@@ -107,13 +125,22 @@ pub fn identify(checkpoint: &Checkpoint) -> Identity {
         Some(Ok(config)) => Kind::Dit { config },
         Some(Err(doubt)) => Kind::UnclearDit { doubt },
         None => match vae(&names, checkpoint.metadata().get(GROUPS_KEY)) {
-            None => Kind::Unknown,
+            None => upscaler(&names),
             Some(Ok(config)) => Kind::Vae { config },
             Some(Err(doubt)) => Kind::UnclearVae { doubt },
         },
     };
     let parameters = checkpoint.tensors().filter(|t| !t.is_companion()).map(|t| t.elements() as u64).sum();
     Identity { kind, tensors: checkpoint.tensors().len(), parameters }
+}
+
+fn upscaler(names: &Names<'_>) -> Kind {
+    match upscaler::sizes(names) {
+        None => Kind::Unknown,
+        Some(Ok(Upscaler::Compact(config))) => Kind::Compact { config },
+        Some(Ok(Upscaler::Rrdb(config))) => Kind::Rrdb { config },
+        Some(Err(doubt)) => Kind::UnclearUpscaler { doubt },
+    }
 }
 
 /// `None` if the tensors are not those of a VAE.
@@ -197,6 +224,9 @@ impl fmt::Display for Kind {
                 )
             }
             Kind::UnclearDit { doubt } => write!(f, "a SeedVR2 diffusion transformer, but {doubt}"),
+            Kind::Compact { config } => Upscaler::Compact(*config).fmt(f),
+            Kind::Rrdb { config } => Upscaler::Rrdb(*config).fmt(f),
+            Kind::UnclearUpscaler { doubt } => write!(f, "a Real-ESRGAN upscaler, but {doubt}"),
             Kind::Unknown => f.write_str("of an unknown kind"),
         }
     }

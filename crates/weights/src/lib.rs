@@ -1,10 +1,10 @@
 //! Checkpoints for the networks of Remaster.
 //!
-//! * [`Checkpoint`]: a safetensors or GGUF file, checked before anything is believed;
+//! * [`Checkpoint`]: a safetensors or GGUF file or one of PyTorch, checked before anything is believed;
 //! * [`identify`]: what a checkpoint is, from names and shapes;
 //! * [`check`]: what a network would get from it, tensor by tensor, as a [`LoadReport`];
-//! * [`open_vae`], [`open_dit`]: all of that for a network, and the values as [`CheckpointParams`]; [`vae_from_bytes`],
-//!   [`dit_from_bytes`]: the same for a file in memory;
+//! * [`open_vae`], [`open_dit`], [`open_upscaler`]: all of that for a network, and the values as [`CheckpointParams`];
+//!   [`vae_from_bytes`], [`dit_from_bytes`], [`upscaler_from_bytes`]: the same for a file in memory;
 //! * [`TextEmbedding`]: what conditions a diffusion transformer;
 //! * [`FormulaParams`]: weights that are a pure function of their name, for tests and benchmarks;
 //! * [`published`]: which of the public files one is, by its hash;
@@ -42,8 +42,11 @@ mod header;
 mod identify;
 mod layers;
 mod load;
+
 mod names;
 mod near;
+mod pickle;
+mod pickle_reader;
 mod published;
 mod report;
 mod scale;
@@ -51,6 +54,9 @@ mod sniff;
 mod storage;
 mod stored;
 mod tensorfile;
+mod torch;
+mod upscaler;
+mod zip;
 
 pub use checkpoint::{Checkpoint, Format};
 pub use dit::{DitDoubt, POSITIVE, check_dit};
@@ -62,9 +68,15 @@ pub use formula::{
 pub use hash::{sha256_hex, sha256_in_pieces, sha256_of_bytes};
 pub use header::{MAX_HEADER, MAX_METADATA, MAX_RANK, TensorInfo};
 pub use identify::{Identity, Kind, VaeDoubt, identify};
-pub use load::{CheckpointParams, dit_from_bytes, open_dit, open_vae, vae_from_bytes};
+pub use load::{
+    CheckpointParams, dit_from_bytes, open_dit, open_upscaler, open_vae, upscaler_from_bytes, vae_from_bytes,
+};
+pub use pickle::PickleFault;
 pub use published::{Model, PUBLISHED, Published, published};
 pub use report::{Applied, LoadReport, Missing, Warning, WrongDtype, WrongShape, check};
 pub use scale::{LATENT_SCALE, LatentScaleError};
 pub use stored::{Block, StoredDtype};
 pub use tensorfile::{NamedTensor, TensorFileError, parse_tensors, read_tensors, write_tensors};
+pub use torch::TorchFault;
+pub use upscaler::{Upscaler, UpscalerDoubt, check_upscaler};
+pub use zip::ZipFault;

@@ -17,6 +17,7 @@ use crate::header::TensorInfo;
 use crate::identify::{Kind, identify};
 use crate::names::{Names, same_shape};
 use crate::report::{LoadReport, check};
+use crate::upscaler::{Upscaler, check_upscaler};
 
 /// Gives a network the values of a checkpoint. Every piece is read from the file when it is asked for.
 #[derive(Clone, Debug)]
@@ -124,7 +125,29 @@ fn dit(opened: Result<Checkpoint, CheckpointError>, path: &Path) -> Loaded<DitCo
     })
 }
 
-/// The network that `judge` finds in a checkpoint, if every tensor is there and fits.
+/// Opens the checkpoint of one of Real-ESRGAN's networks, as [`open_vae`] does.
+pub fn open_upscaler(path: &Path) -> Loaded<Upscaler> {
+    upscaler(Checkpoint::open(path), path)
+}
+
+/// As [`open_upscaler`], of a file that lies in memory. Errors call it `name`.
+pub fn upscaler_from_bytes(name: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Loaded<Upscaler> {
+    upscaler(Checkpoint::from_bytes(bytes), Path::new(name))
+}
+
+fn upscaler(opened: Result<Checkpoint, CheckpointError>, path: &Path) -> Loaded<Upscaler> {
+    load(opened, path, |checkpoint, path| {
+        let found = match identify(checkpoint).kind {
+            Kind::Compact { config } => Upscaler::Compact(config),
+            Kind::Rrdb { config } => Upscaler::Rrdb(config),
+            Kind::UnclearUpscaler { doubt } => return Err(LoadError::UpscalerDoubt { path, doubt }),
+            kind => return Err(LoadError::NotAnUpscaler { path, kind }),
+        };
+        Ok((found, check_upscaler(checkpoint, &found)))
+    })
+}
+
+/// The network that `judge` finds in a checkpoint, if every tensor is there and fits, and its checksums are right.
 fn load<C>(
     opened: Result<Checkpoint, CheckpointError>,
     path: &Path,
@@ -136,5 +159,6 @@ fn load<C>(
     if !report.is_complete() {
         return Err(LoadError::Incomplete { path: path(), report: Box::new(report) });
     }
+    checkpoint.verify().map_err(|source| LoadError::Checkpoint { path: path(), source })?;
     Ok((config, CheckpointParams::new(Arc::new(checkpoint)), report))
 }

@@ -4,44 +4,10 @@
 
 use std::path::Path;
 
+use crate::support::pth::zip;
 use crate::support::{file_of, on_disk, place, put};
-use remaster_testkit::hostile::{attack, crc32};
+use remaster_testkit::hostile::attack;
 use remaster_weights::{Checkpoint, EmbeddingError, MAX_TEXT_ROWS, TextEmbedding};
-
-/// A zip as PyTorch writes it: stored members, sizes in the directory only.
-fn zip(members: &[(&str, Vec<u8>)], method: u16) -> Vec<u8> {
-    let (mut file, mut directory) = (Vec::new(), Vec::new());
-    for (name, data) in members {
-        let local = file.len() as u32;
-        file.extend(b"PK\x03\x04\0\0\x08\x08");
-        file.extend(method.to_le_bytes());
-        file.extend([0; 16]);
-        file.extend((name.len() as u16).to_le_bytes());
-        file.extend(3u16.to_le_bytes());
-        file.extend(name.as_bytes());
-        file.extend(b"pad");
-        file.extend(data);
-        directory.extend(b"PK\x01\x02\0\0\0\0\x08\x08");
-        directory.extend(method.to_le_bytes());
-        directory.extend([0; 4]);
-        directory.extend(crc32(data).to_le_bytes());
-        directory.extend((data.len() as u32).to_le_bytes());
-        directory.extend((data.len() as u32).to_le_bytes());
-        directory.extend((name.len() as u16).to_le_bytes());
-        directory.extend([0; 12]);
-        directory.extend(local.to_le_bytes());
-        directory.extend(name.as_bytes());
-    }
-    let start = file.len() as u32;
-    file.extend(&directory);
-    file.extend(b"PK\x05\x06\0\0\0\0");
-    file.extend((members.len() as u16).to_le_bytes());
-    file.extend((members.len() as u16).to_le_bytes());
-    file.extend((directory.len() as u32).to_le_bytes());
-    file.extend(start.to_le_bytes());
-    file.extend([0; 2]);
-    file
-}
 
 const PICKLE: &[u8] = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00ctorch\nBFloat16Storage\nq\x02.";
 

@@ -1,7 +1,8 @@
 //! What is accepted, by content and not by name, and what values come out.
 
 use crate::support::{bits, checkpoint, file, file_of, on_disk, place, put};
-use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype};
+use remaster_testkit::says;
+use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype, TorchFault, ZipFault};
 
 fn refused(bytes: impl Into<Vec<u8>>) -> CheckpointError {
     Checkpoint::from_bytes(bytes.into()).unwrap_err()
@@ -12,22 +13,26 @@ fn values(checkpoint: &Checkpoint, name: &str) -> Vec<f32> {
 }
 
 #[test]
-fn a_pytorch_zip_is_a_pickle_whatever_it_is_called() {
+fn a_cut_file_of_pytorch_is_named_whatever_it_is_called() {
     let mut zip = b"PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00\x00\x00".to_vec();
     zip.extend([0; 16]);
     zip.extend(b"ema_vae/data.pklFB\x0eZZZZ\x80\x02}q\x00");
     let (_folder, path) = on_disk("ema_vae.safetensors", zip);
     let error = Checkpoint::open(&path).unwrap_err();
-    assert!(matches!(error, CheckpointError::Pickle));
-    let text = error.to_string();
-    assert!(text.contains("can run code") && text.contains("use the safetensors file"), "{text}");
+    assert!(matches!(error, CheckpointError::Torch { fault: TorchFault::Zip(ZipFault::Cut) }));
+    says(&error.to_string(), &["PyTorch pickle (.pth)", "cut off", "download it again"]);
 }
 
 #[test]
-fn a_plain_pickle_is_a_pickle() {
-    let legacy = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.".to_vec();
-    assert!(matches!(refused(legacy), CheckpointError::Pickle));
-    assert!(matches!(refused(*b"\x80\x05}."), CheckpointError::Pickle));
+fn pickles_without_a_zip_are_refused_with_what_to_do() {
+    let legacy = refused(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.".to_vec());
+    assert!(matches!(legacy, CheckpointError::OldTorch));
+    let text = legacy.to_string();
+    assert_eq!(text.lines().count(), 1);
+    says(&text, &["torch.save(torch.load('old.pth', weights_only=True), 'new.pth')"]);
+    let plain = refused(*b"\x80\x05}.");
+    assert!(matches!(plain, CheckpointError::Pickle));
+    says(&plain.to_string(), &["pickles are not run", ".safetensors, .gguf or .pth"]);
 }
 
 #[test]

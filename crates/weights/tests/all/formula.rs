@@ -95,7 +95,7 @@ fn the_first_rule_that_fits_is_taken() {
 
 #[test]
 fn a_layer_read_in_pieces_is_the_tensor() {
-    let spec = WeightSpec::Conv { cin: 5, cout: 7, kernel: [3; 3], stride: [1; 3], dtype: DType::F32 };
+    let spec = WeightSpec::conv([5, 7], [3; 3], DType::F32);
     let source = FormulaParams.source("decoder.conv_in", spec);
     for (part, name, shape) in [
         (WeightPart::Main, "decoder.conv_in.weight", vec![7, 5, 3, 3, 3]),

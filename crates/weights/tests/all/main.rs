@@ -11,10 +11,13 @@ mod formula;
 mod gguf;
 mod hostile;
 mod hostile_files;
+mod hostile_pth;
 mod layers;
 mod memory;
 mod parts;
+mod pth;
 mod tensorfile;
+mod upscaler;
 mod vae;
 
 use remaster_testkit::hostile::Counting;

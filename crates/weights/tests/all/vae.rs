@@ -211,7 +211,7 @@ fn a_layer_gets_the_values_of_the_file() {
     let (config, mut params, report) = open_vae(&path).unwrap();
     assert_eq!(config, VaeConfig::tiny());
     assert_eq!(report.applied.len(), 246);
-    let spec = WeightSpec::Conv { cin: 3, cout: 32, kernel: [3; 3], stride: [1; 3], dtype: DType::F32 };
+    let spec = WeightSpec::conv([3, 32], [3; 3], DType::F32);
     // Twice: a weight that was evicted is read again, from pages that were given back.
     for _ in 0..2 {
         let [main, bias] = read_all(&mut params, "encoder.conv_in", spec);

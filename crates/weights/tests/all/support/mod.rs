@@ -5,10 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use remaster_model::Param;
-use remaster_weights::{Checkpoint, StoredDtype, fill_formula};
+use remaster_weights::{Checkpoint, StoredDtype, fill_formula, fill_uniform};
 use tempfile::TempDir;
 
 pub mod gguf;
+pub mod pth;
 
 /// A file with the header `json` and the given data.
 pub fn file(json: &str, data: &[u8]) -> Vec<u8> {
@@ -58,9 +59,11 @@ pub fn sparse(path: &Path, head: &[u8], zeros: u64) -> std::fs::File {
     file
 }
 
-/// Every tensor that is no companion has, by name, the f32 `values`, also in each of these ranges that it has.
+/// Every tensor that can be read and is no companion has, by name, the f32 `values`, also in each of these ranges that
+/// it has.
 pub fn has_values(checkpoint: &Checkpoint, values: &[u8], ranges: &[(usize, usize)]) {
     let mut tensors: Vec<_> = checkpoint.tensors().filter(|t| !t.is_companion()).collect();
+    tensors.retain(|t| t.dtype().is_readable());
     tensors.sort_by(|a, b| a.name().cmp(b.name()));
     let mut expected = values.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     for tensor in tensors {
@@ -132,6 +135,19 @@ pub fn formula_f16(param: &Param) -> Put {
     let values = formula(&param.name, &param.shape);
     let data = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
     Put { name: param.name.clone(), dtype: "F16", shape: param.shape.clone(), data }
+}
+
+/// The tensor `param` with uniform values, as F16.
+pub fn uniform_f16(param: &Param) -> Put {
+    let data = uniform(param).iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
+    Put { name: param.name.clone(), dtype: "F16", shape: param.shape.clone(), data }
+}
+
+/// Uniform values that F16 has too.
+pub fn uniform(param: &Param) -> Vec<f32> {
+    let mut values = vec![0.0; param.shape.iter().product()];
+    fill_uniform(&param.name, 0, &mut values);
+    values.iter().map(|&v| half::f16::from_f32(v).to_f32()).collect()
 }
 
 /// A file of a whole network, with formula values as F16.
