@@ -3,6 +3,8 @@
 use remaster_picture::Frame;
 use remaster_scenes::{Detector, Shots};
 
+use crate::error::RestoreError;
+
 /// Where a film is cut. Nothing of one part reaches another.
 #[derive(Clone, Debug, Default)]
 pub enum Cuts {
@@ -75,4 +77,13 @@ impl Cutter {
         // Without frames it has nothing to tell.
         std::mem::take(self.detector.as_mut()).finish().into_iter().map(|verdict| verdict.cut).collect()
     }
+}
+
+/// Cuts at these frames, the first of which is 0.
+pub(crate) fn cuts_at(starts: Vec<u64>) -> Result<Cuts, RestoreError> {
+    if starts.len() < 2 {
+        return Ok(Cuts::None);
+    }
+    // Units have no more shots than lists of shots, and no more frames.
+    Ok(Cuts::At(Shots::new(starts, None).map_err(|error| RestoreError::Frames(error.to_string()))?))
 }

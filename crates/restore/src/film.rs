@@ -29,10 +29,11 @@ use crate::planned::Planned;
 use crate::prepare::Prepare;
 use crate::reader::Reader;
 use crate::sample::{Sampler, Sampling, Start};
+use crate::upscale::Upscale;
 
-/// The three networks.
+/// The three networks that restore latents.
 #[derive(Clone, Copy)]
-pub struct Networks<'a> {
+pub struct Diffusion<'a> {
     /// Frames to latents; its clip is open-ended.
     pub encode: Planned<'a>,
     /// Latents to restored ones, planned for the longest window.
@@ -41,7 +42,7 @@ pub struct Networks<'a> {
     pub decode: Planned<'a>,
 }
 
-impl Networks<'_> {
+impl Diffusion<'_> {
     /// Rows, columns and channels of a latent.
     pub(crate) fn latent(&self, geometry: &Geometry) -> [usize; 3] {
         let [width, height] = geometry.padded;
@@ -56,6 +57,8 @@ pub struct Recipe {
     pub geometry: Geometry,
     /// Columns and rows that are written: those that are shown, or fewer.
     pub shown: [usize; 2],
+    /// How an upscaler takes frames; `None` for networks that restore latents.
+    pub upscale: Option<Upscale>,
     /// Where it is cut.
     pub cuts: Cuts,
     /// 0 to 1: frames are first reduced by 1 + 7 times this.
@@ -69,6 +72,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Sizes of frames as they are finished.
+    pub(crate) fn sizes(&self) -> (Geometry, [usize; 2], Option<Upscale>) {
+        (self.geometry, self.shown, self.upscale)
+    }
+
     /// How frames are prepared for the encoder.
     pub(crate) fn prepare(&self) -> Arc<Prepare> {
         let seed = match self.sampling.start {
@@ -77,6 +85,7 @@ impl Recipe {
         };
         Arc::new(Prepare {
             geometry: self.geometry,
+            upscale: self.upscale,
             softness: self.softness,
             input_noise: self.input_noise,
             noise: Noise::new(seed),
@@ -131,11 +140,11 @@ pub struct Film<'a> {
     pub keep: Option<LatentWriter>,
 }
 
-/// Restores a film.
-pub fn restore(
+/// Restores a film by its latents.
+pub(crate) fn restore(
     film: Film<'_>,
     recipe: &Recipe,
-    networks: Networks<'_>,
+    networks: Diffusion<'_>,
     room: &Room,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
@@ -145,8 +154,7 @@ pub fn restore(
     let length = size.iter().product::<usize>();
     let mut store = LatentStore::new(room.folder.as_deref(), length, room.bytes)?;
     let mut reader = Reader::start(footage, recipe.prepare(), cuts.clone(), 0);
-    let (mut finisher, times) =
-        Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, 0, None);
+    let (mut finisher, times) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, 0, None);
     let mut done = Done::default();
     let mut more = reader.next_shot()?;
     if !more {

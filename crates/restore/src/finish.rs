@@ -19,6 +19,7 @@ use crate::geometry::Geometry;
 use crate::latent_file::Times;
 use crate::prepare::reference;
 use crate::spool::{Shown, Spool};
+use crate::upscale::{Upscale, kind_of};
 use crate::worker::Worker;
 
 /// Which frames share one correction of colour.
@@ -53,6 +54,13 @@ pub struct Finish {
     pub room: u64,
 }
 
+impl Finish {
+    /// True if the frames that were restored are shown as they are, so that nothing is compared with the input.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.colour == Mode::None && self.strength >= 1.0
+    }
+}
+
 /// A shot whose frames come next.
 #[derive(Clone, Debug)]
 pub(crate) struct ShotShown {
@@ -81,6 +89,11 @@ impl ShotShown {
         ShotShown { early, frames: made.len(), alpha, pools, overlap: 0, open: false }
     }
 
+    /// Frames that come one by one, as many as there are.
+    pub(crate) fn of_frames() -> Self {
+        ShotShown { early: 0, frames: usize::MAX, alpha: None, pools: Vec::new(), overlap: 0, open: false }
+    }
+
     /// Whether a pool is complete with this many frames.
     fn ends(&self, count: usize, pool: Pool) -> bool {
         !self.open && (pool == Pool::Frame || self.pools.contains(&count))
@@ -97,20 +110,31 @@ enum Message {
 pub(crate) struct Finisher(Worker<Message, RestoreError>);
 
 impl Finisher {
-    /// Starts to finish frames of a geometry, written at a size, each compared with the next one of `input`, and tells when
-    /// each is shown. If it is known when they should be, an input with other times is an error. `first` is the number of the
+    /// Starts to finish frames of a geometry, written at a size, each compared with the next one of `input`, and tells when each is shown. If it is known when they should be, an input with other times is an error. `first` is the number of the
     /// first one in its film.
     pub(crate) fn start(
         sink: Box<dyn FrameSink>,
         input: Box<dyn FrameSource>,
-        (geometry, shown): (Geometry, [usize; 2]),
+        (geometry, shown, upscale): (Geometry, [usize; 2], Option<Upscale>),
         finish: &Finish,
         first: usize,
         expected: Option<Times>,
     ) -> (Self, Receiver<i64>) {
         let (tell, times) = channel();
-        let (finish, pending, written) = (finish.clone(), Vec::new(), 0);
-        let job = FinishJob { sink, input, geometry, shown, finish, first, expected, tell, pending, written };
+        let (finish, pending) = (finish.clone(), Vec::new());
+        let job = FinishJob {
+            sink,
+            input,
+            geometry,
+            shown,
+            upscale,
+            finish,
+            first,
+            expected,
+            tell,
+            pending,
+            written: 0,
+        };
         (Finisher(Worker::start(RestoreError::Thread, move |from| job.run(&from))), times)
     }
 
@@ -138,6 +162,7 @@ struct FinishJob {
     geometry: Geometry,
     /// Columns and rows that are written.
     shown: [usize; 2],
+    upscale: Option<Upscale>,
     finish: Finish,
     /// Number of the first frame in the film, from which dithering counts.
     first: usize,
@@ -199,9 +224,7 @@ impl FinishJob {
             // What is beyond the shot's frames filled up its end.
             for data in slice.data.chunks_exact(length).skip(skip).take(shot.frames.saturating_sub(count)) {
                 count += 1;
-                let mut frame = Frame::new(0, 0, 3);
-                self.geometry.restore(data, None, false, &mut frame);
-                let frame = self.cut(frame);
+                let frame = self.cut(self.picture(data));
                 if count <= shot.overlap {
                     self.mix(count - 1, shot.overlap, &frame);
                     if count == shot.overlap {
@@ -231,6 +254,16 @@ impl FinishJob {
         Ok(behind)
     }
 
+    /// The picture that a network made.
+    fn picture(&self, data: &[f32]) -> Frame {
+        if let Some(upscale) = &self.upscale {
+            return upscale.output(data.to_vec(), self.geometry.shown);
+        }
+        let mut frame = Frame::new(0, 0, 3);
+        self.geometry.restore(data, None, false, &mut frame);
+        frame
+    }
+
     /// The restored frame with the next one of the input.
     fn beside(&mut self, frame: Frame, kind: Option<AlphaKind>) -> Result<Shown, RestoreError> {
         let mut source = Frame::new(0, 0, 3);
@@ -246,8 +279,18 @@ impl FinishJob {
         {
             return Err(RestoreError::Other { frame: number, pts, expected });
         }
-        let alpha = kind.and_then(|kind| Some((alpha::plane(&source)?, kind)));
-        let reference = self.cut(reference(&self.geometry, &source));
+        let alpha = match self.upscale.filter(|_| self.geometry.alpha) {
+            // Frames of an upscaler know nothing of each other.
+            Some(_) => alpha::plane(&source).map(|plane| {
+                let kind = kind_of(&plane);
+                (plane, kind)
+            }),
+            None => kind.and_then(|kind| Some((alpha::plane(&source)?, kind))),
+        };
+        let reference = match self.upscale.is_some() && self.finish.is_plain() {
+            true => Frame::new(0, 0, 3),
+            false => self.cut(reference(&self.geometry, &source)),
+        };
         Ok(Shown { frame, reference, alpha, pts })
     }
 
@@ -285,6 +328,7 @@ impl FinishJob {
             rest.push((alpha, pts));
         }
         match self.finish.pool {
+            _ if self.upscale.is_some() && self.finish.is_plain() => {}
             Pool::Frame => {
                 for (frame, reference) in frames.iter_mut().zip(&references) {
                     correct(self.finish.colour, from_mut(frame), from_ref(reference))?;

@@ -57,6 +57,12 @@ impl Geometry {
         Geometry { alpha, ..self }
     }
 
+    /// The same without padding, for networks that take frames of any size.
+    #[must_use]
+    pub fn unpadded(self) -> Self {
+        Geometry { padded: self.shown, ..self }
+    }
+
     fn padded(shown: [usize; 2], edges: Edges) -> [usize; 2] {
         shown.map(|n| edges.padded(n, MULTIPLE))
     }

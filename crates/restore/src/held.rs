@@ -8,6 +8,7 @@ use crate::finish::Pool;
 use crate::geometry::Geometry;
 use crate::reader::in_flight;
 use crate::unit::CHUNK;
+use crate::upscale::Upscale;
 
 /// Buffers of pipes and files: a few of 1 MiB.
 const BUFFERS: u64 = 8 << 20;
@@ -26,6 +27,35 @@ pub fn unit_in_flight_bytes(recipe: &Recipe, channels: usize, slice: usize) -> u
     // window shares waits; while the transformer runs, a window is loaded or kept.
     let encode = chunk.saturating_mul(3).saturating_add(window);
     held(recipe, channels, slice, [encode, window.saturating_mul(3)])
+}
+
+/// As [`in_flight_bytes`], of a film that goes through an upscaler frame by frame.
+pub fn upscaled_in_flight_bytes(recipe: &Recipe, upscale: &Upscale) -> u64 {
+    let Geometry { source, shown, alpha, .. } = recipe.geometry;
+    let area = |[w, h]: [usize; 2]| (w as u64).saturating_mul(h as u64);
+    let each = |pixels: u64, bytes: u64| pixels.saturating_mul(bytes);
+    let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
+    let (made, whole) = (upscale.made(), upscale.fitted.map(|n| n * upscale.scale));
+    // Twice: samples of up to 16 bytes a pixel, the frame that is made of them, and two more while it is turned.
+    let reading = each(area(source), 2 * 4 * 16);
+    let waiting = each(area(upscale.taken()), 12 * (2 + in_flight(0) as u64));
+    // A frame between engine and finisher, and the copy that becomes the picture.
+    let slices = each(area(made), 12 * 2);
+    let resizing =
+        if whole == shown { 0 } else { each(area([shown[0], made[1]]), 12) + each(area(shown), 12) };
+    // What a frame is compared with, and what colours take beside both.
+    let compared = match recipe.finish.is_plain() {
+        true => 0,
+        false => sum(&[each(area([shown[0], source[1]]), 16), each(area(shown), 12 * 3)]),
+    };
+    let colour = match recipe.finish.colour {
+        Mode::None => 0,
+        mode => working_bytes(mode, 1, shown[0], shown[1]),
+    };
+    let alpha = if alpha { sum(&[each(area(source), 16), each(area(shown), 4 * 12)]) } else { 0 };
+    // Samples, and what packing them takes.
+    let writing = each(area(shown), 16);
+    sum(&[reading, waiting, slices, resizing, compared, colour, alpha, writing, BUFFERS])
 }
 
 /// With `beside` bytes more while encoder and transformer run.

@@ -1,6 +1,6 @@
 //! A film in, a restored film out.
 //!
-//! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, in bounded memory;
+//! * [`restore()`]: a film through encoder, transformer and decoder, shot by shot, or through an upscaler, in bounded memory;
 //! * [`restore_unit`]: some shots, or a range of a long one, to the same bits; what is finished outlives the process;
 //! * [`units_of`]: a film cut into such units;
 //! * [`clip`]: a clip through encoder or decoder alone, or both;
@@ -16,10 +16,12 @@
 pub mod clip;
 mod cuts;
 mod decode_thread;
+mod dispatch;
 mod encode_thread;
 mod error;
 mod film;
 mod finish;
+mod frames;
 mod geometry;
 mod held;
 mod kept;
@@ -37,19 +39,22 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod unit;
+mod upscale;
 mod worker;
 
 pub use cuts::{Cuts, Cutter};
 pub use decode_thread::{Again, Footage};
+pub use dispatch::{Networks, restore, restore_unit};
 pub use error::{PipelineError, RestoreError};
-pub use film::{Done, Film, Networks, Recipe, Room, restore};
+pub use film::{Diffusion, Done, Film, Recipe, Room};
 pub use finish::{Finish, Pool};
 pub use geometry::{Geometry, Resize};
-pub use held::{in_flight_bytes, unit_in_flight_bytes};
+pub use held::{in_flight_bytes, unit_in_flight_bytes, upscaled_in_flight_bytes};
 pub use latent_file::{
     About, LatentFile, LatentWriter, Lost, NetworkId, Origin, Restored, ShotLatents, ShotRows,
 };
 pub use planned::Planned;
 pub use redecode::redecode;
 pub use sample::{Sampling, Start};
-pub use unit::{Checkpoint, Opener, Unit, UnitError, UnitShot, UnitWork, restore_unit, units_of};
+pub use unit::{Checkpoint, Opener, Unit, UnitError, UnitShot, UnitWork, units_of};
+pub use upscale::Upscale;

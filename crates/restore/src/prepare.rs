@@ -5,6 +5,7 @@ use remaster_picture::{Frame, resize};
 
 use crate::geometry::Geometry;
 use crate::noise::Noise;
+use crate::upscale::Upscale;
 
 /// How much input noise of 1 is, in values of [-1, 1].
 const INPUT_NOISE: f32 = 0.025;
@@ -13,6 +14,8 @@ const INPUT_NOISE: f32 = 0.025;
 #[derive(Clone, Debug)]
 pub(crate) struct Prepare {
     pub(crate) geometry: Geometry,
+    /// Of an upscaler.
+    pub(crate) upscale: Option<Upscale>,
     /// 0 to 1: the frame is first reduced by 1 + 7 times this.
     pub(crate) softness: f32,
     /// 0 to 1.
@@ -21,15 +24,21 @@ pub(crate) struct Prepare {
 }
 
 impl Prepare {
-    /// Pixels of a padded frame in [-1, 1].
+    /// Pixels of a padded frame in [-1, 1]; in [0, 1] for an upscaler.
     pub(crate) fn frame(&self, frame: &Frame) -> Vec<f32> {
         if self.softness <= 0.0 {
-            return self.geometry.prepare(frame).0;
+            return match &self.upscale {
+                Some(upscale) => upscale.input(&frame.without_alpha()),
+                None => self.geometry.prepare(frame).0,
+            };
         }
         let factor = 1.0 + 7.0 * self.softness;
         let less = |n: usize| ((n as f32 / factor).round() as usize).max(1);
         let colours = frame.without_alpha();
         let small = resize(&colours, less(frame.width), less(frame.height));
+        if let Some(upscale) = &self.upscale {
+            return upscale.input(&small);
+        }
         // From here it is resized to what is shown, as the frame itself would be.
         let geometry = Geometry { source: [small.width, small.height], alpha: false, ..self.geometry };
         geometry.prepare(&small).0
@@ -38,8 +47,12 @@ impl Prepare {
     /// Adds input noise to frame `index` of its shot.
     pub(crate) fn noise(&self, index: usize, data: &mut [f32]) {
         if self.input_noise > 0.0 {
-            let [w, h] = self.geometry.padded;
-            self.noise.add_to_frame(index, [h, w, 3], INPUT_NOISE * self.input_noise, data);
+            // Half as much where values span 1.
+            let ([w, h], much) = match &self.upscale {
+                Some(upscale) => (upscale.taken(), 0.5 * INPUT_NOISE),
+                None => (self.geometry.padded, INPUT_NOISE),
+            };
+            self.noise.add_to_frame(index, [h, w, 3], much * self.input_noise, data);
         }
     }
 

@@ -171,7 +171,8 @@ impl<'a> Reader<'a> {
                 None => return Err(RestoreError::Thread("decoding")),
             }
         }
-        Ok(self.tail.fill())
+        // An upscaler takes any number of frames.
+        Ok(if self.prepare.upscale.is_some() { None } else { self.tail.fill() })
     }
 }
 

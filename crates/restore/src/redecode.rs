@@ -23,7 +23,7 @@ pub fn redecode(
 ) -> Result<Done, RestoreError> {
     let mut done = Done { groups: 1, ..Done::default() };
     let (mut finisher, _) =
-        Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, 0, Some(file.times()?));
+        Finisher::start(sink, input, recipe.sizes(), &recipe.finish, 0, Some(file.times()?));
     {
         let mut decoder = loaded(decode, &mut done, events)?;
         let mut start = 0;

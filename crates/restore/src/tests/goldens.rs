@@ -63,7 +63,7 @@ impl Golden {
 
 /// The film that a reader gets, in batches.
 fn reader(images: &Arc<Vec<Frame>>, geometry: Geometry, cuts: Cuts) -> Reader<'static> {
-    let prepare = Prepare { geometry, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
+    let prepare = Prepare { geometry, upscale: None, softness: 0.0, input_noise: 0.0, noise: Noise::new(0) };
     Reader::start(Footage::from(source(images)), Arc::new(prepare), cuts, 0)
 }
 

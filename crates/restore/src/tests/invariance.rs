@@ -48,7 +48,16 @@ pub(crate) fn recipe(cuts: Cuts, pool: Pool) -> Recipe {
     let sampling = Sampling { start: Start::Seed(42), windows, scale, latent_noise: 0.2 };
     let (colour, border, folder) = (Colour::Lab, Border::Inside, folder());
     let finish = Finish { colour, pool, strength: 0.8, dither: Some(8), border, folder, room: 1 << 30 };
-    Recipe { geometry, shown: geometry.shown, cuts, softness: 0.0, input_noise: 0.5, sampling, finish }
+    Recipe {
+        geometry,
+        shown: geometry.shown,
+        upscale: None,
+        cuts,
+        softness: 0.0,
+        input_noise: 0.5,
+        sampling,
+        finish,
+    }
 }
 
 /// Nothing is added: no noise, nothing of the input, no dithering.
@@ -60,7 +69,16 @@ pub(super) fn plain(
     colour: Colour,
 ) -> Recipe {
     let finish = Finish { colour, strength: 1.0, dither: None, ..recipe(Cuts::None, pool).finish };
-    Recipe { geometry, shown: geometry.shown, cuts, softness: 0.0, input_noise: 0.0, sampling, finish }
+    Recipe {
+        geometry,
+        shown: geometry.shown,
+        upscale: None,
+        cuts,
+        softness: 0.0,
+        input_noise: 0.0,
+        sampling,
+        finish,
+    }
 }
 
 /// How the networks run.

@@ -1,5 +1,6 @@
 //! The whole way of a film with small networks.
 
+mod frames;
 mod goldens;
 mod invariance;
 mod jumps;
@@ -27,7 +28,7 @@ use remaster_testkit::Rng;
 use remaster_testkit::hostile::Counting;
 
 use crate::decode_thread::Footage;
-use crate::film::{Done, Film, Networks, Recipe, Room, restore};
+use crate::film::{Diffusion, Done, Film, Recipe, Room, restore};
 use crate::latent_file::LatentWriter;
 use crate::planned::Planned;
 
@@ -184,9 +185,9 @@ impl Machines {
         Self::of(tasks, [slice, 0, slice].map(|slice| Candidate { slice, ..Candidate::WHOLE }))
     }
 
-    fn networks(&self) -> Networks<'_> {
+    fn networks(&self) -> Diffusion<'_> {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
-        Networks { encode: planned(0), transform: planned(1), decode: planned(2) }
+        Diffusion { encode: planned(0), transform: planned(1), decode: planned(2) }
     }
 
     /// A film through them.

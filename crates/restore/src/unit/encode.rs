@@ -3,13 +3,12 @@
 use remaster_compute::HostTensor;
 use remaster_engine::{Events, Sink, SinkError};
 use remaster_plan::first_frame;
-use remaster_scenes::Shots;
 
 use super::keeper::{Keeper, When};
 use super::layout::Reading;
 use super::run::{Opener, Run};
 use super::transform::Progress;
-use crate::cuts::Cuts;
+use crate::cuts::{Cuts, cuts_at};
 use crate::decode_thread::Footage;
 use crate::error::RestoreError;
 use crate::film::{loaded, telling};
@@ -75,11 +74,8 @@ impl Run<'_, '_> {
 
 /// Where frames that are read at once are cut.
 fn cuts_of(group: &[Reading<'_>]) -> Result<Cuts, RestoreError> {
-    let (Some(first), true) = (group.first(), group.len() > 1) else { return Ok(Cuts::None) };
-    let start = first.film().start;
-    let starts = group.iter().map(|reading| (reading.film().start - start) as u64).collect();
-    // Units have no more shots than lists of shots, and no more frames.
-    Ok(Cuts::At(Shots::new(starts, None).map_err(|error| RestoreError::Frames(error.to_string()))?))
+    let start = group.first().map_or(0, |first| first.film().start);
+    cuts_at(group.iter().map(|reading| (reading.film().start - start) as u64).collect())
 }
 
 /// Means of moments into the store, and from there into chunks.

@@ -17,9 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use cut::units_of;
 pub(crate) use keeper::CHUNK;
 pub use keeper::Checkpoint;
-#[cfg(test)]
 pub(crate) use run::in_chunks;
-pub use run::{Opener, UnitWork, restore_unit};
+pub use run::{Opener, UnitWork};
 pub use spec::UnitError;
 
 use spec::UnitSpec;

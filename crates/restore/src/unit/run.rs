@@ -7,10 +7,10 @@ use remaster_media::{FrameSink, FrameSource, MediaError};
 use remaster_plan::LookBack;
 
 use super::Unit;
-use super::keeper::{CHUNK, Checkpoint, Keeper};
+use super::keeper::{Checkpoint, Keeper};
 use super::layout::Layout;
 use crate::error::RestoreError;
-use crate::film::{Done, Networks, Recipe, Restored, Room, completed, loaded, show};
+use crate::film::{Diffusion, Done, Recipe, Restored, Room, completed, loaded, show};
 use crate::finish::{Finisher, ShotShown};
 use crate::latent_store::LatentStore;
 
@@ -32,24 +32,13 @@ pub struct UnitWork<'a> {
     pub checkpoint: Option<&'a mut (dyn Checkpoint + 'a)>,
 }
 
-/// Restores a unit of a film, to the same bits as the whole film. `back` is how far back encoder and decoder see. Latents
-/// that are kept are not made again, and a network that has nothing left to do is not loaded.
-pub fn restore_unit(
-    work: UnitWork<'_>,
-    recipe: &Recipe,
-    networks: Networks<'_>,
-    back: LookBack,
-    room: &Room,
-    events: Events<'_>,
-) -> Result<Done, RestoreError> {
-    in_chunks(work, recipe, networks, back, room, CHUNK, events)
-}
-
-/// As `restore_unit`, with chunks of up to so many bytes.
+/// Restores a unit of a film by its latents, to the same bits as the whole film. `back` is how far back encoder and decoder
+/// see; latents are kept in chunks of up to so many bytes. Latents that are kept are not made again, and a network that has
+/// nothing left to do is not loaded.
 pub(crate) fn in_chunks(
     work: UnitWork<'_>,
     recipe: &Recipe,
-    networks: Networks<'_>,
+    networks: Diffusion<'_>,
     back: LookBack,
     room: &Room,
     chunk: u64,
@@ -80,7 +69,7 @@ pub(crate) fn in_chunks(
 pub(super) struct Run<'a, 'k> {
     pub(super) layout: &'a Layout,
     pub(super) recipe: &'a Recipe,
-    pub(super) networks: Networks<'a>,
+    pub(super) networks: Diffusion<'a>,
     pub(super) back: LookBack,
     /// Rows, columns and channels of a latent.
     pub(super) size: [usize; 3],
@@ -101,8 +90,7 @@ impl Run<'_, '_> {
     ) -> Result<Done, RestoreError> {
         let Run { layout, recipe, networks, store, mut done, .. } = self;
         let sampling = &recipe.sampling;
-        let (mut finisher, _) =
-            Finisher::start(sink, input, (recipe.geometry, recipe.shown), &recipe.finish, from, None);
+        let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, from, None);
         {
             let mut decoder = loaded(networks.decode, &mut done, events)?;
             for item in &layout.items {

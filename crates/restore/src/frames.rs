@@ -1,0 +1,89 @@
+//! A film through a network that takes frame by frame: no latents, no windows, and nothing that one frame knows of another.
+
+use remaster_engine::{ClipRunner, Event, Events};
+use remaster_media::FrameSource;
+
+use crate::cuts::{Cuts, cuts_at};
+use crate::decode_thread::Footage;
+use crate::error::RestoreError;
+use crate::film::{Done, Film, Recipe, completed, loaded};
+use crate::finish::{Finisher, ShotShown};
+use crate::planned::Planned;
+use crate::reader::Reader;
+use crate::unit::{Unit, UnitWork};
+
+/// Takes all shots that a reader has left through the network.
+fn shots(
+    runner: &mut ClipRunner<'_>,
+    reader: &mut Reader<'_>,
+    finisher: &mut Finisher,
+    done: &mut Done,
+    events: Events<'_>,
+) -> Result<(), RestoreError> {
+    while reader.next_shot()? {
+        done.shots.push(reader.position());
+        finisher.shot(ShotShown::of_frames())?;
+        runner.clip(reader, finisher, events)?;
+        reader.shot()?;
+    }
+    Ok(())
+}
+
+/// Restores a film in one go.
+pub(crate) fn film(
+    film: Film<'_>,
+    recipe: &Recipe,
+    network: Planned<'_>,
+    events: Events<'_>,
+) -> Result<Done, RestoreError> {
+    let Film { footage, input, sink, .. } = film;
+    let mut reader = Reader::start(footage, recipe.prepare(), recipe.cuts.clone(), 0);
+    let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, 0, None);
+    let mut done = Done { groups: 1, ..Done::default() };
+    let mut runner = loaded(network, &mut done, events)?;
+    shots(&mut runner, &mut reader, &mut finisher, &mut done, events)?;
+    if done.shots.is_empty() {
+        return Err(RestoreError::Empty);
+    }
+    events(Event::Counted(reader.position()));
+    drop((runner, reader));
+    completed(finisher, &mut done, events)?;
+    Ok(done)
+}
+
+/// Where the frames of a unit from one of the film on are cut, and which of its shot that one is.
+fn place(unit: &Unit, from: usize) -> Result<(Cuts, usize), RestoreError> {
+    let later = unit.shots.iter().map(|shot| shot.first).filter(|first| *first > from);
+    let starts = std::iter::once(0).chain(later.map(|first| (first - from) as u64)).collect();
+    let shot = unit.shots.iter().rev().find(|shot| shot.first <= from);
+    let index = shot.map_or(0, |shot| from - shot.first + shot.range.made.start);
+    Ok((cuts_at(starts)?, index))
+}
+
+/// Restores what is left of a unit.
+pub(crate) fn unit(
+    work: UnitWork<'_>,
+    recipe: &Recipe,
+    network: Planned<'_>,
+    events: Events<'_>,
+) -> Result<Done, RestoreError> {
+    let UnitWork { unit, from, open, sink, .. } = work;
+    let frames = from..unit.frames().end;
+    let input: Box<dyn FrameSource> = open(frames.clone())?;
+    let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, from, None);
+    let mut done = Done { groups: 1, ..Done::default() };
+    let mut runner = loaded(network, &mut done, events)?;
+    let (cuts, index) = place(unit, from)?;
+    let source = open(frames.clone())?;
+    let again = || open(frames.clone()).map_err(Into::into);
+    let footage = Footage { source, again: Some(Box::new(again)) };
+    let mut reader = Reader::start(footage, recipe.prepare(), cuts, index);
+    shots(&mut runner, &mut reader, &mut finisher, &mut done, events)?;
+    drop((runner, reader));
+    done.shots.iter_mut().for_each(|shot| *shot += from);
+    completed(finisher, &mut done, events)?;
+    if done.frames != frames.len() {
+        return Err(RestoreError::Changed { frame: from + done.frames });
+    }
+    Ok(done)
+}
