@@ -36,7 +36,7 @@ mod ssimulacra2;
 
 pub use ciede2000::DeltaE;
 pub use comparison::{Comparison, Options};
-pub use draw::{BeforeAfter, Image, drift_map, plot, preview, sheet};
+pub use draw::{BeforeAfter, Image, LETTERS_NOTICE, drift_map, plot, preview, sheet};
 pub use drift::{Drift, Largest};
 pub use error::{MetricsError, Side};
 pub use picture::Picture;

@@ -6,6 +6,9 @@ use super::image::{Image, Rgb};
 /// 791 letters, 58 KB.
 static LETTERS: &[u8] = include_bytes!("letters.bin");
 
+/// The licence of the letters, which goes with every copy.
+pub static LETTERS_NOTICE: &str = include_str!("letters.LICENSE");
+
 /// Bytes of a record before its pixels.
 const HEAD: usize = 7;
 

@@ -9,6 +9,7 @@ mod preview;
 mod sheet;
 
 pub use drift_map::drift_map;
+pub use font::LETTERS_NOTICE;
 pub use image::Image;
 pub use plot::plot;
 pub use preview::{BeforeAfter, preview};
