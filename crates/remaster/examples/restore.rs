@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Event::Message(line) | Event::Warning(line) => eprintln!("{line}"),
         _ => {}
     };
-    let request = Request::restore(input).output(output).model("nano");
+    let mut request = Request::restore(input).output(output).model("testdata/nano_dit.safetensors");
+    request.how.models.vae = Some("testdata/nano.safetensors".into());
     let job = prepare(request, &Machine::this(), &control, &mut show)?;
     match job.run(&WorkerProgram::this()?, &mut show)? {
         Outcome::Restored(film) => eprintln!("\nwrote {}: {} frames", film.output, film.frames),

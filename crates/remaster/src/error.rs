@@ -68,11 +68,11 @@ impl Class {
 )]
 pub enum Error {
     #[error(
-        "unknown weights `{word}`; use a model file, nano, formula:tiny or formula:full, or identity for video"
+        "unknown weights `{word}`; use a model file, formula:tiny or formula:full, or identity for video"
     )]
     Weights { word: String },
     #[error(
-        "unknown weights `{word}`; use a model file, nano, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
+        "unknown weights `{word}`; use a model file, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
     )]
     DitWeights { word: String },
     #[error("{reason}")]
@@ -221,6 +221,8 @@ pub enum Error {
     Hub(#[from] HubError),
     #[error("unknown model \"{word}\": use {words}")]
     UnknownModel { word: String, words: String },
+    #[error("{word} is no longer part of the program; {instead} took its place: use --model {instead}")]
+    RemovedModel { word: String, instead: &'static str },
     #[error("no {quant} build of {word} with a known hash is available; use --quant {known}")]
     NoSuchQuant { word: &'static str, quant: String, known: String },
     #[error("no {what} is installed; get it with `{command}` ({size}), {or}{}", cannot_be_used(*unusable))]

@@ -58,6 +58,9 @@ impl Estimate {
             let Some(key) = key else { continue };
             let (rate, basis) = recorded_or_measured(&film.site.machine, &key, report, || match n {
                 0 => Ok(calibrate::convolutions(backend, dtype, key.channels)? * NETWORK_SHARE),
+                _ if film.networks.upscaler().is_some() => {
+                    Ok(calibrate::frame_convolutions(backend, dtype, key.channels)? * NETWORK_SHARE)
+                }
                 _ => Ok(calibrate::linear_layers(backend, dtype, key.channels)? * TRANSFORMER_SHARE),
             })?;
             measured |= basis == MEASURED;

@@ -1,6 +1,6 @@
 //! What a run tells while it works.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -144,6 +144,8 @@ pub(crate) struct Reporter<'a> {
     took: RefCell<BTreeMap<&'static str, Took>>,
     /// What the engine warned of: each network may say the same.
     warned: RefCell<Vec<String>>,
+    /// Phases of a restoration that this one has.
+    phases: Cell<&'static [&'static str]>,
     started: Instant,
 }
 
@@ -153,11 +155,23 @@ impl<'a> Reporter<'a> {
             emit: RefCell::new(emit),
             took: RefCell::default(),
             warned: RefCell::default(),
+            phases: Cell::new(&PHASES),
             started: Instant::now(),
         }
     }
 
+    /// Of the phases of a restoration this one has only these.
+    pub(crate) fn only(&self, phases: &'static [&'static str]) {
+        self.phases.set(phases);
+    }
+
     pub(crate) fn emit(&self, event: Event) {
+        let (Event::Phase { phase, .. } | Event::Reached { phase, .. }) = &event else {
+            return (self.emit.borrow_mut())(event);
+        };
+        if PHASES.contains(phase) && !self.phases.get().contains(phase) {
+            return;
+        }
         (self.emit.borrow_mut())(event);
     }
 

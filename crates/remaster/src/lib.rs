@@ -73,6 +73,7 @@ mod media;
 pub mod models;
 mod network;
 mod network_plan;
+mod notices;
 pub mod numbers;
 mod outcome;
 mod plan;
@@ -87,6 +88,7 @@ pub mod transformer;
 #[cfg(feature = "gpu")]
 mod tuning;
 pub mod units;
+mod upscaler;
 mod vae;
 mod worker;
 
@@ -105,6 +107,7 @@ pub use media::{Programs, Size, Source, Target, is_pipe};
 pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,
 };
+pub use notices::notices;
 pub use outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo, words as time_in_words};
 pub use plan::{Total, describe as describe_plan, plan_task};
 pub use probe::probe;

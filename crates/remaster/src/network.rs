@@ -8,12 +8,12 @@ use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Network as _, NullVae, Params};
 use remaster_plan::{Clip, LookBack};
 use remaster_restore::NetworkId;
-use remaster_weights::{FormulaParams, open_vae, sha256_of_bytes, vae_from_bytes};
+use remaster_weights::{FormulaParams, open_vae};
 
 use crate::error::Error;
 use crate::machine::hashes;
 use crate::machine::rates::Key;
-use crate::models::is_built_in;
+use crate::models::{is_built_in, refuse_removed};
 use crate::site::Site;
 
 /// Weights of the VAE and device of a run.
@@ -38,10 +38,8 @@ impl Weights {
             "formula:full" => formula(VaeConfig::full()),
             word if word.starts_with("formula:") => return Err(Error::Weights { word: word.to_owned() }),
             word => {
-                let (config, params, _) = match word {
-                    remaster_nano::NAME => vae_from_bytes(word, remaster_nano::VAE)?,
-                    file => open_vae(Path::new(file))?,
-                };
+                refuse_removed(word)?;
+                let (config, params, _) = open_vae(Path::new(word))?;
                 Weights::Of(config, RefCell::new(Box::new(params)))
             }
         })
@@ -74,7 +72,7 @@ impl Network {
         let is_file = !is_built_in(word);
         let sha256 = match is_file {
             true => Some(hashes::sha256(path, &self.site.machine, &self.site.control)?),
-            false => (word == remaster_nano::NAME).then(|| sha256_of_bytes(remaster_nano::VAE)),
+            false => None,
         };
         let name = path.file_name().filter(|_| is_file).map(|n| n.to_string_lossy().into_owned());
         Ok(NetworkId { kind: "vae".into(), name: name.unwrap_or_else(|| word.clone()), sha256 })

@@ -22,9 +22,10 @@ pub struct SourceInfo {
 pub struct FilmPlan {
     /// What is read.
     pub input: String,
-    /// File or name of the transformer.
+    /// File or name of the transformer or upscaler.
     pub model: String,
-    /// File or name of the VAE.
+    /// File or name of the VAE; absent with an upscaler.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub vae: String,
     /// `cpu`, `gpu` or `reference`.
     pub backend: &'static str,
@@ -75,9 +76,10 @@ pub struct FilmOutcome {
     pub input: String,
     /// What was written.
     pub output: String,
-    /// File or name of the transformer.
+    /// File or name of the transformer or upscaler.
     pub model: String,
-    /// File or name of the VAE.
+    /// File or name of the VAE; absent with an upscaler.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub vae: String,
     /// Of the noise.
     pub seed: u64,

@@ -103,19 +103,19 @@ impl Search<'_> {
         clip: &Clip,
         plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
     ) -> Result<(T, Budget, Held), Error> {
-        self.beside(&|slice| in_flight_bytes(geometry, slice), clip, plan)
+        self.beside(&|slice| in_flight_bytes(geometry, slice), clip.frames(), plan)
     }
 
-    /// As `run`, where `held` says what frames take beside slices of so many.
+    /// As `run`, where `held` says what frames take beside slices of so many, `longest` at most.
     pub(crate) fn beside<T>(
         &self,
         held: &dyn Fn(usize) -> u64,
-        clip: &Clip,
+        longest: usize,
         mut plan: impl FnMut(&Budget, &Wish) -> Result<T, EngineError>,
     ) -> Result<(T, Budget, Held), Error> {
         let wish = self.limits.wish()?;
         // Longer slices are refused by the plan.
-        let whole = clip.frames().min(MAX_SLICE);
+        let whole = longest.min(MAX_SLICE);
         let frames = |slice: Option<usize>| match slice.unwrap_or(SLICES[0]) {
             0 => held(whole),
             n => held(n.min(whole)),

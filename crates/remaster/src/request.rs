@@ -18,6 +18,7 @@ use crate::machine::host::Machine;
 use crate::machine::spill::Spill;
 use crate::media::{Size, Source, Target, refuse};
 use crate::seconds;
+use crate::upscaler;
 
 /// A film, an image or a folder of images to restore.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +64,7 @@ impl Request {
         self
     }
 
-    /// Restores with this model: `3b`, `7b`, `7b-sharp`, `nano`, or a file.
+    /// Restores with this model: `3b`, `7b`, `7b-sharp`, `anime`, or a file.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.how.models.model = model.into();
@@ -107,11 +108,37 @@ pub struct Restoration {
     pub compat: Option<Compat>,
 }
 
+/// What an upscaler is, in messages about what it cannot do.
+pub(crate) const UPSCALER: &str = "this model, which takes frame by frame";
+
+impl Restoration {
+    /// Refuses what is out of range, and what has no effect with these networks.
+    pub(crate) fn check(&self, keep_latents: bool) -> Result<(), Error> {
+        self.look.check(self.models.is_upscaler())?;
+        if !self.models.is_upscaler() {
+            return Ok(());
+        }
+        let (look, usual) = (&self.look, Look::default());
+        let flags = [
+            ("--seed", look.seed != usual.seed),
+            ("--window", look.window != usual.window),
+            ("--latent-noise", look.latent_noise != usual.latent_noise),
+            ("--color-pool window", look.finish.color_pool == Pool::Window),
+            ("--keep-latents", keep_latents),
+            ("--vae", self.models.vae.is_some()),
+            ("--text", self.models.text.is_some()),
+            ("--edges", self.size.edges != Size::default().edges),
+            ("--compat", self.compat.is_some()),
+        ];
+        refuse(&flags, UPSCALER)
+    }
+}
+
 /// Which networks restore.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Models {
-    /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, `nano`, or a model file.
+    /// Transformer: `3b`, `7b`, `7b-sharp`, `3b-first`, or a model file; or the upscaler `anime`.
     pub model: String,
     /// VAE file; the installed one if `None`.
     pub vae: Option<String>,
@@ -128,6 +155,11 @@ impl Default for Models {
 }
 
 impl Models {
+    /// True if frames go through a network one by one.
+    pub(crate) fn is_upscaler(&self) -> bool {
+        upscaler::is_upscaler(&self.model)
+    }
+
     /// True if no network changes the frames.
     pub(crate) fn is_identity(&self) -> bool {
         self.model.eq_ignore_ascii_case("identity")
@@ -183,7 +215,7 @@ impl Default for Look {
 
 impl Look {
     /// Refuses numbers out of their ranges.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    fn check(&self, upscales: bool) -> Result<(), Error> {
         let shares = [
             ("softness", self.softness),
             ("input_noise", self.input_noise),
@@ -192,7 +224,7 @@ impl Look {
         ];
         match shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
             Some((what, value)) => Err(Error::Share { what, value }),
-            None => self.finish.refuse(),
+            None => self.finish.refuse(upscales),
         }
     }
 
@@ -220,8 +252,8 @@ impl Look {
 pub struct Finishing {
     /// From the input (0) to the restored picture (1).
     pub strength: f32,
-    /// How colours are matched to the input.
-    pub color: Colour,
+    /// How colours are matched to the input; `lab` if `None`, and `none` for upscalers.
+    pub color: Option<Colour>,
     /// Which frames share a correction.
     pub color_pool: Pool,
     /// Dither instead of rounding.
@@ -230,14 +262,19 @@ pub struct Finishing {
 
 impl Default for Finishing {
     fn default() -> Self {
-        Finishing { strength: 1.0, color: Colour::Lab, color_pool: Pool::Frame, dither: false }
+        Finishing { strength: 1.0, color: None, color_pool: Pool::Frame, dither: false }
     }
 }
 
 impl Finishing {
+    /// How colours are matched, by an upscaler or not.
+    pub(crate) fn color(&self, upscales: bool) -> Colour {
+        self.color.unwrap_or(if upscales { Colour::None } else { Colour::Lab })
+    }
+
     /// An error if an option was given that cannot take effect.
-    pub(crate) fn refuse(&self) -> Result<(), Error> {
-        if self.color_pool != Pool::Frame && !self.color.pools() {
+    pub(crate) fn refuse(&self, upscales: bool) -> Result<(), Error> {
+        if self.color_pool != Pool::Frame && !self.color(upscales).pools() {
             let what = "this colour correction, which looks at single frames";
             return Err(Error::NoEffect { flag: "--color-pool", what });
         }
@@ -245,9 +282,9 @@ impl Finishing {
     }
 
     /// The same for the restoration; dithering waits for the depth of the output, and a pool for room on the disk.
-    pub(crate) fn finish(&self, spill: &Spill) -> Finish {
+    pub(crate) fn finish(&self, upscales: bool, spill: &Spill) -> Finish {
         Finish {
-            colour: self.color,
+            colour: self.color(upscales),
             pool: self.color_pool,
             strength: self.strength,
             dither: None,
@@ -366,7 +403,7 @@ mod tests {
         let mut request = Request::restore("film.mkv").output("out.mkv").model("7b").device("cpu");
         request.how.size.resolution = Some(remaster_restore::Resize::Short(1080));
         request.how.look.shots = Shots::List("shots.json".into());
-        request.how.look.finish.color = Colour::WaveletAdaptive;
+        request.how.look.finish.color = Some(Colour::WaveletAdaptive);
         request.how.source.start = Some(Duration::new(3723, 250_000_001));
         request.how.source.filters = Some("hqdn3d".into());
         request.how.limits.ram = crate::Amount::Percent(80.0);

@@ -8,11 +8,10 @@ use remaster_engine::Task;
 use remaster_model::dit::{Dit, DitConfig, Family, Text};
 use remaster_model::{Build, Params, Scope, Values, computed};
 use remaster_plan::{Cells, Clip, INPUT, OUTPUT};
-use remaster_weights::{
-    EmbeddingError, FormulaParams, LATENT_SCALE, TextEmbedding, dit_from_bytes, open_dit, uniform,
-};
+use remaster_weights::{EmbeddingError, FormulaParams, LATENT_SCALE, TextEmbedding, open_dit, uniform};
 
 use crate::error::Error;
+use crate::models::refuse_removed;
 
 /// Tokens of the published text embedding.
 const WORDS: usize = 58;
@@ -33,7 +32,7 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// A file, `nano`, or `formula:3b` and the like.
+    /// A file, or `formula:3b` and the like.
     pub fn open(word: &str) -> Result<Self, Error> {
         let formula = |config| Transformer {
             config,
@@ -51,10 +50,8 @@ impl Transformer {
                 return Err(Error::DitWeights { word: word.to_owned() });
             }
             word => {
-                let (config, params, report) = match word {
-                    remaster_nano::NAME => dit_from_bytes(word, remaster_nano::DIT)?,
-                    file => open_dit(Path::new(file))?,
-                };
+                refuse_removed(word)?;
+                let (config, params, report) = open_dit(Path::new(word))?;
                 let warnings = report.warnings.iter().map(ToString::to_string).collect();
                 let checkpoint = params.checkpoint();
                 // It was checked when the file was opened.

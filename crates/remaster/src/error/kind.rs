@@ -114,6 +114,7 @@ kinds! { of_run, RUN, Error;
     Error::FilesAndFolder => ("files-and-folder", Usage),
     Error::NoModels => ("no-models", Input),
     Error::UnknownModel { .. } => ("unknown-model", Usage),
+    Error::RemovedModel { .. } => ("removed-model", Usage),
     Error::NoSuchQuant { .. } => ("unknown-quantisation", Usage),
     Error::NotInstalled { .. } => ("model-not-installed", Input),
     Error::NoCache => ("no-cache-folder", Usage),

@@ -33,6 +33,12 @@ impl Key {
         Self::new(backend, dtype, config.width)
     }
 
+    /// Of an upscaler. Its layers in two dimensions are no measure for others of the same width.
+    pub(crate) fn of_upscaler(backend: &Backend, dtype: DType, width: usize) -> Self {
+        let key = Self::new(backend, dtype, width);
+        Key { numerics: format!("{}, frame by frame", key.numerics), ..key }
+    }
+
     fn new(backend: &Backend, dtype: DType, channels: usize) -> Self {
         let device = match backend {
             Backend::Cpu { threads, .. } => {

@@ -11,6 +11,7 @@ use super::list::{precision, published_blob, revision};
 use super::search::{self, Found};
 use crate::error::Error;
 use crate::machine::host::Machine;
+use crate::upscaler::built_in;
 
 /// The name under which the text embedding is published.
 pub(super) const TEXT: &str = "pos_emb.pt";
@@ -64,7 +65,15 @@ pub(crate) fn installed_text(
 
 /// Whether a word names a network that is no file.
 pub(crate) fn is_built_in(word: &str) -> bool {
-    matches!(word, "identity" | "nano") || word.starts_with("formula:")
+    word == "identity" || word.starts_with("formula:") || built_in(word).is_some()
+}
+
+/// Refuses a network that was inside the program once.
+pub(crate) fn refuse_removed(word: &str) -> Result<(), Error> {
+    match word.eq_ignore_ascii_case("nano") {
+        true => Err(Error::RemovedModel { word: word.to_owned(), instead: remaster_anime::NAME }),
+        false => Ok(()),
+    }
 }
 
 /// Whether a model file has a text embedding inside.
@@ -181,7 +190,7 @@ fn missing(model: Model, unusable: usize) -> Error {
         Model::Vae => "or name a file with --vae",
         Model::Text => "or name a file with --text",
         Model::Dit3b | Model::Dit3bFirst | Model::Dit7b | Model::Dit7bSharp => {
-            "try a small demonstration network with --model nano, or name a file with --model"
+            "use the small one for drawn films inside the program with --model anime, or name a file with --model"
         }
     };
     let command = format!("remaster models pull {}", model.word());
@@ -315,7 +324,7 @@ mod tests {
             pick(Model::Dit3b, &found).unwrap_err().to_string()
         );
         let ways = pick(Model::Dit3b, &found).unwrap_err().to_string();
-        assert!(ways.contains("--model nano") && ways.contains("a file with --model"), "{ways}");
+        assert!(ways.contains("--model anime") && ways.contains("models pull 3b"), "{ways}");
         let text = text(None, &found).unwrap_err().to_string();
         assert!(text.contains("no text embedding") && text.contains("models pull text"), "{text}");
         let error = installed("4b", Some(desk.path()), &bare()).unwrap_err();

@@ -98,7 +98,7 @@ fn entry(found: &Found, places: &[ModelFolder]) -> InstalledModel {
     let reason = match (&found.content, &fit) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(_), Some(fit)) => (!fit.is_complete()).then(|| fit.to_string().replace("\n ", ";")),
-        (Ok((_, identity)), None) => doubt(&identity.kind).or(Some("not a SeedVR2 network".to_owned())),
+        (Ok((_, identity)), None) => doubt(&identity.kind).or(Some("not a network that is known".to_owned())),
     };
     InstalledModel {
         file: found.path.display().to_string(),

@@ -15,7 +15,9 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-pub(crate) use choice::{installed, installed_text, installed_vae, is_built_in, of_plan, ready};
+pub(crate) use choice::{
+    installed, installed_text, installed_vae, is_built_in, of_plan, ready, refuse_removed,
+};
 pub use list::{InstalledModel, InstalledModels, ListRequest, SearchedFolder, shown};
 pub use pull::{PullRequest, Pulled, PulledFile};
 pub use verify::{FileVerdict, Origin, Verdict, VerifiedModels, VerifyRequest};
@@ -29,11 +31,11 @@ pub struct Inspected {
     pub bytes: u64,
     /// Of all of it.
     pub sha256: String,
-    /// One of `vae`, `dit_3b`, `dit_7b`, `dit`, `unknown`.
+    /// One of `vae`, `dit_3b`, `dit_7b`, `dit`, `compact`, `rrdb`, `upscaler`, `unknown`.
     pub kind: &'static str,
     /// The same in words.
     pub description: String,
-    /// `safetensors` or `gguf`.
+    /// `safetensors`, `gguf` or `pytorch`.
     pub format: &'static str,
     /// Sizes of a diffusion transformer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,6 +147,7 @@ fn doubt(kind: &Kind) -> Option<String> {
     match kind {
         Kind::UnclearVae { doubt } => Some(doubt.to_string()),
         Kind::UnclearDit { doubt } => Some(doubt.to_string()),
+        Kind::UnclearUpscaler { doubt } => Some(doubt.to_string()),
         _ => None,
     }
 }
@@ -155,6 +158,9 @@ fn word(kind: &Kind) -> &'static str {
         Kind::Dit { config } if config.family == Family::Shared => "dit_3b",
         Kind::Dit { .. } => "dit_7b",
         Kind::UnclearDit { .. } => "dit",
+        Kind::Compact { .. } => "compact",
+        Kind::Rrdb { .. } => "rrdb",
+        Kind::UnclearUpscaler { .. } => "upscaler",
         Kind::Unknown => "unknown",
     }
 }

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use remaster_model::vae;
-use remaster_weights::{Checkpoint, CheckpointError, Identity, Kind, LoadReport, check, check_dit, identify};
+use remaster_weights::{
+    Checkpoint, CheckpointError, Identity, Kind, LoadReport, Upscaler, check, check_dit, check_upscaler,
+    identify,
+};
 
 use crate::error::Error;
 use crate::machine::host::Machine;
@@ -165,6 +168,8 @@ pub(super) fn fit(checkpoint: &Checkpoint, kind: &Kind) -> Option<LoadReport> {
     match kind {
         Kind::Vae { config } => Some(check(checkpoint, &vae::params(config))),
         Kind::Dit { config } => Some(check_dit(checkpoint, config)),
+        Kind::Compact { config } => Some(check_upscaler(checkpoint, &Upscaler::Compact(*config))),
+        Kind::Rrdb { config } => Some(check_upscaler(checkpoint, &Upscaler::Rrdb(*config))),
         _ => None,
     }
 }

@@ -153,7 +153,7 @@ fn judge(found: &Found, sha256: String) -> FileVerdict {
                 ),
             },
             None => {
-                let other = || "not a published file, and not a SeedVR2 network".into();
+                let other = || "not a published file, and not a network that is known".into();
                 (Verdict::Unverified, doubt(&identity.kind).unwrap_or_else(other))
             }
         },
@@ -195,10 +195,12 @@ fn broken(error: &CheckpointError) -> Verdict {
         | CheckpointError::GgufBigEndian
         | CheckpointError::GgufType { .. }
         | CheckpointError::Pickle
+        | CheckpointError::OldTorch
         | CheckpointError::Zip
         | CheckpointError::NotSafetensors { .. }
         | CheckpointError::NotAFile { .. }
         | CheckpointError::Io { .. } => Verdict::Unverified,
+        CheckpointError::Torch { fault } if fault.is_foreign() => Verdict::Unverified,
         _ => Verdict::Damaged,
     }
 }

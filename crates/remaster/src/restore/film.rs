@@ -7,12 +7,13 @@ use remaster_media::{Format, OutputKind, ffmpeg_memory};
 use remaster_model::vae::Direction;
 use remaster_plan::{LookBack, Plan, SLICES, SPACE};
 use remaster_restore::{
-    Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe, Room as LatentRoom,
-    UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
+    Diffusion, Done, Film as Whole, Geometry, Networks as Tasks, Opener, Planned, Pool, Recipe,
+    Room as LatentRoom, UnitWork, in_flight_bytes, restore, restore_unit, unit_in_flight_bytes,
+    upscaled_in_flight_bytes,
 };
 use remaster_units::{Restoring, UnitsError};
 
-use super::networks::Networks;
+use super::networks::{Networks, NetworksKind};
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
@@ -32,8 +33,8 @@ pub(crate) struct Film {
     /// Units that could not be restored and have frames of the input.
     pub(crate) left: Vec<u32>,
     pub(crate) networks: Networks,
-    /// Encoder, transformer, decoder.
-    tasks: [Task; 3],
+    /// Encoder, transformer and decoder, or an upscaler.
+    tasks: Vec<Task>,
     pub(crate) plans: Vec<Plan>,
     pub(crate) total: Total,
     pub(crate) apart: bool,
@@ -61,26 +62,19 @@ impl Film {
         let format = opened.source.format().clone();
         let mut notes = opened.notes.clone();
         notes.append(&mut networks.notes);
-        let geometry = how.geometry(&format);
+        let geometry = match networks.upscaler() {
+            Some(_) => how.geometry(&format).unpadded(),
+            None => how.geometry(&format),
+        };
         let mut recipe =
             how.recipe(geometry, &networks, &site.spill, format.frames.filter(|_| opened.counted))?;
-        let (clip, _) = video::clip(&geometry, format.frames, opened.counted)?;
-        // Only one frame is sure not to be cut.
-        let open_ended = !(opened.counted && format.frames == Some(1));
-        let [width, height] = geometry.padded;
-        // A count that is not sure may be too small.
-        let most = recipe.sampling.windows.frames();
-        let window = if opened.counted { most.min(clip.frames()) } else { most };
-        let size = transformer::Size::new(window, height, width)?;
-        let mut tasks = [
-            networks.vae.task(Direction::Encode, clip, open_ended),
-            networks.transformer(&size, &site),
-            networks.vae.task(Direction::Decode, clip, open_ended),
-        ];
-        // Long slices make networks faster, and there is none.
         let mut limits = site.limits.clone();
-        if how.models.is_identity() {
-            limits.slice.get_or_insert(SLICES[SLICES.len() - 1]);
+        let (mut tasks, longest) = tasks(&mut networks, &recipe, opened, &site)?;
+        match networks.upscaler() {
+            Some(_) => drop(limits.slice.get_or_insert(1)),
+            // Long slices make networks faster, and there is none.
+            None if how.models.is_identity() => drop(limits.slice.get_or_insert(SLICES[SLICES.len() - 1])),
+            None => {}
         }
         let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
         let search_with = |threads: usize| Search {
@@ -90,26 +84,33 @@ impl Film {
             // The input is decoded twice at a time.
             children: how.source.ffmpeg_memory(opened, threads).saturating_mul(2).saturating_add(encodes),
         };
-        let channels = networks.vae.latent();
-        let latent = latent_bytes(&geometry, channels);
         let (_, disk) = site.limits.resolve(&search_with(1).room)?;
-        // Without room on disk latents wait in memory: those of two windows.
-        let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
-        let in_memory = if site.spill.none || disk < least { least } else { 0 };
-        // Units keep their latents on the way.
-        let held = |slice: usize| match by_units && in_memory == 0 {
-            true => unit_in_flight_bytes(&recipe, channels, slice),
-            false => in_flight_bytes(&recipe, channels, slice).saturating_add(in_memory),
+        let in_memory = match networks.diffusion() {
+            // Without room on disk latents wait in memory: those of two windows.
+            Some(diffusion) => {
+                let latent = latent_bytes(&geometry, diffusion.vae.latent());
+                let least = latent.saturating_mul(2 * recipe.sampling.windows.length() as u64);
+                if site.spill.none || disk < least { least } else { 0 }
+            }
+            None => 0,
         };
-        let mut planners = tasks.each_ref().map(Task::planner);
-        let [encode, dit, decode] = &mut planners;
+        let held = |slice: usize| match (networks.diffusion(), &recipe.upscale) {
+            (None, Some(upscale)) => upscaled_in_flight_bytes(&recipe, upscale),
+            (diffusion, _) => {
+                let channels = diffusion.map_or(0, |diffusion| diffusion.vae.latent());
+                // Units keep their latents on the way.
+                match by_units && in_memory == 0 {
+                    true => unit_in_flight_bytes(&recipe, channels, slice),
+                    false => in_flight_bytes(&recipe, channels, slice).saturating_add(in_memory),
+                }
+            }
+        };
+        let mut planners: Vec<Planner<'_>> = tasks.iter().map(Task::planner).collect();
         let mut planned = |threads: usize| {
-            search_with(threads).beside(&held, &clip, |budget, wish| {
-                Planner::joint(
-                    &mut [&mut [&mut *encode], &mut [&mut *dit], &mut [&mut *decode]],
-                    budget,
-                    wish,
-                )
+            search_with(threads).beside(&held, longest, |budget, wish| {
+                let mut turns: Vec<[&mut Planner<'_>; 1]> = planners.iter_mut().map(|p| [p]).collect();
+                let mut turns: Vec<&mut [&mut Planner<'_>]> = turns.iter_mut().map(|t| &mut t[..]).collect();
+                Planner::joint(&mut turns, budget, wish)
             })
         };
         // Threads of a decoder change no bit, so they are the first to go.
@@ -152,7 +153,12 @@ impl Film {
 
     fn tasks(&self) -> Tasks<'_> {
         let planned = |i: usize| Planned { task: &self.tasks[i], plan: &self.plans[i] };
-        Tasks { encode: planned(0), transform: planned(1), decode: planned(2) }
+        match self.networks.upscaler() {
+            Some(_) => Tasks::Upscaler(planned(0)),
+            None => {
+                Tasks::Diffusion(Diffusion { encode: planned(0), transform: planned(1), decode: planned(2) })
+            }
+        }
     }
 
     /// Restores the film in one go.
@@ -175,12 +181,13 @@ impl Film {
 
     /// How far back the networks see.
     pub(crate) fn look_back(&self) -> LookBack {
-        self.networks.vae.look_back()
+        self.networks.diffusion().map_or(LookBack::default(), |diffusion| diffusion.vae.look_back())
     }
 
     /// Bytes of a latent.
     pub(super) fn latent(&self) -> u64 {
-        latent_bytes(&self.recipe.geometry, self.networks.vae.latent())
+        let channels = self.networks.diffusion().map_or(0, |diffusion| diffusion.vae.latent());
+        latent_bytes(&self.recipe.geometry, channels)
     }
 
     /// The format of the frames that are written.
@@ -192,6 +199,38 @@ impl Film {
     pub(crate) fn about(&self, input: &Path, output: &Path) -> About {
         self.site.about(&self.networks.names[0], &input.display(), output)
     }
+}
+
+/// The networks over the clip that was opened, and frames that a slice has at most.
+fn tasks(
+    networks: &mut Networks,
+    recipe: &Recipe,
+    opened: &Opened,
+    site: &Site,
+) -> Result<(Vec<Task>, usize), Error> {
+    let (geometry, frames) = (&recipe.geometry, opened.source.format().frames);
+    // Only one frame is sure not to be cut.
+    let open_ended = !(opened.counted && frames == Some(1));
+    let diffusion = match (&mut networks.kind, &recipe.upscale) {
+        (NetworksKind::Upscaler(upscaler), Some(upscale)) => {
+            let task = upscaler.task(upscale, frames.unwrap_or(1), open_ended, site);
+            return Ok((vec![task], 1));
+        }
+        (NetworksKind::Upscaler(_), None) => return Ok((Vec::new(), 1)),
+        (NetworksKind::Diffusion(diffusion), _) => diffusion,
+    };
+    let (clip, _) = video::clip(geometry, frames, opened.counted)?;
+    let [width, height] = geometry.padded;
+    // A count that is not sure may be too small.
+    let most = recipe.sampling.windows.frames();
+    let window = if opened.counted { most.min(clip.frames()) } else { most };
+    let size = transformer::Size::new(window, height, width)?;
+    let tasks = vec![
+        diffusion.vae.task(Direction::Encode, clip, open_ended),
+        diffusion.transformer(&size, site),
+        diffusion.vae.task(Direction::Decode, clip, open_ended),
+    ];
+    Ok((tasks, clip.frames()))
 }
 
 /// Bytes of a latent for frames of this size.

@@ -22,7 +22,7 @@ pub use names::{SUFFIX, beside};
 pub(crate) use networks::{Networks, names};
 pub use preview::{PreviewOutcome, PreviewRequest};
 pub use redecode::{RedecodeOutcome, RedecodeRequest};
-pub(crate) use stage::{Staged, takes_units};
+pub(crate) use stage::{Staged, UPSCALER_ROLE, takes_units};
 
 use crate::control::Control;
 use crate::destination;
@@ -85,7 +85,7 @@ impl Prepare for Request {
         destination::check_frames(&output, &[&self.input], replace)?;
         let how = &self.how;
         units::check_devices(&self.units.devices, &how.device, context.machine)?;
-        how.look.check()?;
+        how.check(self.keep_latents.is_some())?;
         check_input(&self.input)?;
         refuse_streams(&self.target)?;
         if let Some(path) = &self.keep_latents {
@@ -242,6 +242,7 @@ impl Prepare for PlanRequest {
         if is_pipe(&input) {
             return Err(Error::PlanPipe);
         }
+        how.check(false)?;
         let room = &Room::of_plan(machine);
         let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?;
         let networks = Networks::imagined(&how.models, &site)?;

@@ -15,17 +15,15 @@ use crate::network::Network;
 use crate::request::Models;
 use crate::site::Site;
 use crate::transformer::{Size, Transformer};
+use crate::upscaler::{Upscaler, built_in};
 
 /// Rows of a generated text embedding.
 const FORMULA_ROWS: usize = 11;
 
-/// VAE and transformer of a run.
+/// The networks of a run.
 pub(crate) struct Networks {
-    pub(crate) vae: Network,
-    transformer: Restorer,
-    /// Latents of the VAE times this are those of the transformer.
-    pub(crate) scale: f32,
-    /// Files, or words: transformer and VAE.
+    pub(crate) kind: NetworksKind,
+    /// Files, or words: transformer and VAE, or upscaler and nothing.
     pub(crate) names: [String; 2],
     /// Display name of the model, such as `SeedVR2 3B`.
     pub(crate) title: String,
@@ -33,6 +31,22 @@ pub(crate) struct Networks {
     pub(crate) text: Option<PathBuf>,
     /// What a user should know of them.
     pub(crate) notes: Vec<String>,
+}
+
+/// What restores.
+pub(crate) enum NetworksKind {
+    /// Latents are restored.
+    Diffusion(Box<Diffusion>),
+    /// Frames become larger ones.
+    Upscaler(Upscaler),
+}
+
+/// VAE and transformer.
+pub(crate) struct Diffusion {
+    pub(crate) vae: Network,
+    transformer: Restorer,
+    /// Latents of the VAE times this are those of the transformer.
+    pub(crate) scale: f32,
 }
 
 enum Restorer {
@@ -69,16 +83,15 @@ impl Networks {
         site: &Site,
         otherwise: impl Fn(&str, Error) -> Result<String, Error>,
     ) -> Result<Self, Error> {
+        if let Some(upscaler) = Upscaler::open(&args.model)? {
+            let name = built_in(&args.model).unwrap_or(&args.model).to_owned();
+            let title = title(&name, &name);
+            let kind = NetworksKind::Upscaler(upscaler);
+            return Ok(Networks { kind, names: [name, String::new()], title, text: None, notes: Vec::new() });
+        }
         let model = named_model(args, &site.machine, &otherwise)?;
         let lower = args.model.to_ascii_lowercase();
         let mut notes = Vec::new();
-        if model == "nano" {
-            notes.push(
-                "nano is a demonstration network and does not show real quality; get a real model with \
-                 `remaster models pull 3b`"
-                    .into(),
-            );
-        }
         let (transformer, scale, text) = restorer(args, &model, &site.machine, &mut notes)?;
         let vae = named_vae(args, &model, &site.machine, &otherwise)?;
         let network = Network::of(&vae, site)?;
@@ -90,20 +103,44 @@ impl Networks {
         }
         let title = title(&lower, &model);
         let names = [model, vae];
-        Ok(Networks { vae: network, transformer, scale, names, title, text, notes })
+        let kind = NetworksKind::Diffusion(Box::new(Diffusion { vae: network, transformer, scale }));
+        Ok(Networks { kind, names, title, text, notes })
     }
 
-    /// What the speed of the VAE and of the transformer depends on.
+    /// VAE and transformer, if these restore.
+    pub(crate) fn diffusion(&self) -> Option<&Diffusion> {
+        match &self.kind {
+            NetworksKind::Diffusion(diffusion) => Some(diffusion),
+            NetworksKind::Upscaler(_) => None,
+        }
+    }
+
+    /// The upscaler, if one restores.
+    pub(crate) fn upscaler(&self) -> Option<&Upscaler> {
+        match &self.kind {
+            NetworksKind::Upscaler(upscaler) => Some(upscaler),
+            NetworksKind::Diffusion(_) => None,
+        }
+    }
+
+    /// What the speed of the VAE depends on, and that of the network between its halves or of an upscaler.
     pub(crate) fn rate_keys(&self, site: &Site) -> [Option<Key>; 2] {
-        let transformer = match &self.transformer {
-            Restorer::Null => None,
-            Restorer::Of(transformer, _) => {
-                Some(Key::of_transformer(&site.backend, site.build.dtype, &transformer.config))
+        match &self.kind {
+            NetworksKind::Upscaler(upscaler) => [None, Some(upscaler.rate_key(site))],
+            NetworksKind::Diffusion(diffusion) => {
+                let transformer = match &diffusion.transformer {
+                    Restorer::Null => None,
+                    Restorer::Of(transformer, _) => {
+                        Some(Key::of_transformer(&site.backend, site.build.dtype, &transformer.config))
+                    }
+                };
+                [diffusion.vae.rate_key(), transformer]
             }
-        };
-        [self.vae.rate_key(), transformer]
+        }
     }
+}
 
+impl Diffusion {
     /// The transformer over windows of this size.
     pub(crate) fn transformer(&mut self, size: &Size, site: &Site) -> Task {
         let mut task = match &mut self.transformer {
@@ -125,6 +162,7 @@ fn title(word: &str, model: &str) -> String {
         "3b-first" => "SeedVR2 3B, first weights",
         "7b" => "SeedVR2 7B",
         "7b-sharp" => "SeedVR2 7B sharp",
+        remaster_anime::NAME => return format!("{} ({word})", remaster_anime::PUBLIC_NAME),
         _ => return model.to_owned(),
     };
     match Path::new(model).file_name() {
@@ -139,13 +177,17 @@ fn refuse_unknown(word: &str) -> Result<(), Error> {
     if is_file || word.starts_with("formula:") {
         return Ok(());
     }
-    let words = "3b, 7b, 7b-sharp, nano or a file".to_owned();
+    models::refuse_removed(word)?;
+    let words = "3b, 7b, 7b-sharp, anime or a file".to_owned();
     Err(Error::UnknownModel { word: word.to_owned(), words })
 }
 
 /// Files or words of the transformer and the VAE, which are not opened.
 pub(crate) fn names(args: &Models, machine: &Machine) -> Result<[String; 2], Error> {
     let missing = |_: &str, missing| Err(missing);
+    if args.is_upscaler() {
+        return Ok([built_in(&args.model).unwrap_or(&args.model).to_owned(), String::new()]);
+    }
     let model = named_model(args, machine, &missing)?;
     let vae = named_vae(args, &model, machine, &missing)?;
     Ok([model, vae])
@@ -159,7 +201,7 @@ fn named_model(args: &Models, machine: &Machine, otherwise: Otherwise<'_>) -> Re
         word @ ("3b" | "3b-first" | "7b" | "7b-sharp") => {
             named_file(word, models::installed(word, args.folder.as_deref(), machine), otherwise)
         }
-        word @ ("nano" | "identity") => Ok(word.to_owned()),
+        word @ "identity" => Ok(word.to_owned()),
         _ => {
             refuse_unknown(&args.model)?;
             Ok(args.model.clone())
@@ -175,7 +217,7 @@ fn named_vae(
 ) -> Result<String, Error> {
     match (&args.vae, model) {
         (Some(vae), _) => Ok(vae.clone()),
-        (None, "identity" | "nano") => Ok(model.to_owned()),
+        (None, "identity") => Ok(model.to_owned()),
         (None, "formula:tiny-3b" | "formula:tiny-7b") => Ok("formula:tiny".into()),
         (None, word) if word.starts_with("formula:") => Ok("formula:full".into()),
         (None, _) => named_file("vae", models::installed_vae(args.folder.as_deref(), machine), otherwise),
@@ -233,7 +275,7 @@ mod tests {
                 "formula:7b",
                 "SeedVR2 7B sharp, not installed; get it with `remaster models pull 7b-sharp`",
             ),
-            ("nano", "nano", "nano"),
+            ("identity", "identity", "identity"),
             ("my.gguf", "my.gguf", "my.gguf"),
         ] {
             assert_eq!(title(word, model), expected);

@@ -8,6 +8,10 @@ use crate::plan::macs_per_frame;
 impl Film {
     /// Work of a frame in each phase. Windows share latents, which are computed twice.
     pub(crate) fn work(&self) -> [f64; 3] {
+        if self.networks.upscaler().is_some() {
+            let macs = self.plans.first().map_or(0.0, |plan| macs_per_frame(plan, plan.job.picture()[0]));
+            return [0.0, macs, 0.0];
+        }
         let frames = |i: usize| self.plans[i].job.picture()[0];
         let windows = self.recipe.sampling.windows;
         let steps = self.plans[1].job.cells.steps;
@@ -36,6 +40,11 @@ impl Film {
         }
     }
 
+    /// The phases that there are.
+    pub(crate) fn phases(&self) -> &'static [&'static str] {
+        if self.networks.upscaler().is_some() { &PHASES[1..2] } else { &PHASES }
+    }
+
     /// Bytes of all latents, as far as the length of the film is known.
     pub(crate) fn kept_bytes(&self) -> Option<u64> {
         let frames = self.format.frames? as u64;
@@ -55,13 +64,15 @@ impl Film {
 
     /// Declares the phases; the number of frames is sure if they were `counted`.
     pub(super) fn declare(&self, counted: bool, report: &Reporter<'_>) {
-        let each: Vec<(&'static str, f64)> =
-            PHASES.into_iter().zip(self.work().map(|work| work.max(1.0))).collect();
+        let phases = self.phases();
+        let work = PHASES.into_iter().zip(self.work().map(|work| work.max(1.0)));
+        let each: Vec<(&'static str, f64)> = work.filter(|(phase, _)| phases.contains(phase)).collect();
+        report.only(phases);
         report.plan(self.total.ram(), &each);
-        for (phase, plan) in PHASES.into_iter().zip(&self.plans) {
+        for (phase, plan) in phases.iter().copied().zip(&self.plans) {
             report.phase_about(phase, self.format.frames, counted);
             let slice = match phase {
-                "restore" => self.recipe.sampling.windows.step() * 4,
+                "restore" if phases.len() > 1 => self.recipe.sampling.windows.step() * 4,
                 _ => plan.how.slice,
             };
             report.slice(phase, if slice == 0 { self.format.frames.unwrap_or(0) } else { slice });

@@ -65,7 +65,7 @@ impl Prepare for PreviewRequest {
             return Err(Error::PreviewPipe);
         }
         let how = &self.how;
-        how.look.check()?;
+        how.check(false)?;
         check_input(&self.input)?;
         let path = self.output.clone().unwrap_or_else(|| beside(&self.input));
         check_file(&path, "png", &[&self.input], self.overwrite)?;
@@ -132,7 +132,7 @@ fn beside(input: &Path) -> PathBuf {
 /// The frames in the middle of shots that are spread over the film.
 fn chosen(request: &PreviewRequest, opened: Opened, context: &Context<'_, '_>) -> Result<Vec<u64>, Error> {
     let counted = opened.source.format().frames.filter(|_| opened.counted);
-    let cuts = request.how.cuts(counted)?;
+    let cuts = request.how.shots(counted)?;
     let shots = match &cuts {
         Cuts::At(shots) => shots.clone(),
         _ => scenes::find(opened, context.control, context.report)?,

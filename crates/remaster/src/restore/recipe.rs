@@ -67,6 +67,8 @@ impl Restoration {
     /// frames themselves have 48 times the channels, 12 GiB in windows of 45 frames at 1350 x 1080.
     fn windows(&self) -> Result<Windows, Error> {
         let frames = match self.models.is_identity() {
+            // Frames of an upscaler know nothing of each other.
+            _ if self.models.is_upscaler() => 1,
             true => self.look.window.min(IDENTITY_WINDOW),
             false => self.look.window,
         };
@@ -91,16 +93,17 @@ impl Restoration {
         let mut recipe = Recipe {
             geometry,
             shown: geometry.shown,
+            upscale: networks.upscaler().map(|upscaler| upscaler.upscale(&geometry)),
             cuts: self.cuts(frames)?,
             softness: look.softness,
             input_noise: look.input_noise,
             sampling: Sampling {
                 start: Start::Seed(look.seed),
                 windows,
-                scale: networks.scale,
+                scale: networks.diffusion().map_or(1.0, |diffusion| diffusion.scale),
                 latent_noise: look.latent_noise,
             },
-            finish: look.finish.finish(spill),
+            finish: look.finish.finish(self.models.is_upscaler(), spill),
         };
         if let Some(compat) = self.compat {
             let overlap = compat.overlap;
@@ -114,7 +117,16 @@ impl Restoration {
     }
 
     /// Where the film is cut.
-    pub(super) fn cuts(&self, frames: Option<usize>) -> Result<Cuts, Error> {
+    fn cuts(&self, frames: Option<usize>) -> Result<Cuts, Error> {
+        // What an upscaler makes of a frame depends on no other; only a pool of colours does.
+        match self.models.is_upscaler() && self.look.finish.color_pool != Pool::Shot {
+            true => Ok(Cuts::None),
+            false => self.shots(frames),
+        }
+    }
+
+    /// Where shots begin.
+    pub(super) fn shots(&self, frames: Option<usize>) -> Result<Cuts, Error> {
         match &self.look.shots {
             // A still has no shots.
             _ if frames == Some(1) => Ok(Cuts::None),

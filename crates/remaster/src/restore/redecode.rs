@@ -111,11 +111,12 @@ impl RedecodeRequest {
         Ok(Recipe {
             geometry: file.about().geometry.with_alpha(format.layout.alpha),
             shown: *shown,
+            upscale: None,
             cuts: Cuts::None,
             softness: 0.0,
             input_noise: 0.0,
             sampling: Sampling { start: Start::Seed(*seed), windows, scale: 1.0, latent_noise: 0.0 },
-            finish: self.finish.finish(&site.spill),
+            finish: self.finish.finish(false, &site.spill),
         })
     }
 }
@@ -158,8 +159,9 @@ impl Prepare for RedecodeRequest {
         };
         let held = |slice: usize| in_flight_bytes(&recipe, network.latent(), slice);
         let mut planner = task.planner();
-        let (plans, budget, held) = search
-            .beside(&held, &clip, |budget, wish| Planner::joint(&mut [&mut [&mut planner]], budget, wish))?;
+        let (plans, budget, held) = search.beside(&held, clip.frames(), |budget, wish| {
+            Planner::joint(&mut [&mut [&mut planner]], budget, wish)
+        })?;
         drop(planner);
         task.settings.recovery = Some(Recovery::new(&backend, budget));
         let (_, disk) = self.limits.resolve(room)?;
@@ -238,7 +240,7 @@ impl Ready {
             None => beside(&request.input)?,
         };
         destination::check_frames(&output, &[&request.input, &request.latents], request.overwrite)?;
-        request.finish.refuse()?;
+        request.finish.refuse(false)?;
         check_input(&request.input)?;
         super::refuse_streams(&request.target)?;
         let room = Room::of_run(machine, Some(&output));

@@ -7,12 +7,14 @@ use remaster_restore::{About, Film as Whole, Footage, LatentWriter, Origin, Rest
 use remaster_units::{First, Input};
 
 use super::film::Film;
+use super::networks::Diffusion;
 use super::stage::Staged;
 use crate::destination::{self, Size};
 use crate::error::Error;
 use crate::event::Reporter;
 use crate::media::{Checked, is_pipe};
 use crate::outcome::FilmOutcome;
+use crate::request::UPSCALER;
 use crate::units::{unchanged, watch};
 
 /// Restores a film.
@@ -60,7 +62,9 @@ impl Film {
         input: &Path,
         shown: &Format,
     ) -> Result<LatentWriter, Error> {
-        let vae = &self.networks.vae;
+        let Some(Diffusion { vae, .. }) = self.networks.diffusion() else {
+            return Err(Error::NoEffect { flag: "--keep-latents", what: UPSCALER });
+        };
         if let Some(bytes) = self.kept_bytes() {
             destination::check_room(path, bytes, Size::Exact, &self.site.machine)?;
         }

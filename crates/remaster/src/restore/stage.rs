@@ -33,6 +33,9 @@ const MOST_PIECE: usize = 250;
 /// Latents that a unit needs beyond its own: how far back the decoder sees, and windows at both ends.
 const AROUND: usize = 64;
 
+/// What a plan calls an upscaler.
+pub(crate) const UPSCALER_ROLE: &str = "upscaler";
+
 /// A restoration that is ready.
 pub(crate) struct Staged {
     pub(crate) request: Request,
@@ -230,6 +233,9 @@ impl Staged {
         // In memory there is room for two windows only.
         self.film.room.folder.as_ref()?;
         let latent = self.film.latent();
+        if latent == 0 {
+            return Some(wanted as usize);
+        }
         // As they are made, and twice kept: as they came and restored.
         let fits = usize::try_from(self.film.room.bytes / (3 * latent.max(1))).unwrap_or(usize::MAX);
         let least = 2 * self.film.recipe.sampling.windows.length();
@@ -307,6 +313,7 @@ impl Staged {
     /// The networks, by the hashes of their files.
     pub(crate) fn models(&self) -> Result<Vec<Model>, Error> {
         let [model, vae] = &self.film.networks.names;
+        let upscales = self.film.networks.upscaler().is_some();
         let file = |role: &str, path: &Path| {
             let name = path.to_string_lossy();
             let sha256 = match path.is_file() {
@@ -320,6 +327,9 @@ impl Staged {
             }
             Ok::<_, Error>(Model { role: role.into(), name: name.into(), sha256 })
         };
+        if upscales {
+            return Ok(vec![file(UPSCALER_ROLE, Path::new(model))?]);
+        }
         let mut models = vec![file("transformer", Path::new(model))?, file("vae", Path::new(vae))?];
         if let Some(text) = &self.film.networks.text {
             models.push(file("text", text)?);

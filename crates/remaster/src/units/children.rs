@@ -271,13 +271,13 @@ impl Dispatcher<'_> {
             word("--input", &request.input),
             word("--temp", self.state.scratch()),
             word("--model", model),
-            word("--vae", vae),
             // All that a config file says is in these words already.
             word("--config", NO_FILE),
         ]);
         if let Some(member) = self.members.get(device) {
             words.extend(member.words(share));
         }
+        words.extend(film.networks.diffusion().map(|_| word("--vae", vae)));
         words.extend(film.networks.text.as_deref().map(|text| word("--text", text)));
         words.extend(how.models.folder.as_deref().map(|dir| word("--model-dir", dir)));
         words.extend(how.limits.spill.as_deref().map(|folder| word("--spill", folder)));

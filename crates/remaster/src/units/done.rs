@@ -14,7 +14,7 @@ use crate::machine::hashes;
 use crate::machine::host::Machine;
 use crate::models::installed_text;
 use crate::request::Request;
-use crate::restore::names;
+use crate::restore::{UPSCALER_ROLE, names};
 
 /// What is known of a film that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,10 @@ pub(crate) fn standing(
 fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control) -> Result<bool, Error> {
     let models = &request.how.models;
     let [model, vae] = names(models, machine)?;
+    if models.is_upscaler() {
+        let [made] = made else { return Ok(false) };
+        return Ok(made.role == UPSCALER_ROLE && is_same_file(made, &model, machine, control)?);
+    }
     // A text that is not named is the one inside the network, or the one that would be found: a manifest opens no file.
     let found = || installed_text(models.folder.as_deref(), Path::new(&model), machine).ok();
     let text = models.text.clone().or_else(found).map(|text| text.display().to_string());
@@ -82,15 +86,19 @@ fn uses(request: &Request, made: &[Model], machine: &Machine, control: &Control)
             (None, None) => continue,
             _ => return Ok(false),
         };
-        let path = PathBuf::from(&name);
-        let same = match (&made.sha256, path.is_file()) {
-            (Some(wanted), true) => *wanted == hashes::sha256(&path, machine, control)?,
-            (None, false) => made.name == name,
-            _ => false,
-        };
-        if !same {
+        if !is_same_file(made, &name, machine, control)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether a network of a film is the one with this name now.
+fn is_same_file(made: &Model, name: &str, machine: &Machine, control: &Control) -> Result<bool, Error> {
+    let path = PathBuf::from(name);
+    Ok(match (&made.sha256, path.is_file()) {
+        (Some(wanted), true) => *wanted == hashes::sha256(&path, machine, control)?,
+        (None, false) => made.name == name,
+        _ => false,
+    })
 }

@@ -31,7 +31,7 @@ pub fn of(how: &Restoration, target: &Target) -> Result<Pinned, Error> {
         input_noise: share(look.input_noise)?,
         latent_noise: share(look.latent_noise)?,
         strength: share(look.finish.strength)?,
-        color: look.finish.color,
+        color: look.finish.color(how.models.is_upscaler()),
         color_pool: look.finish.color_pool,
         dither: look.finish.dither,
         resolution: how.size.asked(),
@@ -58,7 +58,7 @@ pub fn planned(
     how.look.input_noise = pinned.input_noise.get();
     how.look.latent_noise = pinned.latent_noise.get();
     how.look.finish.strength = pinned.strength.get();
-    how.look.finish.color = pinned.color;
+    how.look.finish.color = Some(pinned.color);
     how.look.finish.color_pool = pinned.color_pool;
     how.look.finish.dither = pinned.dither;
     how.keep_sar = pinned.keep_sar;

@@ -24,7 +24,7 @@ use crate::machine::host::Machine;
 use crate::media::Programs;
 use crate::models;
 use crate::request::{Request, Shots};
-use crate::restore::Staged;
+use crate::restore::{Staged, UPSCALER_ROLE};
 
 /// Units of a plan to do, on whatever machine this is.
 #[derive(Clone, Debug)]
@@ -161,6 +161,7 @@ fn todo_units(
     let todo = todo.into_iter().map(|unit| Todo::new(journal, plan, unit)).collect::<Result<Vec<_>, _>>()?;
     let all = todo.iter().map(|todo| todo.frames).sum();
     let mut reached = todo.iter().map(|todo| todo.adopted).sum();
+    report.only(stage.film.phases());
     for phase in PHASES {
         report.phase(phase, Some(all));
         report.reach(phase, reached);
@@ -212,7 +213,8 @@ fn as_planned(plan: &FilmPlan, own: &UnitsRequest, machine: &Machine) -> Result<
         (None, Some(model)) => models::of_plan(&model.name, option, folder, machine).map(Some),
         (None, None) => Ok(None),
     };
-    how.models.model = named(&models.model, "transformer", "--model")?.unwrap_or_default();
+    let role = if plan.model(UPSCALER_ROLE).is_some() { UPSCALER_ROLE } else { "transformer" };
+    how.models.model = named(&models.model, role, "--model")?.unwrap_or_default();
     how.models.vae = named(&models.vae, "vae", "--vae")?;
     how.models.text = match &models.text {
         Some(text) => Some(text.clone()),

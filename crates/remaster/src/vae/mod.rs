@@ -37,7 +37,7 @@ pub struct VaeRequest {
     pub work: VaeWork,
     /// Video, image, folder of images, or `-` for y4m on stdin; latents to decode. Tensors work too: a .safetensors file.
     pub input: PathBuf,
-    /// Model file, `nano`, `identity`, `formula:tiny` or `formula:full`.
+    /// Model file, `identity`, `formula:tiny` or `formula:full`.
     pub weights: String,
     /// How the input is read.
     pub source: Source,

@@ -14,6 +14,12 @@ pub fn convolutions(backend: Backend, dtype: DType, channels: usize) -> Result<f
     fastest(&mut subjects::conv(&backend.into(), dtype, channels, [4, side, side * 4 / 3], false)?)
 }
 
+/// Multiply-adds per second of convolutions of an upscaler as wide as this.
+pub(crate) fn frame_convolutions(backend: Backend, dtype: DType, channels: usize) -> Result<f64, Error> {
+    let channels = channels.clamp(16, 256).next_multiple_of(16);
+    fastest(&mut subjects::frame_conv(&backend.into(), dtype, channels, [270, 480])?)
+}
+
 /// Multiply-adds per second of linear layers as wide as this, in about a second.
 pub fn linear_layers(backend: Backend, dtype: DType, channels: usize) -> Result<f64, Error> {
     let channels = channels.clamp(64, 4096).next_multiple_of(64);

@@ -124,7 +124,7 @@ pub fn conv(
     [t, h, w]: [usize; 3],
     norm: bool,
 ) -> Result<Bench, Error> {
-    let spec = WeightSpec::Conv { cin: channels, cout: channels, kernel: [3; 3], stride: [1; 3], dtype };
+    let spec = WeightSpec::conv([channels, channels], [3; 3], dtype);
     let shape = Shape::new(t, h, w, channels);
     let stats = Shape::new(t, 1, 1, 2 * GROUPS);
     let tensors = [(shape, dtype), (Shape { t: 2, ..shape }, dtype), (shape, dtype), (stats, DType::F32)];
@@ -135,6 +135,19 @@ pub fn conv(
         let alone = ConvDesc::new(x.view(), weight, Padding::all(1), y.view());
         let prologue = norm.then(|| Prologue { stats: stats.view(), affine, silu: true });
         ops.conv(&ConvDesc { carried: Some(tail.view()), prologue, ..alone })
+    }))
+}
+
+/// 3x3 over one frame, with PReLU behind, as upscalers have it.
+pub fn frame_conv(site: &Site, dtype: DType, channels: usize, [h, w]: [usize; 2]) -> Result<Bench, Error> {
+    let (cin, cout, kernel, stride) = (channels, channels, [1, 3, 3], [1; 3]);
+    let spec = WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes: true };
+    let shape = Shape::new(1, h, w, channels);
+    let operands = Operands::new(site, &[(shape, dtype), (shape, dtype)], &[spec])?;
+    let work = 2.0 * (shape.len() * channels * 9) as f64;
+    Ok(operands.bench(work, |ops, tensors, weights| {
+        let ([x, y], [weight]) = (tensors, weights) else { return Ok(()) };
+        ops.conv(&ConvDesc::new(x.view(), weight, Padding::all(1), y.view()))
     }))
 }
 
