@@ -47,7 +47,7 @@ pub struct DitReport {
 /// Which transformer, on what clip, and how it is cut.
 #[derive(Clone, Debug)]
 pub struct DitRequest {
-    /// Model file, `nano`, or `formula:3b`, `formula:7b` for generated weights.
+    /// Model file, or `formula:3b`, `formula:7b` for generated weights.
     pub weights: String,
     /// What computes.
     pub device: Device,

@@ -40,7 +40,7 @@ pub(crate) fn kernels(
     for (dtype, channels) in
         [DType::F32, DType::F16].into_iter().flat_map(|d| [128, 256, 512].map(|c| (d, c)))
     {
-        let spec = WeightSpec::Conv { cin: channels, cout: channels, kernel: [3; 3], stride: [1; 3], dtype };
+        let spec = WeightSpec::conv([channels, channels], [3; 3], dtype);
         for variant in variants(&spec, units) {
             let mut subject = conv(Backend::Gpu(with_variant(device, &variant)), dtype, channels)?;
             subject.name = format!("{}, {variant}", subject.name);

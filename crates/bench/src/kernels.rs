@@ -61,6 +61,9 @@ mod floors {
     pub(crate) const DIRECT: f64 = 0.42;
     pub(crate) const WINOGRAD: f64 = 0.85;
     pub(crate) const TILES: f64 = 0.11;
+    pub(crate) const FRAME_DIRECT: f64 = 0.30;
+    pub(crate) const FRAME_WINOGRAD: f64 = 0.50;
+    pub(crate) const FRAME_TILES: f64 = 0.08;
     pub(crate) const LINEAR: f64 = 0.24;
     pub(crate) const LINEAR_TILES: f64 = 0.09;
     pub(crate) const NORM: f64 = 0.20;
@@ -139,6 +142,11 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
         if path.amx {
             subjects.push(conv(on(path), DType::Bf16, channels)?);
         }
+    }
+    subjects.push(frame_conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32)?);
+    subjects.push(frame_conv(on(CpuPath { winograd: true, amx: false, ..path }), DType::F32)?);
+    if path.amx {
+        subjects.push(frame_conv(on(path), DType::Bf16)?);
     }
     subjects.push(linear(on(path), DType::F32)?);
     if path.amx {
@@ -231,6 +239,19 @@ pub(crate) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Su
     };
     let bench = subjects::conv(&backend.into(), dtype, channels, [4, h, w], false)?;
     let name = format!("conv 3x3x3 {channels} {dtype}{kind}");
+    let limit = if dtype == DType::Bf16 { Limit::Amx } else { Limit::Sgemm };
+    Ok(Subject { name, work: bench.work, limit, floor, bench })
+}
+
+/// A layer of the upscaler inside the program: 3x3 with PReLU over a frame of 480 x 270, 9.6 GFLOP.
+fn frame_conv(backend: Backend, dtype: DType) -> Result<Subject, BenchError> {
+    let (kind, floor) = match backend {
+        Backend::Cpu { .. } if dtype == DType::Bf16 => (" amx", floors::FRAME_TILES),
+        Backend::Cpu { path, .. } if path.winograd => (" winograd", floors::FRAME_WINOGRAD),
+        _ => (" direct", floors::FRAME_DIRECT),
+    };
+    let bench = subjects::frame_conv(&backend.into(), dtype, 64, [270, 480])?;
+    let name = format!("conv 3x3 64 PReLU {dtype}{kind}");
     let limit = if dtype == DType::Bf16 { Limit::Amx } else { Limit::Sgemm };
     Ok(Subject { name, work: bench.work, limit, floor, bench })
 }

@@ -90,7 +90,7 @@ pub(crate) fn all(dtype: DType) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: String, unit, make: Make| cases.push(Case { name, unit, make });
     for channels in [512, 256, 128] {
-        let spec = WeightSpec::Conv { cin: channels, cout: channels, kernel: [3; 3], stride: [1; 3], dtype };
+        let spec = WeightSpec::conv([channels, channels], [3; 3], dtype);
         for (norm, ending) in [(false, ""), (true, ", norm")] {
             let make = move |site: &Site, level: u32| {
                 let finer = (512 / channels) << level;
