@@ -184,6 +184,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
+    /// Print the licences of this program and of the data inside it
+    Licenses,
 }
 
 impl Command {

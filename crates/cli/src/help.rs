@@ -8,12 +8,13 @@ use clap::Command;
 const EVERYDAY: [&str; 6] = ["restore", "preview", "plan", "batch", "models", "doctor"];
 
 /// The others, by what they are for.
-const OTHERS: [(&str, &[&str]); 5] = [
+const OTHERS: [(&str, &[&str]); 6] = [
     ("Films", &["probe", "scenes", "compare", "verify", "redecode"]),
     ("Machines", &["devices", "tune", "bench"]),
     ("Farms", &["unit", "assemble"]),
     ("Latents", &["vae"]),
     ("Shells", &["completions", "man"]),
+    ("About", &["licenses"]),
 ];
 
 /// Below the commands of `remaster -h`.
@@ -61,8 +62,7 @@ Examples:
   remaster film.mkv                   Restore a film to film_upscaled.mkv
   remaster film.mkv -o out.mp4 --resolution 4k
                                       Choose the name and the size
-  remaster clip.mp4 --model nano --resolution 1x
-                                      Try it without downloading a model
+  remaster clip.mp4 --model anime     Try it without downloading a model
   remaster models pull 3b             Download a model
   remaster plan film.mkv              See how much memory, disk and time it takes
   remaster preview film.mkv           See a frame of each shot before and after

@@ -112,6 +112,10 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
             commands::devices::run(out);
             Ok(())
         }
+        Command::Licenses => {
+            commands::licenses::run(out);
+            Ok(())
+        }
         Command::Compare(args) => commands::compare::run(&args, out, interrupt),
         Command::Scenes(args) => commands::scenes::run(&args, out, interrupt),
         Command::Probe(args) => commands::probe::run(&args, out, interrupt),

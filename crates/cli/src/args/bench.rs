@@ -143,7 +143,7 @@ pub(crate) struct BenchVaeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchDitArgs {
-    /// Model file, nano, or formula:3b, formula:7b for generated weights
+    /// Model file, or formula:3b, formula:7b for generated weights
     #[arg(short, long, value_name = "FILE", default_value = "formula:3b")]
     pub(crate) weights: String,
     #[command(flatten)]
@@ -251,8 +251,8 @@ pub(crate) struct VaeArgs {
     pub(crate) input: PathBuf,
     /// Model file; `remaster models list` shows what is installed
     ///
-    /// `nano` is a small network inside the program, to try things out. `identity` passes frames through unchanged, to see
-    /// what the file formats keep. `formula:tiny` and `formula:full` are generated weights for tests and timing.
+    /// `identity` passes frames through unchanged, to see what the file formats keep. `formula:tiny` and `formula:full` are
+    /// generated weights for tests and timing.
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
     pub(crate) weights: String,
     #[command(flatten)]

@@ -73,10 +73,10 @@ pub(crate) struct RecipeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct RestoreModels {
-    /// Transformer: 3b, 7b, 7b-sharp, nano, or a model file
+    /// Model: 3b, 7b, 7b-sharp, anime, or a model file
     ///
-    /// `3b`, `7b`, `7b-sharp` and `3b-first` use the best file that is installed; `remaster models pull 3b` installs one. `nano` is a
-    /// small demonstration network inside this program.
+    /// `3b`, `7b`, `7b-sharp` and `3b-first` use the best SeedVR2 file that is installed; `remaster models pull 3b` installs one.
+    /// `anime` (realesr-animevideov3) is inside this program: a quick upscaler for drawn films, and a first look at any film.
     #[arg(short, long, value_name = "MODEL", default_value = "3b", alias = "dit-model", alias = "dit_model")]
     pub(crate) model: String,
     /// VAE file [default: the installed one]
@@ -132,9 +132,9 @@ pub(crate) struct FinishArgs {
     pub(crate) strength: f32,
     /// Colours: lab, wavelet, wavelet_adaptive, hsv, adain or none
     ///
-    /// How colours are matched to the input. docs/quality.md explains the methods.
-    #[arg(long, value_name = "METHOD", default_value = "lab", alias = "color_correction", alias = "colour")]
-    pub(crate) color: Mode,
+    /// How colours are matched to the input [default: lab; none for anime]. docs/quality.md explains the methods.
+    #[arg(long, value_name = "METHOD", alias = "color_correction", alias = "colour")]
+    pub(crate) color: Option<Mode>,
     /// Match colours per frame, window or shot
     ///
     /// For lab, hsv and wavelet_adaptive. With `shot`, frames are buffered on disk until the shot ends.

@@ -24,7 +24,9 @@ pub(crate) fn announce(plan: &FilmPlan, out: &Output) {
         }
     }
     out.say(format_args!("model {}", plan.title));
-    out.detail(format_args!("VAE {}", plan.vae));
+    if !plan.vae.is_empty() {
+        out.detail(format_args!("VAE {}", plan.vae));
+    }
     let [width, height] = plan.shown;
     let source = &plan.source.format;
     let frames = frames(source.frames, !plan.counted, "an unknown number of frames");
@@ -76,11 +78,15 @@ pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
     if !verbose {
         return text;
     }
-    line("VAE", plan.vae.clone());
-    for (phase, p) in PHASES.into_iter().zip(&plan.plans) {
+    // An upscaler is one network, and has no VAE.
+    let phases = if plan.vae.is_empty() { &PHASES[1..2] } else { &PHASES[..] };
+    if !plan.vae.is_empty() {
+        line("VAE", plan.vae.clone());
+    }
+    for (phase, p) in phases.iter().zip(&plan.plans) {
         line(phase, p.how.describe());
     }
-    if let Some(groups) = plan.groups {
+    if let Some(groups) = plan.groups.filter(|_| !plan.vae.is_empty()) {
         line("groups", turns(groups));
     }
     let all = plan.macs_per_frame * plan.source.format.frames.unwrap_or(1) as f64;

@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod film;
+pub(crate) mod licenses;
 pub(crate) mod models;
 pub(crate) mod plan;
 pub(crate) mod preview;
