@@ -1,13 +1,13 @@
-//! The trained small transformer of `testdata`: recognised, loaded from memory, and the same as in PyTorch.
+//! The trained small transformer of `testdata`: recognised, loaded, and the same as in PyTorch.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::tensor;
+use crate::common::{tensor, testdata};
 use remaster_compute::{Backend, DType, Difference, HostTensor, Shape};
 use remaster_engine::{MemoryClip, Task};
 use remaster_model::dit::{Dit, DitConfig, Family, Text, patches, unpatched};
 use remaster_model::{Build, Scope, computed};
 use remaster_plan::{Candidate, Cells};
-use remaster_weights::{NamedTensor, TextEmbedding, dit_from_bytes};
+use remaster_weights::{NamedTensor, TextEmbedding, open_dit};
 
 /// Largest difference to PyTorch with the same 16-bit weights in f32. Measured: 3.1e-5, a unit in the last place of the
 /// largest latents times their scale; this is four times that.
@@ -32,7 +32,7 @@ fn golden(name: &str) -> NamedTensor {
 
 /// The restored latent: noise minus what the network makes of noise, latent and one.
 fn restored(dtype: DType) -> Vec<f32> {
-    let (config, mut params, _) = dit_from_bytes(remaster_nano::NAME, remaster_nano::DIT).unwrap();
+    let (config, mut params, _) = open_dit(&testdata("nano_dit.safetensors")).unwrap();
     let TextEmbedding { rows, values, .. } =
         TextEmbedding::of_checkpoint(params.checkpoint(), config.text).unwrap();
     let (noise, latent) = (golden("noise"), golden("latent"));
@@ -63,7 +63,7 @@ fn restored(dtype: DType) -> Vec<f32> {
 
 #[test]
 fn the_file_is_recognised_with_its_widths_text_and_scale() {
-    let (config, params, report) = dit_from_bytes(remaster_nano::NAME, remaster_nano::DIT).unwrap();
+    let (config, params, report) = open_dit(&testdata("nano_dit.safetensors")).unwrap();
     assert_eq!(config, nano());
     assert!(report.warnings.is_empty());
     let scale = params.checkpoint().latent_scale().unwrap();

@@ -1,6 +1,8 @@
 //! What the tests of goldens share.
 #![allow(dead_code, unused_macros, clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
+pub(crate) mod compact;
+
 use std::path::{Path, PathBuf};
 
 use remaster_compute::{Backend, CancelToken, DType};

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod compact;
 mod dit;
 mod goldens;
 
