@@ -158,10 +158,10 @@ impl Run {
     }
 }
 
-/// The binary in a folder, with its words.
+/// The binary in a folder, with its [`words`].
 pub(crate) fn plain(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
-    command.current_dir(folder).args(line.split_whitespace()).stdin(Stdio::null());
+    command.current_dir(folder).args(words(line)).stdin(Stdio::null());
     command
 }
 
@@ -256,7 +256,18 @@ pub(crate) fn three_shots(folder: &Path, [a, b, c]: [usize; 3], name: &str) {
 
 /// A file of the repository.
 pub(crate) fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").canonicalize().unwrap().join(name)
+    testdata_folder().join(name)
+}
+
+fn testdata_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").canonicalize().unwrap()
+}
+
+/// The words of a line. `SMALL` stands for the trained networks of `testdata` as the model, and `TESTDATA` for that folder.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let line = line.replace("SMALL", "--model TESTDATA/nano_dit.safetensors --vae TESTDATA/nano.safetensors");
+    let folder = testdata_folder().display().to_string();
+    line.split_whitespace().map(|word| word.replace("TESTDATA", &folder)).collect()
 }
 
 /// Weights of a network, as the formula has them.

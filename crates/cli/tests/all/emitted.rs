@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use remaster_testkit::not_run;
 
-use crate::desk::{Desk, quick, refused, works};
+use crate::desk::{Desk, quick, refused, testdata, works};
 
 /// A control group with a limit of memory.
 struct Group(PathBuf);
@@ -59,7 +59,7 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
     std::fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_remaster"), bin.join("remaster")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let how = "--model nano --resolution 320x240 --device cpu --no-collapse";
+    let how = "SMALL --resolution 320x240 --device cpu --no-collapse";
     for kind in ["slurm", "k8s", "openjd", "shell"] {
         let plan = format!("plan film.mkv -o {kind}.mkv --store {kind} {how} --emit {kind} --image none");
         let text = works(at, &plan);
@@ -81,7 +81,7 @@ fn a_job_works_in_the_memory_that_it_asks_for() {
         let script = at.join(format!("{kind}.sh"));
         let mut command = group.command(at);
         quick(&mut command, at);
-        command.env("PATH", &path);
+        command.env("PATH", &path).env("REMASTER_MODEL_DIR", testdata(""));
         match kind {
             "shell" | "slurm" => {
                 std::fs::write(&script, &text).unwrap();

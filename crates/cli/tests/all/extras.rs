@@ -196,7 +196,7 @@ mod models {
             ("part.safetensors", "damaged", "decoder.conv_in.bias"),
             ("q.gguf", "damaged", "cut off"),
             ("old.gguf", "unverified", "GGUF file of version 1"),
-            ("frames.safetensors", "unverified", "not a SeedVR2 network"),
+            ("frames.safetensors", "unverified", "not a network that is known"),
         ] {
             let run = desk.run(&format!("models verify good/vae.safetensors {file} --json"));
             let json = run.ends(6, &["1 of 2 files", "nothing was changed"]).json();
@@ -230,6 +230,18 @@ mod words {
             assert!(fs::metadata(desk.join(file.as_str().unwrap())).unwrap().len() > 100);
         }
         assert!(desk.join("pages/remaster-vae-encode.1").exists());
+    }
+
+    #[test]
+    fn licences_go_with_the_program() {
+        let desk = desk();
+        let text = desk.works("licenses").stdout;
+        assert!(text.starts_with("remaster: MIT OR Apache-2.0\n"), "{text}");
+        let network = "Copyright (c) 2021, Xintao Wang\nAll rights reserved.";
+        says(&text, &[network, "OF THE POSSIBILITY OF SUCH DAMAGE.", "DejaVu Sans", "Bitstream, Inc."]);
+        let told = desk.json("licenses --json");
+        assert_eq!(told["program"], "MIT OR Apache-2.0");
+        assert!(told["inside"][0]["notice"].as_str().unwrap().contains(network), "{told}");
     }
 
     #[test]

@@ -64,9 +64,9 @@ fn a_plan_is_done_anywhere_and_joined_to_the_same_bytes() {
 #[test]
 fn a_unit_that_is_left_has_the_frames_of_the_input() {
     let at = &film();
-    works(at, "plan film.mp4 -o out.mkv --store store --model nano --resolution 96 --unit-frames 45");
-    works(at, "unit run --plan store --input film.mp4 --index 1,2");
-    works(at, "unit run --plan store --input film.mp4 --index 0 --leave");
+    works(at, "plan film.mp4 -o out.mkv --store store SMALL --resolution 96 --unit-frames 45");
+    works(at, "unit run --plan store --input film.mp4 --index 1,2 --model-dir TESTDATA");
+    works(at, "unit run --plan store --input film.mp4 --index 0 --leave --model-dir TESTDATA");
     let said = told(at, "assemble --plan store --input film.mp4 -o out.mkv --json -q");
     assert_eq!((&said["left"], &said["frames"]), (&json!([0]), &json!(97)));
     assert!(works(at, "verify out.mkv").contains("not restored"));

@@ -205,7 +205,7 @@ fn an_option_that_changes_bits_changes_the_class_of_results() {
     let at = &Desk::filmed("-f lavfi -i testsrc2=s=64x48:r=25:d=1,trim=end_frame=9 film.mkv");
     let made = |name: &str, option: &str| {
         let film = format!("{name}.mkv");
-        let how = "--model nano --resolution 1x --video ffv1 --device cpu";
+        let how = "SMALL --resolution 1x --video ffv1 --device cpu";
         works(at, &format!("film.mkv -o {film} {how} {option}"));
         let manifest = document(at, &format!("{film}.manifest.json"));
         (bytes(at, &film), manifest["settings"]["numerics"].clone())

@@ -196,7 +196,7 @@ fn clip(desk: &Desk, name: &str, more: &[&str]) {
 }
 
 fn run(desk: &Desk, line: &str) -> Run {
-    desk.run(&line.replace("TESTDATA", &testdata("").display().to_string()).replace("VIDEO", VIDEO))
+    desk.run(&line.replace("VIDEO", VIDEO))
 }
 
 /// Runs lines with `--json` and compares each document with a section.
@@ -290,11 +290,9 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-probe", "probe TESTDATA/media/hdr10_hevc10.mp4"),
         ("remaster-probe", "probe TESTDATA/media/interlaced_sar_mpeg2.mpg"),
         (restore, "restore in.mkv -o out.mkv -y --model formula:tiny-3b --resolution 1x"),
+        (restore, "restore in.mkv -o out.mkv -y --model anime --resolution 1x"),
         ("remaster-preview", "preview in.mkv -y --model formula:tiny-3b --resolution 1x"),
-        (
-            restore,
-            "restore in.mkv -o out.mkv -y --model nano --resolution 1x --keep-latents kept.safetensors",
-        ),
+        (restore, "restore in.mkv -o out.mkv -y SMALL --resolution 1x --keep-latents kept.safetensors"),
         (
             "remaster-plan-for-a-store",
             "plan in.mkv -o farm.mkv --store store --model identity --resolution 1x",
@@ -304,7 +302,10 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-assemble", "assemble --plan store --input in.mkv -o farm.mkv"),
         ("remaster-verify", "verify farm.mkv"),
         ("remaster-batch", "batch in.mkv -d . --model identity --resolution 1x"),
-        ("remaster-redecode", "redecode in.mkv kept.safetensors -o out.mkv -y --color wavelet"),
+        (
+            "remaster-redecode",
+            "redecode in.mkv kept.safetensors -o out.mkv -y --color wavelet --vae TESTDATA/nano.safetensors",
+        ),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO"),
         (vae, "vae roundtrip in.mkv -o out.mkv VIDEO --mode exact --stripes 2 --slice 4"),
         (vae, "vae roundtrip TESTDATA/media/hdr10_hevc10.mp4 -o out.mkv -y --weights identity --hdr keep"),
@@ -318,7 +319,8 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-compare", "compare in.mkv other.mkv --tile 16"),
         ("remaster-compare", "compare in.mkv other.mkv --quick --frames 2"),
         ("remaster-compare", "compare in.mkv TESTDATA/media/launch.mp4 --quick --frames 1"),
-        (file, "plan in.mkv --model nano --resolution 1x"),
+        (file, "plan in.mkv SMALL --resolution 1x"),
+        (file, "plan in.mkv --model anime --resolution 2x"),
         (trip, "plan in.mkv --weights models/nano.safetensors"),
         (trip, "plan TESTDATA/media/hdr10_hevc10.mp4 --hdr keep --weights models/nano.safetensors"),
         ("remaster-plan", "plan --network decode --height 64 --width 64"),
@@ -334,6 +336,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-models-list", "models list --model-dir models"),
         ("remaster-models-verify", "models verify models/nano.safetensors models/half.safetensors"),
         ("remaster-man", "man"),
+        ("remaster-licenses", "licenses"),
         ("remaster-man", "man --dir pages"),
     ];
     if embedding.is_some() {

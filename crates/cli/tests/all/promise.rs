@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::desk::{Desk, ffmpeg, testdata};
+use crate::desk::{Desk, ffmpeg, testdata, words};
 use crate::tree::peak;
 
 struct Random(u64);
@@ -125,7 +125,7 @@ fn what_restorations_take_stays_below_what_was_allowed() {
                 break (from, to);
             }
         };
-        let model = ["nano", "nano", "identity", "formula:tiny-7b"][random.below(4)];
+        let model = ["SMALL", "SMALL", "--model identity", "--model formula:tiny-7b"][random.below(4)];
         let colour = ["lab", "wavelet", "wavelet_adaptive", "hsv", "adain", "none"][random.below(6)];
         let pool = match colour {
             "lab" | "wavelet_adaptive" | "hsv" => ["frame", "window", "shot"][random.below(3)],
@@ -133,12 +133,11 @@ fn what_restorations_take_stays_below_what_was_allowed() {
         };
         let window = ["1", "9", "45"][random.below(3)];
         let size = ["1x", "1x", "150x90"][random.below(3)];
-        let words = format!(
-            "restore {from} -o {to} --model {model} --color {colour} --color-pool {pool} --window {window} \
+        let line = format!(
+            "restore {from} -o {to} {model} --color {colour} --color-pool {pool} --window {window} \
              --resolution {size} --keep-latents kept.safetensors --progress none -y"
         );
-        let line: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        worst = worst.max(kept(&folder, &line, &mut random));
+        worst = worst.max(kept(&folder, &words(&line), &mut random));
     }
     println!("largest ratio {worst:.2} in {} runs", runs());
 }

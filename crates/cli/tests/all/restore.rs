@@ -27,8 +27,7 @@ fn probe(path: &Path) -> Value {
 #[test]
 fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     let here = &film();
-    let out = here.works("film.mkv --model nano --resolution 80 --json");
-    assert!(out.stderr.contains("demonstration network"), "{}", out.stderr);
+    let out = here.works("film.mkv SMALL --resolution 80 --json");
     let report = out.json();
     assert_eq!(report["output"], "film_upscaled.mkv");
     assert_eq!(report["shots"], serde_json::json!([0, 20, 32]));
@@ -51,37 +50,40 @@ fn a_film_comes_out_larger_with_its_sound_its_times_and_its_tags() {
     let phases = summary["phases"].as_array().unwrap().iter().map(|p| &p["phase"]);
     assert!(phases.eq(["scan", "encode", "restore", "decode", "finish"]), "{summary}");
     // Once more: it is done. With other options the film that is there stays.
-    here.works("film.mkv --model nano --resolution 80");
-    refused(here, "film.mkv --model nano --resolution 64", 2, &["film_upscaled.mkv", "-y"]);
+    here.works("film.mkv SMALL --resolution 80");
+    refused(here, "film.mkv SMALL --resolution 64", 2, &["film_upscaled.mkv", "-y"]);
 }
 
 #[test]
 fn kept_latents_become_other_films_of_the_same_frames() {
     let here = &film();
     let how = "--dtype f32 --progress none -q";
-    let restore = format!("film.mkv --model nano --resolution 1x {how} --to 2");
+    let redecode = format!("redecode film.mkv kept.safetensors {how}");
+    let vae = "--vae TESTDATA/nano.safetensors";
+    let restore = format!("film.mkv SMALL --resolution 1x {how} --to 2");
     here.works(&format!("{restore} --keep-latents kept.safetensors -o first.y4m"));
-    here.works(&format!("redecode film.mkv kept.safetensors --to 2.0 {how} -o again.y4m"));
+    here.works(&format!("{redecode} {vae} --to 2.0 -o again.y4m"));
     assert!(bytes(here, "first.y4m") == bytes(here, "again.y4m"));
     // What a whole run with other settings gives.
     let other = "--color wavelet_adaptive --color-pool shot --strength 0.5";
     here.works(&format!("{restore} {other} -o other.y4m"));
-    here.works(&format!("redecode film.mkv kept.safetensors --to 2 {how} {other} -o fast.y4m"));
+    here.works(&format!("{redecode} {vae} --to 2 {other} -o fast.y4m"));
     assert!(bytes(here, "other.y4m") == bytes(here, "fast.y4m"));
-    here.works(&format!("redecode film.mkv kept.safetensors --to 2 {how} -o made.mkv"));
+    here.works(&format!("{redecode} {vae} --to 2 -o made.mkv"));
     let about = probe(&here.join("made.mkv"));
     assert_eq!(about["streams"][0]["nb_read_packets"], "48");
     assert_eq!(about["streams"][1]["codec_name"], "aac");
     // Other inputs, read otherwise, and other networks.
-    let redecode = format!("redecode film.mkv kept.safetensors {how} -o no.y4m");
+    let redecode = format!("{redecode} -o no.y4m");
     refused(here, &redecode, 3, &["--to 2", "no options", "use the same options"]);
     refused(here, &format!("{redecode} --to 2 --ss 0.5"), 3, &["--ss 0.5", "use the same options"]);
-    refused(here, &format!("{redecode} --to 2 --vae formula:tiny"), 3, &["nano", "formula:tiny"]);
+    refused(here, &format!("{redecode} --to 2 --vae formula:tiny"), 3, &["nano.safetensors", "formula:tiny"]);
     std::fs::copy(here.join("made.mkv"), here.join("film2.mkv")).unwrap();
     let elsewhere = redecode.replace("film.mkv", "film2.mkv");
     refused(here, &format!("{elsewhere} --to 2"), 3, &["film2.mkv", "input of the restoration"]);
     refused(here, &redecode.replace("kept.safetensors", "film.mkv"), 3, &["film.mkv"]);
-    refused(here, "vae decode kept.safetensors --weights nano -o no.mkv", 3, &["remaster redecode"]);
+    let decode = "vae decode kept.safetensors --weights TESTDATA/nano.safetensors -o no.mkv";
+    refused(here, decode, 3, &["remaster redecode"]);
     refused(here, &format!("{restore} --keep-latents film.mkv -o no.y4m"), 2, &[".safetensors"]);
     let again = format!("{restore} --keep-latents kept.safetensors -o no.y4m");
     refused(here, &again, 2, &["kept.safetensors", "-y"]);
@@ -141,7 +143,7 @@ fn budgets_lists_of_shots_and_pipes_give_the_same_frames() {
 #[test]
 fn a_part_of_a_film_and_filters_in_front() {
     let here = &film();
-    here.works("film.mkv --model nano --resolution 1x -ss 0.5 -to 1 -vf crop=64:48:8:8 -o part.mkv -q");
+    here.works("film.mkv SMALL --resolution 1x -ss 0.5 -to 1 -vf crop=64:48:8:8 -o part.mkv -q");
     let about = probe(&here.join("part.mkv"));
     let video = &about["streams"][0];
     assert_eq!([&video["width"], &video["height"]], [64, 48]);
@@ -151,10 +153,10 @@ fn a_part_of_a_film_and_filters_in_front() {
 #[test]
 fn stills_folders_and_alpha() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=50x38 -frames:v 1 -pix_fmt rgba still.png");
-    here.works("still.png --model nano --resolution 2x -q");
+    here.works("still.png SMALL --resolution 2x -q");
     assert_eq!(probe(&here.join("still_upscaled.png"))["streams"][0]["width"], 100);
     let pictures = testdata("media/png16a");
-    here.works(&format!("{} --model nano --resolution 64 --fps 25 -q -o pictures", pictures.display()));
+    here.works(&format!("{} SMALL --resolution 64 --fps 25 -q -o pictures", pictures.display()));
     let made = probe(&here.join("pictures/f0001.png"));
     assert_eq!(made["streams"][0]["pix_fmt"], "rgba64be", "{made}");
     assert_eq!(names(&here.join("pictures")).len(), 3);
@@ -164,7 +166,7 @@ fn stills_folders_and_alpha() {
 fn pixels_become_square_unless_they_are_kept() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=64x48:r=10:d=0.3,setsar=16/11 -c:v ffv1 wide.mkv");
     let size = |flags: &str| {
-        here.works(&format!("wide.mkv --model nano --resolution 1x -y -q {flags}"));
+        here.works(&format!("wide.mkv SMALL --resolution 1x -y -q {flags}"));
         let video = probe(&here.join("wide_upscaled.mkv"))["streams"][0].clone();
         (video["width"].as_u64().unwrap(), video["sample_aspect_ratio"].as_str().unwrap_or("1:1").to_owned())
     };
@@ -176,15 +178,15 @@ fn pixels_become_square_unless_they_are_kept() {
 fn words_of_another_tool_are_understood() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=48x32:r=10:d=0.6 in.mkv");
     let out = here.works(
-        "in.mkv --output out.mkv --dit_model nano --resolution 32 --batch_size 5 --color_correction wavelet \
-         --blocks_to_swap 16 --vae_decode_tiled --10bit",
+        "in.mkv --output out.mkv --dit_model TESTDATA/nano_dit.safetensors --vae TESTDATA/nano.safetensors \
+         --resolution 32 --batch_size 5 --color_correction wavelet --blocks_to_swap 16 --vae_decode_tiled --10bit",
     );
     let said = out.stderr;
     assert_eq!(said.matches("warning:").count(), 1, "{said}");
     assert!(said.contains("--blocks_to_swap, --vae_decode_tiled"), "{said}");
     assert_eq!(probe(&here.join("out.mkv"))["streams"][0]["pix_fmt"], "yuv420p10le");
     here.works(
-        "in.mkv -o batches.mkv --model nano --resolution 32 --compat numz --batch_size 5 --temporal_overlap 3 -q",
+        "in.mkv -o batches.mkv SMALL --resolution 32 --compat numz --batch_size 5 --temporal_overlap 3 -q",
     );
     assert_eq!(probe(&here.join("batches.mkv"))["streams"][0]["nb_read_packets"], "6");
 }
@@ -193,26 +195,32 @@ fn words_of_another_tool_are_understood() {
 fn what_cannot_work_is_refused_before_the_work() {
     let here = &Desk::filmed("-f lavfi -i testsrc2=s=48x32:r=10:d=0.4 in.mkv");
     refused(here, "in.mkv --model-dir .", 3, &["remaster models pull 3b", "GiB"]);
-    refused(here, "in.mkv --model nano --strength 1.5", 2, &["0 to 1"]);
-    refused(here, "in.mkv --model nano --window 0", 2, &["1 to 297"]);
-    refused(here, "in.mkv --model nano --color sepia", 2, &["lab", "wavelet"]);
-    refused(here, "- --model nano", 2, &["-o"]);
-    refused(here, "in.mkv --model nano -o in.mkv -y", 2, &["same file"]);
-    refused(here, "in.mkv --model nano --scenes missing.json", 3, &["missing.json"]);
+    refused(here, "in.mkv SMALL --strength 1.5", 2, &["0 to 1"]);
+    refused(here, "in.mkv SMALL --window 0", 2, &["1 to 297"]);
+    refused(here, "in.mkv SMALL --color sepia", 2, &["lab", "wavelet"]);
+    refused(here, "- SMALL", 2, &["-o"]);
+    refused(here, "in.mkv SMALL -o in.mkv -y", 2, &["same file"]);
+    refused(here, "in.mkv SMALL --scenes missing.json", 3, &["missing.json"]);
     here.put("bad.json", "{\"starts\": [5, 3]}");
-    refused(here, "in.mkv --model nano --scenes bad.json", 3, &["bad.json"]);
-    refused(here, "in.mkv --model nano --ram 20M", 4, &["--ram"]);
-    refused(here, "nothing.mkv --model nano", 3, &["nothing.mkv"]);
+    refused(here, "in.mkv SMALL --scenes bad.json", 3, &["bad.json"]);
+    refused(here, "in.mkv SMALL --ram 20M", 4, &["--ram"]);
+    refused(here, "nothing.mkv SMALL", 3, &["nothing.mkv"]);
     // What is missing is named, not what is looked at next.
     refused(here, "nothing.mkv --model-dir .", 3, &["nothing.mkv"]);
     refused(here, "in.mkv --model nothing.safetensors --model-dir .", 3, &["nothing.safetensors"]);
-    refused(here, "in.mkv --model nano --vae identity", 2, &["channels", "identity"]);
-    refused(here, "in.mkv --model nano --load_cap 10", 2, &["--load_cap", "--ss"]);
-    refused(here, "in.mkv --model nano --lossless -o out.mp4", 2, &[".mkv"]);
+    refused(
+        here,
+        "in.mkv --model TESTDATA/nano_dit.safetensors --vae identity",
+        2,
+        &["channels", "identity"],
+    );
+    refused(here, "in.mkv SMALL --load_cap 10", 2, &["--load_cap", "--ss"]);
+    refused(here, "in.mkv SMALL --lossless -o out.mp4", 2, &[".mkv"]);
     here.put("empty.y4m", "YUV4MPEG2 W16 H16 F25:1 C420\n");
-    refused(here, "empty.y4m --model nano -o out.mkv", 3, &["no frames"]);
+    refused(here, "empty.y4m SMALL -o out.mkv", 3, &["no frames"]);
     remove(here, "empty.y4m");
-    assert_eq!(names(here).len(), 2);
+    // Hashes of the models are in the cache.
+    assert_eq!(names(here), ["bad.json", "cache", "in.mkv"]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn killed(folder: &Path, line: &str, video: &str, name: &str) {
 /// Makes the film in all ways and compares it with the first.
 fn is_the_same(folder: &Path, video: &str, ending: &str, ways: &[&str]) {
     // Two units of two pieces each. Where an encoder starts anew decides its bytes, so that pieces belong to the request.
-    let cut = "--model nano --resolution 1x --unit-frames 30 --piece-frames 15";
+    let cut = "SMALL --resolution 1x --unit-frames 30 --piece-frames 15";
     let how = format!("{cut} --no-manifest");
     let name = |n: usize| format!("{n}.{ending}");
     let least = advised(folder, &format!("film.mkv -o least.{ending} {how} --disk 0"));
@@ -66,7 +66,11 @@ fn is_the_same(folder: &Path, video: &str, ending: &str, ways: &[&str]) {
     }
     let plan = format!("plan film.mkv -o planned.{ending} --store {ending} {cut}");
     works(folder, &plan, video);
-    works(folder, &format!("unit run --plan {ending} --input film.mkv --index missing"), "");
+    works(
+        folder,
+        &format!("unit run --plan {ending} --input film.mkv --index missing --model-dir TESTDATA"),
+        "",
+    );
     let join = format!("assemble --plan {ending} --input film.mkv -o planned.{ending} --no-manifest");
     works(folder, &join, "");
     assert!(bytes(folder, &format!("planned.{ending}")) == first, "{video} by units");
@@ -168,7 +172,7 @@ fn a_temporary_folder_that_is_missing_is_no_obstacle() {
 #[test]
 fn two_runs_do_not_write_one_film() {
     let at = &film();
-    let line = "film.mkv -o out.mkv -y --model nano --resolution 320x240 --no-manifest";
+    let line = "film.mkv -o out.mkv -y SMALL --resolution 320x240 --no-manifest";
     let words = format!("{line} --temp one");
     let mut first = command(at, &words).stderr(Stdio::null()).spawn().unwrap();
     while !at.join("out.mkv.remaster/remaster-state").exists() {

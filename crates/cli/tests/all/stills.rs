@@ -142,7 +142,7 @@ fn a_restored_folder_has_the_names_of_its_input() {
     // A picture whose name does not say so.
     std::fs::copy(folder.join("in/-y.png"), folder.join("in/shot.0001")).unwrap();
     std::fs::copy(folder.join("in/-y.png"), folder.join("in/shot.0002")).unwrap();
-    let model = "--model nano --resolution 1x -q";
+    let model = "SMALL --resolution 1x -q";
     folder.works(&format!("in -o out {model}"));
     let expected: [&[u8]; 9] = [
         b"--help.png",
@@ -165,7 +165,7 @@ fn a_restored_folder_has_the_names_of_its_input() {
     assert_eq!(names(&folder.join("one")), ["-y.png"]);
     // Restored latents made into another folder.
     folder.works(&format!("in -o again --keep-latents z.safetensors {model}"));
-    folder.works("redecode in z.safetensors -o third -q");
+    folder.works("redecode in z.safetensors -o third -q --vae TESTDATA/nano.safetensors");
     assert_eq!(names(&folder.join("third")), names(&folder.join("out")));
 }
 
@@ -177,7 +177,7 @@ fn two_pictures_that_would_get_one_name_are_refused_before_the_work() {
         put(&folder.join("in").join(name), &waves(32, 24, 8), StillInfo::srgb(8));
     }
     let words = ["a.jpg and a.png would both become a.png", "rename one of them"];
-    folder.run("in -o out --model nano --resolution 1x -q").ends(3, &words);
+    folder.run("in -o out SMALL --resolution 1x -q").ends(3, &words);
     assert_eq!(folder.names(), ["in"]);
     // A video has no names.
     folder.works(&roundtrip("in", "out.y4m"));
