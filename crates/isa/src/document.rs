@@ -144,7 +144,7 @@ fn shares(network: &str, measured: &Measured, budget: &Budget) -> String {
 /// as much it may be.
 fn compared() -> [(&'static str, WeightSpec, LayerUse, f64); 3] {
     let dtype = DType::F16;
-    let conv = WeightSpec::Conv { cin: 512, cout: 512, kernel: [3; 3], stride: [1; 3], dtype };
+    let conv = WeightSpec::conv([512, 512], [3; 3], dtype);
     let linear = WeightSpec::Linear { cin: 2560, cout: 2560, dtype };
     let plain = LayerUse::default();
     let norm = LayerUse { prologue: true, ..plain };
