@@ -39,13 +39,13 @@ pub struct RrdbConfig {
 
 /// Every tensor that the network needs, in the order of use.
 pub fn params(config: &RrdbConfig) -> Vec<Param> {
-    let RrdbConfig { width, growth, blocks, scale, unshuffle } = *config;
+    let RrdbConfig { width, growth, blocks, .. } = *config;
     let mut params = Vec::new();
     let mut conv = |name: &str, cin: usize, cout: usize| {
         params.push(Param { name: format!("{name}.weight"), shape: vec![cout, cin, 3, 3] });
         params.push(Param { name: format!("{name}.bias"), shape: vec![cout] });
     };
-    conv("conv_first", COLOURS * unshuffle * unshuffle, width);
+    conv("conv_first", config.channels(), width);
     for block in 0..blocks {
         for dense in 1..=3 {
             for k in 1..=5 {
@@ -55,7 +55,7 @@ pub fn params(config: &RrdbConfig) -> Vec<Param> {
         }
     }
     conv("conv_body", width, width);
-    for step in 1..=(scale * unshuffle).ilog2() {
+    for step in 1..=config.steps() {
         conv(&format!("conv_up{step}"), width, width);
     }
     conv("conv_hr", width, width);
@@ -70,8 +70,8 @@ impl RrdbConfig {
     }
 
     /// How often frames are doubled.
-    const fn steps(&self) -> u32 {
-        (self.scale * self.unshuffle).ilog2()
+    fn steps(&self) -> u32 {
+        (self.scale * self.unshuffle).checked_ilog2().unwrap_or(0)
     }
 }
 
