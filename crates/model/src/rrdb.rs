@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use remaster_compute::{
-    AddGatedDesc, ComputeError, ConvDesc, Padding, Shape, ShuffleDesc, SourceError, Tensor, Weight,
+    AddGatedDesc, ComputeError, ConvDesc, DType, Padding, Shape, ShuffleDesc, SourceError, Tensor, Weight,
     WeightSpec,
 };
 
 use crate::network::{Module, Network, Pass};
-use crate::params::{Build, Origin, Param, Params, Scope, Values, computed, joined};
+use crate::params::{Build, Origin, Param, Params, Scope, Values, computed, in_rows, joined, listed};
 
 /// Of the leaky ReLU, and of what a block adds to its input.
 const SLOPE: f32 = 0.2;
@@ -39,28 +39,7 @@ pub struct RrdbConfig {
 
 /// Every tensor that the network needs, in the order of use.
 pub fn params(config: &RrdbConfig) -> Vec<Param> {
-    let RrdbConfig { width, growth, blocks, .. } = *config;
-    let mut params = Vec::new();
-    let mut conv = |name: &str, cin: usize, cout: usize| {
-        params.push(Param { name: format!("{name}.weight"), shape: vec![cout, cin, 3, 3] });
-        params.push(Param { name: format!("{name}.bias"), shape: vec![cout] });
-    };
-    conv("conv_first", config.channels(), width);
-    for block in 0..blocks {
-        for dense in 1..=3 {
-            for k in 1..=5 {
-                let made = if k == 5 { width } else { growth };
-                conv(&format!("body.{block}.rdb{dense}.conv{k}"), width + (k - 1) * growth, made);
-            }
-        }
-    }
-    conv("conv_body", width, width);
-    for step in 1..=config.steps() {
-        conv(&format!("conv_up{step}"), width, width);
-    }
-    conv("conv_hr", width, width);
-    conv("conv_last", width, COLOURS);
-    params
+    listed(|params| drop(Rrdb::new(config, params, DType::F32)))
 }
 
 impl RrdbConfig {
@@ -117,14 +96,13 @@ impl Layer<'_> {
     fn part(&self, scope: &mut Scope<'_>, from: usize, cin: usize) -> Weight {
         let (name, [all, cout], times) = (self.name, self.channels, self.times);
         let kernel = scope.values(Origin::Tensor(format!("{name}.weight")), vec![cout, all, 3, 3]);
-        let main = Arc::new(Columns { inner: kernel, all, from, cin, times });
+        let some = in_rows(kernel, cin * TAPS, move |output| (output * all + from) * TAPS);
+        let main = Arc::new(Times(some, times));
         let bias = match from {
-            0 => {
-                let inner = scope.values(Origin::Tensor(format!("{name}.bias")), vec![cout]);
-                Arc::new(Columns { inner, all: 1, from: 0, cin: 1, times }) as Arc<dyn Values>
-            }
+            0 => scope.values(Origin::Tensor(format!("{name}.bias")), vec![cout]),
             _ => computed(|_| 0.0),
         };
+        let bias: Arc<dyn Values> = Arc::new(Times(bias, times));
         let slopes = self.leaky && from + cin == all;
         let bias = if slopes { joined(bias, cout, computed(|_| SLOPE)) } else { bias };
         let dtype = scope.build().dtype;
@@ -137,30 +115,13 @@ impl Layer<'_> {
     }
 }
 
-/// Some input channels of a kernel, times a factor.
-struct Columns {
-    inner: Arc<dyn Values>,
-    all: usize,
-    from: usize,
-    cin: usize,
-    times: f32,
-}
+/// Values times a factor.
+struct Times(Arc<dyn Values>, f32);
 
-impl Values for Columns {
+impl Values for Times {
     fn read(&self, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
-        if self.cin == self.all {
-            self.inner.read(start, out)?;
-        } else {
-            let (row, mut at, mut left) = (self.cin * TAPS, start, &mut *out);
-            while !left.is_empty() {
-                let (output, inside) = (at / row, at % row);
-                let count = (row - inside).min(left.len());
-                let (now, rest) = left.split_at_mut(count);
-                self.inner.read((output * self.all + self.from) * TAPS + inside, now)?;
-                (at, left) = (at + count, rest);
-            }
-        }
-        out.iter_mut().for_each(|v| *v *= self.times);
+        self.0.read(start, out)?;
+        out.iter_mut().for_each(|v| *v *= self.1);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The pickle of a PyTorch file, read as a description of tensors and of nothing else.
 //!
-//! A pickle is a program: it names functions, and whoever loads it calls them. This reader calls nothing. It knows the
+//! A pickle is a program: it names functions, and loading it calls them. This reader calls nothing. It knows the
 //! operations and the names that a dictionary of tensors needs (torch/_utils.py and torch/serialization.py of PyTorch,
 //! `pickletools` of Python); anything else ends it with an error that names what was found.
 

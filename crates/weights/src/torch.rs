@@ -14,7 +14,7 @@ use crate::pickle::{Described, MAX_PICKLE, Pickle, PickleFault};
 use crate::storage::Storage;
 use crate::zip::{Archive, Member, ZipFault};
 
-/// Largest file accepted. The networks that people have as `.pth` have 2 to 70 MB; a VAE in f32 has 1 GB.
+/// Largest file accepted. Upscalers in `.pth` files have 2 to 70 MB; a VAE in f32 has 1 GB.
 const MAX_FILE: u64 = 1 << 30;
 
 /// Most members. PyTorch writes one for each tensor and a few more.
@@ -159,7 +159,7 @@ fn described(storage: &Storage, archive: Archive) -> Result<(Header, Vec<Member>
     }
     let (mut order, mut buffer) = (Vec::new(), Vec::new());
     if let Some(member) = archive.get(&[folder, "/byteorder"].concat()) {
-        // Older files do not say it; theirs are little-endian on all machines that people have.
+        // Older files do not say it; theirs are little-endian, as x86 and Arm are.
         if member.len() != 6 || member.read(storage, &mut order)? != b"little" {
             return Err(TorchFault::ByteOrder.into());
         }

@@ -1,7 +1,7 @@
 //! Zip archives as PyTorch writes them: every member is stored as it is, so that values can be read at their place.
 //!
 //! Nothing is ever unpacked. The directory at the end is read, the header in front of each member is held against it, and
-//! no two members may share bytes: whoever reads all of them reads no more than the file.
+//! no two members may share bytes, so reading all of them reads no more than the file.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The upscaler inside the program, as people use it.
+//! The upscaler inside the program, through the command line.
 
 use std::path::Path;
 use std::process::Stdio;

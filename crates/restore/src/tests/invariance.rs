@@ -68,17 +68,9 @@ pub(super) fn plain(
     pool: Pool,
     colour: Colour,
 ) -> Recipe {
-    let finish = Finish { colour, strength: 1.0, dither: None, ..recipe(Cuts::None, pool).finish };
-    Recipe {
-        geometry,
-        shown: geometry.shown,
-        upscale: None,
-        cuts,
-        softness: 0.0,
-        input_noise: 0.0,
-        sampling,
-        finish,
-    }
+    let usual = recipe(cuts, pool);
+    let finish = Finish { colour, strength: 1.0, dither: None, ..usual.finish };
+    Recipe { geometry, shown: geometry.shown, input_noise: 0.0, sampling, finish, ..usual }
 }
 
 /// How the networks run.

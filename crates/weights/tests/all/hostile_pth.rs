@@ -1,5 +1,5 @@
 //! Files of Real-ESRGAN's networks made to do harm: whatever the bytes are, opening and loading one ends with a network or
-//! a typed error that people can read, without a panic and without more memory than a small multiple of what describes it.
+//! a short typed error, without a panic and without more memory than a small multiple of what describes it.
 //!
 //! `REMASTER_HOSTILE_CASES` sets the number of files of each kind (default 10,000).
 
@@ -20,7 +20,7 @@ const CONSTANT: usize = 8192;
 const PER_PICKLE_BYTE: usize = 32;
 const PER_ENTRY: usize = 512;
 
-/// Longest error: people read it.
+/// Longest error, in characters.
 const LONGEST_TEXT: usize = 600;
 
 fn cases() -> usize {
