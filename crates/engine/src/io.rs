@@ -97,6 +97,10 @@ impl Source for MemoryClip {
 
 impl Sink for MemoryClip {
     fn write(&mut self, _first: usize, frames: HostTensor) -> Result<(), SinkError> {
+        if self.clip.data.is_empty() {
+            self.clip = frames;
+            return Ok(());
+        }
         self.clip.shape = Shape { t: self.clip.shape.t + frames.shape.t, ..frames.shape };
         self.clip.data.extend_from_slice(&frames.data);
         Ok(())

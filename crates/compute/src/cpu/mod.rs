@@ -175,7 +175,8 @@ impl Ops for Cpu {
 
     fn download(&mut self, from: View<'_>, to: &mut [f32]) -> Result<()> {
         self.wait()?;
-        self.host.read_all("download", &from, to)
+        self.download_now(&from, to)?;
+        self.wait()
     }
 
     fn fetch(&mut self, from: &mut dyn TensorStore, at: Extent, to: View<'_>) -> Result<()> {

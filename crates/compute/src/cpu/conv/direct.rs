@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::job::{Block, Job};
+use super::job::{Ahead, Block, Job};
 use super::pack::{Packed, Packing};
 use super::plan::Plan;
 use super::program::{Frame, GridTap, Phase};
@@ -14,7 +14,14 @@ use crate::cpu::simd::run;
 const PANEL_CACHE: usize = 320 << 10;
 
 impl Job<'_> {
-    pub(super) fn multiply(&self, block: &Block, frame: Frame, phase: &Phase, panels: Range<usize>) {
+    pub(super) fn multiply(
+        &self,
+        block: &Block,
+        frame: Frame,
+        phase: &Phase,
+        panels: Range<usize>,
+        ahead: Ahead,
+    ) {
         let Plan { program, packing, blocks, ring, room, .. } = self.plan;
         // SAFETY: pieces of this thread.
         let (patch, sums) = unsafe { (self.own.piece(room.patch), self.own.piece(room.sums)) };
@@ -29,6 +36,9 @@ impl Job<'_> {
         for panel in panels.clone() {
             for (n, taps) in taps.chunks(chunk).enumerate() {
                 for r in 0..self.rows.len() {
+                    if panel == panels.start && n == 0 {
+                        self.expect(ahead, r);
+                    }
                     let place = r * blocks.padded * blocks.group + (panel - panels.start) * packing.panel;
                     let product = Product {
                         a: patch.as_ptr().cast::<f32>().wrapping_add(r * program.stride[0] * line),
@@ -39,7 +49,7 @@ impl Job<'_> {
                         k: program.cin,
                         b: self.operands.weight.main.wrapping_add(panel * packing.panel_bytes()).cast(),
                         b_step: packing.panel,
-                        vectors: packing.panel / self.isa.lanes(),
+                        vectors: packing.vectors(panel, self.isa.lanes()),
                         out: sums.as_mut_ptr().wrapping_add(place),
                         out_step: blocks.group,
                         keep: n > 0,
@@ -68,7 +78,7 @@ impl Job<'_> {
                     k: cin,
                     b: weight.main.wrapping_add(panel * weight.packing.panel_bytes()).cast(),
                     b_step: width,
-                    vectors: width / self.isa.lanes(),
+                    vectors: weight.packing.vectors(panel, self.isa.lanes()),
                     out: sums.as_mut_ptr().wrapping_add(r * padded * group + (panel - panels.start) * width),
                     out_step: group,
                     keep: true,

@@ -23,7 +23,11 @@ pub(super) struct Job<'a> {
     pub(super) cancel: &'a CancelToken,
 }
 
+/// What is read behind the products that are being made: a frame of a block.
+pub(super) type Ahead = Option<(Block, usize)>;
+
 /// A block of columns on its way through an item.
+#[derive(Clone, Copy)]
 pub(super) struct Block {
     /// First grid column and how many.
     pub(super) left: usize,
@@ -36,10 +40,13 @@ impl Job<'_> {
         // SAFETY: a piece of this thread.
         let totals = unsafe { self.own.piece(self.plan.room.row_totals) };
         totals.fill(0.0);
+        let at = |left: usize| Block { left, width: self.plan.blocks.columns.min(program.w_grid - left) };
+        // Copies in front of a clip's first frame share its patch.
+        let oldest = if program.continued { 0 } else { program.prefix };
+        let last = program.frames.last().map_or(0, |f| f.newest);
         for left in (0..program.w_grid).step_by(self.plan.blocks.columns) {
-            let block = Block { left, width: self.plan.blocks.columns.min(program.w_grid - left) };
-            // Copies in front of a clip's first frame share its patch.
-            let mut taken = if program.continued { 0 } else { program.prefix };
+            let block = at(left);
+            let mut taken = oldest;
             for (n, frames) in program.frames.chunks(self.plan.blocks.together).enumerate() {
                 let newest = frames.last().map_or(0, |f| f.newest);
                 while taken <= newest {
@@ -49,7 +56,12 @@ impl Job<'_> {
                     self.take_in(&block, taken);
                     taken += 1;
                 }
-                self.make(&block, n * self.plan.blocks.together, frames, totals);
+                let behind = left + self.plan.blocks.columns;
+                let ahead = match taken <= last {
+                    true => Some((block, taken)),
+                    false => (behind < program.w_grid).then(|| (at(behind), oldest)),
+                };
+                self.make(&block, n * self.plan.blocks.together, frames, ahead, totals);
             }
         }
         self.write_pairs(totals);
@@ -64,15 +76,16 @@ impl Job<'_> {
     }
 
     /// Some output frames: products, then finishing, a phase and a group of output channels at a time.
-    fn make(&self, block: &Block, first: usize, frames: &[Frame], totals: &mut [f64]) {
+    fn make(&self, block: &Block, first: usize, frames: &[Frame], ahead: Ahead, totals: &mut [f64]) {
         let plan = self.plan;
+        let mut ahead = ahead;
         let per_group = plan.blocks.group / plan.packing.panel;
         for (phase, panel) in (0..plan.program.factor.pow(2))
             .flat_map(|phase| (0..plan.packing.panels).step_by(per_group).map(move |panel| (phase, panel)))
         {
             let panels = panel..(panel + per_group).min(plan.packing.panels);
             if plan.packing.variant == Variant::Winograd {
-                self.multiply_tiles(block, frames, panels.clone());
+                self.multiply_tiles(block, frames, panels.clone(), ahead.take());
             }
             // Frames of one kind share their weights: one after the other they find them in a cache.
             let kinds = 0..plan.program.kinds.len();
@@ -87,8 +100,8 @@ impl Job<'_> {
                 }
                 match plan.packing.variant {
                     Variant::Winograd => self.gather_tiles(block, i),
-                    Variant::Direct => self.multiply(block, *frame, phase, panels.clone()),
-                    Variant::Amx => self.multiply_amx(*frame, phase, panels.clone()),
+                    Variant::Direct => self.multiply(block, *frame, phase, panels.clone(), ahead.take()),
+                    Variant::Amx => self.multiply_amx(*frame, phase, panels.clone(), ahead.take()),
                 }
                 if let Some((_, weight)) = &self.operands.shortcut
                     && plan.packing.variant != Variant::Amx

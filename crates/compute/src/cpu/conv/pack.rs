@@ -137,6 +137,11 @@ impl Packing {
         }
     }
 
+    /// Vectors of so many lanes that a panel's output channels fill; the widest panel has two.
+    pub(crate) fn vectors(&self, panel: usize, lanes: usize) -> usize {
+        self.panel.min(self.cout - panel * self.panel).div_ceil(lanes)
+    }
+
     pub(crate) fn panel_bytes(&self) -> usize {
         self.stored() * self.matrix_bytes
     }

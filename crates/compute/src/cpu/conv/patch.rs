@@ -1,12 +1,12 @@
 //! Pixels on their way in: normalised into the ring, and those of a shortcut beside it.
 #![expect(unsafe_code, reason = "patches are pieces of one buffer")]
 
-use super::job::{Block, Job};
+use super::job::{Ahead, Block, Job};
 use super::pack::Variant;
 use super::plan::Plan;
 use crate::cpu::kernels::amx;
 use crate::cpu::kernels::rows::Normalize;
-use crate::cpu::simd::run;
+use crate::cpu::simd::{prefetch, run};
 use crate::dtype::DType;
 
 impl Job<'_> {
@@ -26,9 +26,7 @@ impl Job<'_> {
         let x0 = origin[1] as isize - program.before[1] as isize;
         let first = x0.max(0) as usize;
         let last = ((x0 + ring.columns as isize).max(0) as usize).min(program.w_in);
-        let needed = (self.rows.len() - 1) * program.stride[0] + program.window[0];
-        let needed = if wino { needed.next_multiple_of(2) } else { needed };
-        for r in 0..needed.min(ring.rows) {
+        for r in 0..self.needed_rows() {
             let y = (origin[0] + r).wrapping_sub(program.before[0]);
             // SAFETY: inside the patch: `r` and `line` are below what it was made for.
             let to = unsafe { base.add(start + r * line) };
@@ -62,6 +60,32 @@ impl Job<'_> {
         if wino {
             self.transform(block, slot);
         }
+    }
+
+    /// Asks for the part of what `take_in` reads next that belongs to row `row` of the item: a row of a block is a page or so,
+    /// too short for the machine to guess what follows.
+    pub(super) fn expect(&self, ahead: Ahead, row: usize) {
+        let Some((block, v)) = ahead else { return };
+        let Plan { program, ring, .. } = self.plan;
+        let (from, t, _) = self.operands.frame(program, v);
+        let (needed, rows) = (self.needed_rows(), self.rows.len());
+        for r in row * needed / rows..(row + 1) * needed / rows {
+            let y = (self.rows.start * program.stride[0] + r).wrapping_sub(program.before[0]);
+            if program.readable.contains(&y) {
+                let first = (block.left * program.stride[1]).saturating_sub(program.before[1]);
+                let pixel = program.cin * program.dtype.bytes();
+                let columns = ring.columns.min(program.w_in.saturating_sub(first));
+                prefetch(from.row_ptr(t, y).wrapping_add(first * pixel), columns * pixel);
+            }
+        }
+    }
+
+    /// Rows of the input that the rows of this item need.
+    fn needed_rows(&self) -> usize {
+        let Plan { program, packing, ring, .. } = self.plan;
+        let needed = (self.rows.len() - 1) * program.stride[0] + program.window[0];
+        let wino = packing.variant == Variant::Winograd;
+        (if wino { needed.next_multiple_of(2) } else { needed }).min(ring.rows)
     }
 
     /// Pixels of the shortcut's input for one output frame, as its kernel wants them.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::job::Job;
+use super::job::{Ahead, Job};
 use super::plan::Plan;
 use super::program::{Frame, GridTap, Phase};
 use crate::cpu::kernels::amx;
@@ -17,7 +17,7 @@ struct Source {
 }
 
 impl Job<'_> {
-    pub(super) fn multiply_amx(&self, frame: Frame, phase: &Phase, panels: Range<usize>) {
+    pub(super) fn multiply_amx(&self, frame: Frame, phase: &Phase, panels: Range<usize>, mut ahead: Ahead) {
         let Plan { program, packing, blocks, ring, room, .. } = self.plan;
         let Some(tiles) = &self.tiles else { return };
         // SAFETY: pieces of this thread.
@@ -40,13 +40,13 @@ impl Job<'_> {
         for panel in panels.clone() {
             let out = sums.wrapping_add((panel - panels.start) * packing.panel);
             let b = self.operands.weight.main.wrapping_add(panel * packing.panel_bytes());
-            self.multiply_rows(tiles, &main, b, &taps, steps, out, false);
+            self.multiply_rows(tiles, &main, b, &taps, steps, out, false, ahead.take());
             if let Some((_, weight)) = &self.operands.shortcut {
                 let pixel = 2 * weight.packing.cin.next_multiple_of(amx::STEP);
                 let extra = Source { a: extra.as_ptr().cast(), line: blocks.padded * pixel, step: pixel };
                 let b = weight.main.wrapping_add(panel * weight.packing.panel_bytes());
                 let n = weight.packing.cin.div_ceil(amx::STEP);
-                self.multiply_rows(tiles, &extra, b, &[Tap { a: 0, b: 0 }], n, out, true);
+                self.multiply_rows(tiles, &extra, b, &[Tap { a: 0, b: 0 }], n, out, true, None);
             }
         }
     }
@@ -61,9 +61,11 @@ impl Job<'_> {
         steps: usize,
         out: *mut f32,
         keep: bool,
+        ahead: Ahead,
     ) {
         let (half, group) = (amx::ROWS, self.plan.blocks.group);
         for r in 0..self.rows.len() {
+            self.expect(ahead, r);
             for x in (0..self.plan.blocks.padded).step_by(2 * half) {
                 let a = from.a.wrapping_add(r * from.line + x * from.step);
                 let out = out.wrapping_add((r * self.plan.blocks.padded + x) * group);

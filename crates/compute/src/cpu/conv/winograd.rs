@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::job::{Block, Job};
+use super::job::{Ahead, Block, Job};
 use super::plan::Plan;
 use super::program::Frame;
 use crate::cpu::kernels::product::{Product, Tap};
@@ -37,7 +37,7 @@ impl Job<'_> {
     }
 
     /// Products of some frames in the transformed domain, where time taps add up.
-    pub(super) fn multiply_tiles(&self, block: &Block, frames: &[Frame], panels: Range<usize>) {
+    pub(super) fn multiply_tiles(&self, block: &Block, frames: &[Frame], panels: Range<usize>, ahead: Ahead) {
         let Plan { program, packing, blocks, ring, room, .. } = self.plan;
         let group = blocks.group;
         // SAFETY: pieces of this thread.
@@ -51,6 +51,8 @@ impl Job<'_> {
             b: t * packing.matrix_bytes / 4,
         };
         for point in 0..winograd::POINTS {
+            let row = |point: usize| point * self.rows.len() / winograd::POINTS;
+            (row(point)..row(point + 1)).for_each(|row| self.expect(ahead, row));
             for (i, frame) in frames.iter().enumerate() {
                 let taps: [Tap; MAX_DEPTH] =
                     std::array::from_fn(|t| tap(frame.newest, t.min(program.depth - 1)));
@@ -66,7 +68,7 @@ impl Job<'_> {
                         k: program.cin,
                         b: self.operands.weight.main.wrapping_add(b).cast(),
                         b_step: packing.panel,
-                        vectors: packing.panel / self.isa.lanes(),
+                        vectors: packing.vectors(panel, self.isa.lanes()),
                         out: products.as_mut_ptr().wrapping_add(out + (panel - panels.start) * packing.panel),
                         out_step: group,
                         keep: false,

@@ -20,7 +20,7 @@ pub(crate) struct Product<'a> {
     pub(crate) a: *const f32,
     /// Values between two pixels.
     pub(crate) a_step: usize,
-    /// Values between two channels of a pixel.
+    /// Values between two channels of a pixel. This or `a_step` is 1.
     pub(crate) a_channel: usize,
     /// Pixels; a multiple of `ROWS`.
     pub(crate) rows: usize,
@@ -47,17 +47,17 @@ impl Kernel for Product<'_> {
     unsafe fn call<S: Simd>(self) {
         // SAFETY: the contract above and that of `Simd`.
         unsafe {
-            match self.a_step {
-                1 => self.panels::<S, true>(),
-                _ => self.panels::<S, false>(),
+            match self.a_channel {
+                1 => self.panels::<S, false>(),
+                _ => self.panels::<S, true>(),
             }
         }
     }
 }
 
 impl Product<'_> {
-    /// `CLOSE`: the pixels of a block lie side by side. One address then serves all of them; with one for each,
-    /// counting them up takes as many instructions as there are pixels.
+    /// `CLOSE`: the pixels of a block lie side by side, else the channels of a pixel do. Either way one count moves
+    /// the addresses of all pixels; without a constant step, counting takes as many instructions as there are pixels.
     ///
     /// # Safety
     /// As for `call`.
@@ -79,7 +79,7 @@ impl Product<'_> {
     /// As for `call`.
     #[inline(always)]
     unsafe fn blocks<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(&self) {
-        let a_step = if CLOSE { 1 } else { self.a_step };
+        let (a_step, a_channel) = if CLOSE { (1, self.a_channel) } else { (self.a_step, 1) };
         debug_assert!(self.rows.is_multiple_of(M));
         for row in (0..self.rows).step_by(M) {
             // SAFETY: the contract of `call`: every address lies inside the caller's buffers.
@@ -96,7 +96,7 @@ impl Product<'_> {
                             weights[n] = S::load(b.add(n * S::LANES));
                         }
                         for m in 0..M {
-                            let value = S::splat(*a.add(m * a_step + k * self.a_channel));
+                            let value = S::splat(*a.add(m * a_step + k * a_channel));
                             for n in 0..N {
                                 acc[m][n] = S::fma(value, weights[n], acc[m][n]);
                             }

@@ -67,9 +67,36 @@ impl Normalize<'_> {
         // SAFETY: passed on.
         unsafe {
             match self.affine {
+                None if from == to => self.copy(to.bytes()),
                 None => self.pixels::<S, KEEP>(from, to),
                 Some(affine) if affine.silu => self.pixels::<S, SCALE_SILU>(from, to),
                 Some(_) => self.pixels::<S, SCALE>(from, to),
+            }
+        }
+    }
+
+    /// Values of so many bytes, as they are.
+    ///
+    /// # Safety
+    /// As for `call`.
+    #[inline(always)]
+    unsafe fn copy(&self, bytes: usize) {
+        let (size, step) = (self.channels * bytes, self.to_step * bytes);
+        // SAFETY: inside both buffers; see `call`.
+        unsafe {
+            if size == step {
+                return std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.pixels * size);
+            }
+            for pixel in 0..self.pixels {
+                let (from, to) = (self.from.0.add(pixel * size), self.to.0.add(pixel * step));
+                if size > 16 {
+                    std::ptr::copy_nonoverlapping(from, to, size);
+                    continue;
+                }
+                // For a few values a call takes longer than the copy. No value is shorter than two bytes.
+                for i in (0..size).step_by(2) {
+                    to.add(i).cast::<[u8; 2]>().write(from.add(i).cast::<[u8; 2]>().read());
+                }
             }
         }
     }
