@@ -66,28 +66,66 @@ pub fn resize(frame: &Frame, width: usize, height: usize) -> Frame {
     if !frame.is_filled() || !matches!(frame.channels, 1 | 3 | 4) || width == 0 || height == 0 {
         return Frame::new(width, height, frame.channels);
     }
-    let wide = match (frame.width == width, frame.channels) {
-        (true, _) => None,
-        (false, 1) => Some(across::<1>(frame, width)),
-        (false, 3) => Some(across::<3>(frame, width)),
-        (false, _) => Some(across::<4>(frame, width)),
-    };
-    let wide = wide.as_ref().unwrap_or(frame);
-    if wide.height == height { wide.clone() } else { down(wide, height) }
+    match frame.channels {
+        1 => through::<1>(frame, width, height),
+        3 => through::<3>(frame, width, height),
+        _ => through::<4>(frame, width, height),
+    }
 }
 
-fn across<const C: usize>(frame: &Frame, width: usize) -> Frame {
-    let taps = Taps::new(frame.width, width);
-    let mut out = Frame::new(width, frame.height, C);
-    // Four values a pixel, so that one vector holds it.
-    let mut pixels = vec![[0.0f32; 4]; frame.width];
-    for (source, row) in frame.data.chunks_exact(frame.width * C).zip(out.data.chunks_exact_mut(width * C)) {
-        for (four, pixel) in pixels.iter_mut().zip(source.as_chunks::<C>().0) {
+/// Row by row, so that only those rows are there in between that the next one needs.
+fn through<const C: usize>(frame: &Frame, width: usize, height: usize) -> Frame {
+    let mut across = (frame.width != width).then(|| Across::<C>::new(frame.width, width));
+    let mut row = |y: usize, out: &mut [f32]| {
+        let source = &frame.data[y * frame.row_len()..(y + 1) * frame.row_len()];
+        match &mut across {
+            Some(across) => across.row(source, out),
+            None => out.copy_from_slice(source),
+        }
+    };
+    let mut out = Frame::new(width, height, C);
+    let len = out.row_len();
+    if frame.height == height {
+        out.data.chunks_exact_mut(len).enumerate().for_each(|(y, out)| row(y, out));
+        return out;
+    }
+    let taps = Taps::new(frame.height, height);
+    // Row `y` of the picture in between lies at `y % taps.len`.
+    let (mut ring, mut known) = (vec![0.0; taps.len * len], 0);
+    for (out, (first, weights)) in out.data.chunks_exact_mut(len).zip(taps.iter()) {
+        known = known.max(first);
+        while known < first + weights.len() {
+            row(known, &mut ring[known % taps.len * len..][..len]);
+            known += 1;
+        }
+        for (y, weight) in (first..).zip(weights) {
+            for (value, v) in out.iter_mut().zip(&ring[y % taps.len * len..][..len]) {
+                *value += v * weight;
+            }
+        }
+    }
+    out
+}
+
+/// Rows of pixels of `C` values at another width.
+struct Across<const C: usize> {
+    taps: Taps,
+    /// Four values a pixel, so that one vector holds it.
+    pixels: Vec<[f32; 4]>,
+}
+
+impl<const C: usize> Across<C> {
+    fn new(from: usize, to: usize) -> Self {
+        Across { taps: Taps::new(from, to), pixels: vec![[0.0; 4]; from] }
+    }
+
+    fn row(&mut self, source: &[f32], out: &mut [f32]) {
+        for (four, pixel) in self.pixels.iter_mut().zip(source.as_chunks::<C>().0) {
             four[..C].copy_from_slice(pixel);
         }
-        for (pixel, (first, weights)) in row.as_chunks_mut::<C>().0.iter_mut().zip(taps.iter()) {
+        for (pixel, (first, weights)) in out.as_chunks_mut::<C>().0.iter_mut().zip(self.taps.iter()) {
             let mut sum = [0.0f32; 4];
-            for (four, weight) in pixels[first..].iter().zip(weights) {
+            for (four, weight) in self.pixels[first..].iter().zip(weights) {
                 for c in 0..4 {
                     sum[c] += four[c] * weight;
                 }
@@ -95,21 +133,6 @@ fn across<const C: usize>(frame: &Frame, width: usize) -> Frame {
             pixel.copy_from_slice(&sum[..C]);
         }
     }
-    out
-}
-
-fn down(frame: &Frame, height: usize) -> Frame {
-    let taps = Taps::new(frame.height, height);
-    let len = frame.row_len();
-    let mut out = Frame::new(frame.width, height, frame.channels);
-    for (row, (first, weights)) in out.data.chunks_exact_mut(len).zip(taps.iter()) {
-        for (source, weight) in frame.data[first * len..].chunks_exact(len).zip(weights) {
-            for (value, v) in row.iter_mut().zip(source) {
-                *value += v * weight;
-            }
-        }
-    }
-    out
 }
 
 /// The size that a picture of `size` (width, height) gets when its short side becomes `short`: the long side is
