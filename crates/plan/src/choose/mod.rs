@@ -1,6 +1,8 @@
 //! Finding the best way that fits. Pure: the caller says what a way takes, which it finds by running the network
 //! on a meter. That is slow, so few ways are measured.
 
+use std::mem::discriminant;
+
 use crate::budget::{Budget, Memory, Peaks};
 use crate::description::{INPUT, OUTPUT};
 use crate::geometry::PlanError;
@@ -386,11 +388,11 @@ impl<'a, 'm, E: From<PlanError>> Search<'a, 'm, E> {
         let Some(last) = self.chains[i].last() else { return false };
         let most = |c: &Candidate| if let Mode::Exact { stripes } = c.mode { stripes } else { 0 };
         let stripes = self.chains.iter().flatten().map(most).max().unwrap_or(0);
-        let streams = self.chains.iter().flatten().any(|c| c.stream_weights);
+        // Neither tiles nor bands stream.
+        let alike = |c: &&Candidate| discriminant(&c.mode) == discriminant(&last.mode);
+        let streams = self.chains.iter().flatten().filter(alike).any(|c| c.stream_weights);
         let thinnest = most(last) == stripes || most(last) == 0;
-        thinnest
-            && !last.read_ahead
-            && (last.stream_weights || !streams || matches!(last.mode, Mode::Blend(_)))
+        thinnest && !last.read_ahead && (last.stream_weights || !streams)
     }
 
     fn peaks(&mut self, i: usize, j: usize) -> Result<Peaks, E> {

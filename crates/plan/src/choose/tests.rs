@@ -153,6 +153,31 @@ fn a_refusal_of_several_turns_names_budgets_for_all_of_them() {
     assert!(!needs.is_empty() && needs.iter().all(|need| all(need).is_ok()), "{needs:?}");
 }
 
+/// Bands take less as they get thinner; whole frames with weights that come and go take less than with weights that stay.
+#[test]
+fn a_refusal_of_a_network_that_is_cut_into_bands_names_what_the_thinnest_take() {
+    let mut job = job(9);
+    job.network.reach = Some(2);
+    let mut meter = |c: &Candidate, within: Option<&Budget>| {
+        let near = match c.mode {
+            Mode::Exact { stripes } => 500 + 4000 / stripes as u64,
+            _ if c.stream_weights => 4000,
+            _ => 4500,
+        };
+        let cost = Cost { peaks: Peaks { device: near, host: 0, disk: 0 }, largest: 1000, ..Cost::default() };
+        Ok::<_, PlanError>(match within.and_then(|budget| budget.lack(&cost.peaks)) {
+            Some(lack) => Measured::Lacks(lack.memory),
+            None => Measured::Takes(cost),
+        })
+    };
+    let budget = Budget::Shared { ram: 100, disk: 0 };
+    let refused = choose(job.clone(), &budget, &Wish::default(), &mut meter).unwrap_err();
+    let PlanError::Budget { needs, .. } = refused else { panic!("{refused}") };
+    let enough = needs.iter().min_by_key(|need| need.sizes()[0]).unwrap();
+    assert_eq!(*enough, Budget::Shared { ram: 500 + 4000 / 64, disk: 0 });
+    assert!(choose(job, enough, &Wish::default(), &mut meter).is_ok());
+}
+
 #[test]
 fn whole_comes_first_then_exact_and_what_changes_the_result_only_when_asked() {
     let budget = Budget::Shared { ram: 1, disk: 1 };
