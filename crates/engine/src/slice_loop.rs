@@ -164,12 +164,13 @@ impl SliceLoop {
             first.columns.len() * self.scale()[OUTPUT],
             self.output.c,
         );
-        // The slice as read, a tile cut out of it, a tile of the result, and the sums and weights they go to.
-        let cut = if self.tiles.len() > 1 {
-            f32s(tile) + f32s(out) + f32s(Shape { t: 1, c: 1, ..self.output })
-        } else {
-            0
+        // The slice as read, a tile cut out of it, a tile of the result, and the sums and weights they go to. Bands are not
+        // mixed, so they have no weights.
+        let weights = match self.tiles.own(0) {
+            Some(_) => 0,
+            None => f32s(Shape { t: 1, c: 1, ..self.output }),
         };
+        let cut = if self.tiles.len() > 1 { f32s(tile) + f32s(out) + weights } else { 0 };
         f32s(Shape { t: longest, ..self.input }) + result + cut
     }
 

@@ -16,7 +16,7 @@ use remaster_media::{FrameSink, FrameSource};
 use remaster_plan::{LookBack, SPACE, ShotRange};
 
 use crate::cuts::Cuts;
-use crate::decode_thread::Footage;
+use crate::decode_thread::{Footage, reopened};
 use crate::error::RestoreError;
 use crate::finish::{Finish, Finisher, ShotShown};
 use crate::geometry::Geometry;
@@ -77,6 +77,11 @@ impl Recipe {
         (self.geometry, self.shown, self.upscale)
     }
 
+    /// True if frames of an upscaler are finished with those of the input.
+    pub(crate) fn needs_input(&self) -> bool {
+        self.geometry.alpha || !self.finish.is_plain()
+    }
+
     /// How frames are prepared for the encoder.
     pub(crate) fn prepare(&self) -> Arc<Prepare> {
         let seed = match self.sampling.start {
@@ -132,8 +137,9 @@ pub(crate) struct Shot {
 pub struct Film<'a> {
     /// Its frames for the encoder.
     pub footage: Footage<'a>,
-    /// The same frames again, for colours.
-    pub input: Box<dyn FrameSource>,
+    /// The same frames again, for colours. `None` if the footage can be opened again, and for an upscaler, which goes through
+    /// a film once.
+    pub input: Option<Box<dyn FrameSource>>,
     /// What is restored.
     pub sink: Box<dyn FrameSink>,
     /// Restored latents, if they are kept.
@@ -148,7 +154,11 @@ pub(crate) fn restore(
     room: &Room,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
-    let Film { footage, input, sink, mut keep } = film;
+    let Film { mut footage, input, sink, mut keep } = film;
+    let input = match input {
+        Some(input) => input,
+        None => reopened(&mut footage.again).map_err(|error| RestoreError::Frames(error.to_string()))?,
+    };
     let Recipe { geometry, cuts, sampling, .. } = recipe;
     let size = networks.latent(geometry);
     let length = size.iter().product::<usize>();

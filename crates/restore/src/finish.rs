@@ -1,6 +1,7 @@
 //! Restored frames as frames of a film: colour, strength, alpha, and the encoder, in a thread of its own.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::slice::{from_mut, from_ref};
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
@@ -214,7 +215,7 @@ impl FinishJob {
         };
         let (mut early, mut count) = (shot.early, 0);
         let behind = loop {
-            let slice = match from.recv() {
+            let mut slice = match from.recv() {
                 Ok(Message::Slice(slice)) => slice,
                 other => break other,
             };
@@ -222,9 +223,12 @@ impl FinishJob {
             let skip = early.min(slice.shape.t);
             early -= skip;
             // What is beyond the shot's frames filled up its end.
-            for data in slice.data.chunks_exact(length).skip(skip).take(shot.frames.saturating_sub(count)) {
+            let frames = slice.data.len() / length;
+            let wanted = frames.min(skip.saturating_add(shot.frames.saturating_sub(count)));
+            for i in skip..wanted {
                 count += 1;
-                let frame = self.cut(self.picture(data));
+                let picture = self.picture(&mut slice, i * length..(i + 1) * length);
+                let frame = self.cut(picture);
                 if count <= shot.overlap {
                     self.mix(count - 1, shot.overlap, &frame);
                     if count == shot.overlap {
@@ -254,13 +258,18 @@ impl FinishJob {
         Ok(behind)
     }
 
-    /// The picture that a network made.
-    fn picture(&self, data: &[f32]) -> Frame {
+    /// The picture that a network made of some values of a slice.
+    fn picture(&self, slice: &mut HostTensor, values: Range<usize>) -> Frame {
         if let Some(upscale) = &self.upscale {
-            return upscale.output(data.to_vec(), self.geometry.shown);
+            // Slices of an upscaler are single frames, which are large: their memory becomes the picture's.
+            let data = match slice.shape.t {
+                1 => std::mem::take(&mut slice.data),
+                _ => slice.data[values].to_vec(),
+            };
+            return upscale.output(data, self.geometry.shown);
         }
         let mut frame = Frame::new(0, 0, 3);
-        self.geometry.restore(data, None, false, &mut frame);
+        self.geometry.restore(&slice.data[values], None, false, &mut frame);
         frame
     }
 

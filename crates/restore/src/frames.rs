@@ -1,7 +1,6 @@
 //! A film through a network that takes frame by frame: no latents, no windows, and nothing that one frame knows of another.
 
 use remaster_engine::{ClipRunner, Event, Events};
-use remaster_media::FrameSource;
 
 use crate::cuts::{Cuts, cuts_at};
 use crate::decode_thread::Footage;
@@ -10,6 +9,7 @@ use crate::film::{Done, Film, Recipe, completed, loaded};
 use crate::finish::{Finisher, ShotShown};
 use crate::planned::Planned;
 use crate::reader::Reader;
+use crate::tee::tee;
 use crate::unit::{Unit, UnitWork};
 
 /// Takes all shots that a reader has left through the network.
@@ -36,7 +36,8 @@ pub(crate) fn film(
     network: Planned<'_>,
     events: Events<'_>,
 ) -> Result<Done, RestoreError> {
-    let Film { footage, input, sink, .. } = film;
+    let Film { footage, sink, .. } = film;
+    let (footage, input) = tee(footage, recipe.needs_input());
     let mut reader = Reader::start(footage, recipe.prepare(), recipe.cuts.clone(), 0);
     let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, 0, None);
     let mut done = Done { groups: 1, ..Done::default() };
@@ -69,14 +70,14 @@ pub(crate) fn unit(
 ) -> Result<Done, RestoreError> {
     let UnitWork { unit, from, open, sink, .. } = work;
     let frames = from..unit.frames().end;
-    let input: Box<dyn FrameSource> = open(frames.clone())?;
+    let source = open(frames.clone())?;
+    let again = || open(frames.clone()).map_err(Into::into);
+    let footage = Footage { source, again: Some(Box::new(again)) };
+    let (footage, input) = tee(footage, recipe.needs_input());
     let (mut finisher, _) = Finisher::start(sink, input, recipe.sizes(), &recipe.finish, from, None);
     let mut done = Done { groups: 1, ..Done::default() };
     let mut runner = loaded(network, &mut done, events)?;
     let (cuts, index) = place(unit, from)?;
-    let source = open(frames.clone())?;
-    let again = || open(frames.clone()).map_err(Into::into);
-    let footage = Footage { source, again: Some(Box::new(again)) };
     let mut reader = Reader::start(footage, recipe.prepare(), cuts, index);
     shots(&mut runner, &mut reader, &mut finisher, &mut done, events)?;
     drop((runner, reader));

@@ -6,7 +6,7 @@ use remaster_plan::{SPACE, Windows};
 use crate::film::Recipe;
 use crate::finish::Pool;
 use crate::geometry::Geometry;
-use crate::reader::in_flight;
+use crate::reader::{IN_FLIGHT, in_flight};
 use crate::unit::CHUNK;
 use crate::upscale::Upscale;
 
@@ -36,13 +36,15 @@ pub fn upscaled_in_flight_bytes(recipe: &Recipe, upscale: &Upscale) -> u64 {
     let each = |pixels: u64, bytes: u64| pixels.saturating_mul(bytes);
     let sum = |parts: &[u64]| parts.iter().copied().fold(0, u64::saturating_add);
     let (made, whole) = (upscale.made(), upscale.fitted.map(|n| n * upscale.scale));
-    // Twice: samples of up to 16 bytes a pixel, the frame that is made of them, and two more while it is turned.
-    let reading = each(area(source), 2 * 4 * 16);
-    let waiting = each(area(upscale.taken()), 12 * (2 + in_flight(0) as u64));
-    // A frame between engine and finisher, and the copy that becomes the picture.
-    let slices = each(area(made), 12 * 2);
-    let resizing =
-        if whole == shown { 0 } else { each(area([shown[0], made[1]]), 12) + each(area(shown), 12) };
+    // Samples of up to 16 bytes a pixel, the frame that is made of them, and two more while it is turned.
+    let reading = each(area(source), 4 * 16);
+    let count = 1 + IN_FLIGHT as u64;
+    let waiting = each(area(upscale.taken()), 12 * count);
+    let waiting =
+        waiting.saturating_add(if recipe.needs_input() { each(area(source), 16 * count) } else { 0 });
+    // The frame that is finished. The plan counts the one that is made meanwhile.
+    let slices = each(area(made), 12);
+    let resizing = if whole == shown { 0 } else { each(area(shown), 12) };
     // What a frame is compared with, and what colours take beside both.
     let compared = match recipe.finish.is_plain() {
         true => 0,
@@ -53,8 +55,8 @@ pub fn upscaled_in_flight_bytes(recipe: &Recipe, upscale: &Upscale) -> u64 {
         mode => working_bytes(mode, 1, shown[0], shown[1]),
     };
     let alpha = if alpha { sum(&[each(area(source), 16), each(area(shown), 4 * 12)]) } else { 0 };
-    // Samples, and what packing them takes.
-    let writing = each(area(shown), 16);
+    // Samples of up to 8 bytes a pixel; or of 4, and chroma before it is halved.
+    let writing = each(area(shown), 9);
     sum(&[reading, waiting, slices, resizing, compared, colour, alpha, writing, BUFFERS])
 }
 

@@ -36,6 +36,7 @@ mod redecode;
 mod sample;
 mod spool;
 mod tail;
+mod tee;
 #[cfg(test)]
 mod tests;
 mod unit;

@@ -22,10 +22,12 @@ use crate::tail::{Tail, read_frames};
 /// Prepared frames that wait for the encoder. Two keep it busy; a slice is read at once.
 const WAITING: usize = 4;
 
-/// Prepared frames in flight at most: those that wait, one at hand, those whose shot is not known yet, and the last
-/// ones, beside `repeated` frames of overlapping batches.
+/// Prepared frames in flight at most: those that wait, one at hand, those whose shot is not known yet, and the next one.
+pub(crate) const IN_FLIGHT: usize = WAITING + 1 + LOOKAHEAD + 1;
+
+/// With those that fill up the end of a shot, and `repeated` frames of overlapping batches.
 pub(crate) fn in_flight(repeated: usize) -> usize {
-    WAITING + 1 + LOOKAHEAD + 1 + Tail::LENGTH + repeated
+    IN_FLIGHT + Tail::LENGTH + repeated
 }
 
 /// What the thread sends.
@@ -162,7 +164,11 @@ impl<'a> Reader<'a> {
             };
             match item {
                 Some(Item::Frame(frame)) => {
-                    let frame = self.tail.push(frame);
+                    // An upscaler takes any number of frames, so nothing fills up the end.
+                    let frame = match self.prepare.upscale {
+                        Some(_) => self.tail.pass(frame),
+                        None => self.tail.push(frame),
+                    };
                     self.count.store(self.before + self.tail.seen, Relaxed);
                     return Ok(Some(frame));
                 }
@@ -171,7 +177,6 @@ impl<'a> Reader<'a> {
                 None => return Err(RestoreError::Thread("decoding")),
             }
         }
-        // An upscaler takes any number of frames.
         Ok(if self.prepare.upscale.is_some() { None } else { self.tail.fill() })
     }
 }

@@ -29,13 +29,18 @@ impl Tail {
 
     /// The next frame of the clip goes on.
     pub(crate) fn push(&mut self, frame: Vec<f32>) -> Arc<Vec<f32>> {
-        let frame = Arc::new(frame);
+        let frame = self.pass(frame);
         self.last.push_back(Arc::clone(&frame));
         if self.last.len() > Self::LENGTH {
             self.last.pop_front();
         }
-        (self.seen, self.given) = (self.seen + 1, self.given + 1);
         frame
+    }
+
+    /// The next frame of a clip whose end is not filled up goes on.
+    pub(crate) fn pass(&mut self, frame: Vec<f32>) -> Arc<Vec<f32>> {
+        (self.seen, self.given) = (self.seen + 1, self.given + 1);
+        Arc::new(frame)
     }
 
     /// What comes behind the clip; `None` where 4n + 1 is reached, and for a clip of no frames.

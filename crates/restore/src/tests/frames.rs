@@ -68,7 +68,7 @@ impl Machine {
     fn whole(&self, frames: &[Frame]) -> Vec<Frame> {
         let (frames, kept) = (Arc::new(frames.to_vec()), Kept::default());
         let footage = Footage::from(source(&frames));
-        let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep: None };
+        let film = Film { footage, input: None, sink: Box::new(kept.clone()), keep: None };
         let done = restore(film, &self.recipe, self.networks(), &plenty(), &mut |_| ()).unwrap();
         assert_eq!(done.frames, frames.len());
         kept.frames_from(0)

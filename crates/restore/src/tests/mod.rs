@@ -201,7 +201,7 @@ impl Machines {
     ) -> (Vec<Frame>, Done) {
         let (frames, kept) = (Arc::new(frames.to_vec()), Kept::default());
         let footage = Footage { source: source(&frames), again: Some(Box::new(|| Ok(source(&frames)))) };
-        let film = Film { footage, input: source(&frames), sink: Box::new(kept.clone()), keep };
+        let film = Film { footage, input: Some(source(&frames)), sink: Box::new(kept.clone()), keep };
         let done = restore(film, recipe, self.networks(), room, events).unwrap();
         (kept.frames_from(0), done)
     }
