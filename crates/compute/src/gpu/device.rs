@@ -12,6 +12,7 @@ use super::bindings::Reach;
 use super::cache::PipelineFile;
 use super::choice::Choices;
 use super::driver::{self, GpuMemory};
+use super::examined::{Unlisted, unlisted};
 use super::half;
 use super::kernels::Kernel;
 use super::stream::Pace;
@@ -29,7 +30,8 @@ pub enum Api {
 }
 
 impl Api {
-    const ALL: [Api; 3] = [Api::Vulkan, Api::Dx12, Api::Metal];
+    /// All of them, whether this system has them or not.
+    pub const ALL: [Api; 3] = [Api::Vulkan, Api::Dx12, Api::Metal];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -69,7 +71,7 @@ pub struct GpuDevice {
     pub api: Api,
     /// Its number among the devices of that API.
     pub index: usize,
-    /// Hash of name and driver. Results of another device or driver belong to another class.
+    /// Hash of name, driver and limits. Results of another device or driver belong to another class.
     pub fingerprint: u64,
     /// Limits to stay below.
     pub limits: GpuLimits,
@@ -184,6 +186,9 @@ fn instance(api: Api) -> wgpu::Instance {
 }
 
 fn adapters(api: Api) -> Vec<wgpu::Adapter> {
+    if unlisted().iter().any(|left| left.api == api) {
+        return Vec::new();
+    }
     block_on(instance(api).enumerate_adapters(api.backends()))
 }
 
@@ -206,7 +211,15 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-    let fingerprint = hash(format!("{}|{driver}", info.name).as_bytes());
+    // Limits are part of it: a layer or a setting changes them under the same name, and kernels follow from them.
+    let bounds = (
+        [limits.max_storage_buffer_binding_size, limits.max_buffer_size],
+        [limits.max_compute_workgroup_storage_size, limits.max_compute_invocations_per_workgroup],
+        [limits.max_storage_buffers_per_shader_stage, limits.max_compute_workgroups_per_dimension],
+        [info.subgroup_min_size, info.subgroup_max_size],
+        [wgpu::Features::SHADER_F16, MATRIX_FEATURES].map(|wanted| features.contains(wanted)),
+    );
+    let fingerprint = hash(format!("{}|{driver}|{bounds:?}", info.name).as_bytes());
     let needs = [
         (limits.max_compute_workgroup_storage_size, "bytes of workgroup memory", SHARED_NEEDED),
         (limits.max_compute_invocations_per_workgroup, "threads per workgroup", THREADS_NEEDED),
@@ -250,12 +263,14 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
     }
 }
 
+/// The GPUs of an API, usable or not.
+pub fn devices_of(api: Api) -> Vec<GpuInfo> {
+    adapters(api).iter().enumerate().map(|(i, adapter)| describe(api, i, adapter)).collect()
+}
+
 /// Every GPU of this machine, usable or not.
 pub fn devices() -> Vec<GpuInfo> {
-    let of = |api: Api| {
-        adapters(api).into_iter().enumerate().map(move |(i, a)| describe(api, i, &a)).collect::<Vec<_>>()
-    };
-    Api::ALL.into_iter().flat_map(of).collect()
+    Api::ALL.into_iter().flat_map(devices_of).collect()
 }
 
 /// The default GPU: discrete, else integrated, else virtual, never software.
@@ -275,6 +290,12 @@ impl FromStr for GpuDevice {
         let (Some(api), Ok(index)) = (api, index.parse::<usize>()) else {
             return Err(format!("unknown device `{word}`; use auto, cpu, or a name of `remaster devices`"));
         };
+        if let Some(Unlisted { reason, .. }) = unlisted().iter().find(|left| left.api == api) {
+            return Err(format!(
+                "{word} cannot be used: the {} driver {reason} when it was asked for its devices; update it, or use --device cpu",
+                api.name()
+            ));
+        }
         let found = adapters(api);
         match found.get(index) {
             Some(adapter) => Ok(describe(api, index, adapter).device),
@@ -346,9 +367,28 @@ static OPEN: Mutex<Vec<(GpuDevice, Weak<Opened>)>> = Mutex::new(Vec::new());
 /// default blocks grow to 64 MiB and more, which no plan could predict.
 pub(super) const BLOCK: u64 = 4 << 20;
 
+/// The number of a device that is not there.
+const NOWHERE: usize = usize::MAX;
+
 impl GpuDevice {
+    /// A device to plan for that is not there: it has default kernels, and it cannot be opened.
+    pub fn imagined() -> Self {
+        GpuDevice {
+            api: Api::Vulkan,
+            index: NOWHERE,
+            fingerprint: 0,
+            limits: GpuLimits::default(),
+            choices: Choices::default(),
+            cache: None,
+        }
+    }
+
     /// Describes the device as it is now; `None` if it is gone.
     pub fn info(&self) -> Option<GpuInfo> {
+        // Plans for a device that is not there must not depend on the drivers of this machine.
+        if self.index == NOWHERE {
+            return None;
+        }
         Some(describe(self.api, self.index, adapters(self.api).get(self.index)?))
     }
 

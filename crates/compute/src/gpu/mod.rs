@@ -10,6 +10,7 @@ mod cache;
 mod choice;
 mod device;
 mod driver;
+mod examined;
 mod half;
 mod kernels;
 mod listing;
@@ -20,8 +21,9 @@ mod stream;
 mod tune;
 
 pub use choice::{Choices, Variant, all_variants, layer_name, variants};
-pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, preferred};
+pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, devices_of, preferred};
 pub use driver::GpuMemory;
+pub use examined::{Unlisted, examine_drivers, unlisted};
 pub use listing::{KernelText, LayerUse, other_texts, product_text};
 pub use stream::GpuCounts;
 pub use tune::{AttentionLayer, Tuned, tune, tune_attention, with_variant};
