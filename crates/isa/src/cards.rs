@@ -35,7 +35,7 @@ pub(crate) enum Maker {
 }
 
 /// All of them.
-pub(crate) const CARDS: [Card; 6] = [
+pub(crate) const CARDS: [Card; 10] = [
     Card {
         name: "RX 7900 XTX",
         maker: Maker::Amd,
@@ -100,6 +100,50 @@ pub(crate) const CARDS: [Card; 6] = [
         clock: 2.407,
         bandwidth: 1792.0,
         tflops: 209.5,
+        source: "NVIDIA, RTX Blackwell architecture whitepaper, appendix",
+    },
+    Card {
+        name: "RX 7600",
+        maker: Maker::Amd,
+        id: "navi33",
+        product: "RX 7600",
+        units: 32,
+        clock: 2.655,
+        bandwidth: 288.0,
+        tflops: 43.5,
+        source: "amd.com, specifications",
+    },
+    Card {
+        name: "RTX 3060",
+        maker: Maker::Nvidia,
+        id: "176",
+        product: "RTX 3060",
+        units: 28,
+        clock: 1.777,
+        bandwidth: 360.0,
+        tflops: 25.5,
+        source: "NVIDIA, specifications; as the RTX 3090 by units and clock",
+    },
+    Card {
+        name: "RTX 4060",
+        maker: Maker::Nvidia,
+        id: "197",
+        product: "RTX 4060",
+        units: 24,
+        clock: 2.46,
+        bandwidth: 272.0,
+        tflops: 30.2,
+        source: "NVIDIA, specifications; as the RTX 4090 by units and clock",
+    },
+    Card {
+        name: "RTX 5070 Ti",
+        maker: Maker::Nvidia,
+        id: "1b3",
+        product: "RTX 5070 Ti",
+        units: 70,
+        clock: 2.452,
+        bandwidth: 896.0,
+        tflops: 87.9,
         source: "NVIDIA, RTX Blackwell architecture whitepaper, appendix",
     },
 ];
@@ -174,7 +218,7 @@ mod tests {
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
         for card in &CARDS {
             let (macs, expected) = match card.name {
-                "RX 7900 XTX" => (4096.0, 32.0),
+                "RX 7900 XTX" | "RX 7600" => (4096.0, 32.0),
                 "RX 9070 XT" => (4096.0, 16.0),
                 _ => (2048.0, 32.0),
             };

@@ -10,7 +10,7 @@ use crate::measured::Measured;
 use crate::network::Task;
 
 /// Where it is kept.
-pub(crate) const FILE: &str = "crates/bench/src/ceilings.json";
+pub(crate) const FILE: &str = "crates/remaster/src/card/ceilings.json";
 
 #[derive(Serialize)]
 struct Ceilings<'a> {
@@ -26,6 +26,7 @@ struct Ceiling<'a> {
     /// Seconds per megapixel and frame.
     decode: Seconds,
     transformer_3b: Seconds,
+    upscaler: Seconds,
     kernels: Vec<Rate>,
 }
 
@@ -42,18 +43,19 @@ struct Rate {
     tmacs: f64,
 }
 
-/// A card with the budgets of the decoder and of the 3B transformer.
-pub(crate) type Budgeted<'a> = (&'a Measured, [Budget; 2]);
+/// A card with the budgets of the decoder, of the 3B transformer and of the upscaler.
+pub(crate) type Budgeted<'a> = (&'a Measured, [Budget; 3]);
 
 /// The text of the file.
 pub(crate) fn text(all: &[Budgeted<'_>]) -> Result<String, String> {
-    let cards = all.iter().map(|(measured, [decode, transformer])| {
+    let cards = all.iter().map(|(measured, [decode, transformer, upscaler])| {
         let card = measured.card;
         Ok(Ceiling {
             name: card.product,
             devices: [card.product],
             decode: seconds(decode),
             transformer_3b: seconds(transformer),
+            upscaler: seconds(upscaler),
             kernels: kernels(measured)?,
         })
     });

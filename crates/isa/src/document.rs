@@ -7,7 +7,7 @@ use crate::cards::{Card, Maker};
 use crate::ceilings::Budgeted;
 use crate::counts::Counts;
 use crate::measured::Measured;
-use crate::network::{DECODE, TRANSFORMER, Task};
+use crate::network::{DECODE, TRANSFORMER, Task, UPSCALER};
 use crate::{llama, table};
 use remaster_compute::gpu::LayerUse;
 use remaster_compute::{DType, WeightSpec};
@@ -81,16 +81,19 @@ pub(crate) fn text(all: &[Budgeted<'_>]) -> String {
 
 fn ceilings(all: &[Budgeted<'_>]) -> String {
     let mut text = format!(
-        "Decoder: {DECODE}. Transformer: the 3B network, {TRANSFORMER}.\n\n\
-         | card | decoder: issue | bandwidth | both | transformer: issue | bandwidth | both | rates |\n|---|---:|---:|---:|---:|---:|---:|---|\n"
+        "Decoder: {DECODE}. Transformer: the 3B network, {TRANSFORMER}. Upscaler: `anime`, {UPSCALER}.\n\n\
+         | card | decoder: issue | bandwidth | both | transformer: issue | bandwidth | both | upscaler: issue | bandwidth | both | rates |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n"
     );
-    for (measured, [decode, transformer]) in all {
+    for (measured, [decode, transformer, upscaler]) in all {
         let Card { product, units, clock, bandwidth, tflops, source, .. } = measured.card;
         let numbers = |b: &Budget| format!("{:.3} | {:.3} | {:.3}", b.issue, b.bandwidth, b.both);
-        let (decode, transformer) = (numbers(decode), numbers(transformer));
+        // It takes a hundredth of the time.
+        let small = |b: &Budget| format!("{:.5} | {:.5} | {:.5}", b.issue, b.bandwidth, b.both);
+        let (decode, transformer, upscaler) = (numbers(decode), numbers(transformer), small(upscaler));
         let _ = writeln!(
             text,
-            "| {product} | {decode} | {transformer} | {units} units, {clock} GHz, {bandwidth} GB/s, {tflops} TFLOP/s \
+            "| {product} | {decode} | {transformer} | {upscaler} | {units} units, {clock} GHz, {bandwidth} GB/s, {tflops} TFLOP/s \
              ({source}) |"
         );
     }
@@ -105,7 +108,7 @@ const LARGEST: usize = 12;
 /// What limits, layer by layer.
 fn limits(all: &[Budgeted<'_>]) -> String {
     let mut text = String::new();
-    for (measured, [decode, transformer]) in all {
+    for (measured, [decode, transformer, upscaler]) in all {
         let card = measured.card.product;
         let Some((_, target)) = TARGETS.iter().find(|(name, _)| *name == card) else { continue };
         let slower = decode.issue.max(decode.bandwidth);
@@ -117,7 +120,7 @@ fn limits(all: &[Budgeted<'_>]) -> String {
             text,
             "\n### What limits the {card}\n\nTarget for the decoder: a ceiling of at most {target} s. It is {slower:.3} s: {reached}; {by}.\n"
         );
-        for (name, budget) in [("decoder", decode), ("transformer", transformer)] {
+        for (name, budget) in [("decoder", decode), ("transformer", transformer), ("upscaler", upscaler)] {
             text += &shares(name, measured, budget);
         }
     }
@@ -128,6 +131,7 @@ fn shares(network: &str, measured: &Measured, budget: &Budget) -> String {
     let mut text = format!(
         "| {network} | share | issue | bandwidth | best kernel | share of the matrix peak |\n|---|---:|---:|---:|---|---:|\n"
     );
+    let digits = if budget.both < 0.01 { 6 } else { 4 };
     for Line { name, issue, bandwidth, both, best } in budget.lines.iter().take(LARGEST) {
         let peak = measured.card.peak();
         let (kernel, rate) = match best {
@@ -135,7 +139,10 @@ fn shares(network: &str, measured: &Measured, budget: &Budget) -> String {
             None => ("-", "-".into()),
         };
         let share = both / budget.both * 100.0;
-        let _ = writeln!(text, "| {name} | {share:.1} % | {issue:.4} | {bandwidth:.4} | {kernel} | {rate} |");
+        let _ = writeln!(
+            text,
+            "| {name} | {share:.1} % | {issue:.digits$} | {bandwidth:.digits$} | {kernel} | {rate} |"
+        );
     }
     text + "\n"
 }

@@ -9,7 +9,7 @@ use remaster_compute::{DType, WeightSpec};
 use remaster_model::dit::DitConfig;
 use remaster_model::vae::Direction;
 
-use crate::network::{Task, transformer, vae};
+use crate::network::{Task, transformer, upscaler, vae};
 use crate::spirv;
 
 /// A kernel, and all that it serves.
@@ -28,7 +28,7 @@ pub(crate) fn layer(spec: &WeightSpec, used: LayerUse) -> String {
     layer_name(spec) + on(used.prologue, ", norm") + on(used.shortcut, ", shortcut")
 }
 
-/// Every layer of the VAE and both transformers once, and how it is used; each also without anything around it, which is how
+/// Every layer of the VAE, both transformers and the upscaler once, and how it is used; each also without anything around it, which is how
 /// benchmarks run it.
 pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String> {
     let works = [
@@ -36,6 +36,7 @@ pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String
         vae(Direction::Decode, dtype),
         transformer(&DitConfig::dit_3b(), dtype),
         transformer(&DitConfig::dit_7b(), dtype),
+        upscaler(dtype),
     ];
     let mut all = Vec::new();
     for work in works {

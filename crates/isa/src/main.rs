@@ -80,15 +80,16 @@ fn measure(mesa: &Path, wanted: &[&str]) -> Result<Vec<Measured>, String> {
     cards::named(wanted)?.into_iter().map(|card| Ok(Measured::of(mesa, card)?.with_llama(mesa))).collect()
 }
 
-/// The ceilings of the decoder and of the 3B transformer on each card.
+/// The ceilings of the networks on each card.
 fn budgeted(all: &[Measured]) -> Result<Vec<Budgeted<'_>>, String> {
     let decode = network::vae(Direction::Decode, DType::F16).map_err(|e| e.to_string())?;
     let transformer = network::transformer(&DitConfig::dit_3b(), DType::F16).map_err(|e| e.to_string())?;
+    let upscaler = network::upscaler(DType::F16).map_err(|e| e.to_string())?;
     all.iter()
         .map(|measured| {
             let found = measured.found();
             let of = |work| budget(measured.card, &found, work);
-            Ok((measured, [of(&decode)?, of(&transformer)?]))
+            Ok((measured, [of(&decode)?, of(&transformer)?, of(&upscaler)?]))
         })
         .collect()
 }

@@ -9,6 +9,7 @@ use remaster_compute::{
     LinearDesc, NormalizeDesc, Ops, RowSumsDesc, Shape, ShuffleDesc, TensorStore, TokenNormDesc,
     UpsampleDesc, View, Weight, WeightSpec, WindowAttentionDesc, WindowsDesc,
 };
+use remaster_model::compact::{Compact, CompactConfig};
 use remaster_model::dit::{Dit, DitConfig, Text};
 use remaster_model::vae::{Direction, VaeConfig};
 use remaster_model::{Build, Network, Params, Pass, Scope, State, Values, Wanted, computed, load};
@@ -57,6 +58,8 @@ pub(crate) const DECODE: &str = "a slice of 4 latents (16 frames) at 1920x1080 b
 pub(crate) const TRANSFORMER: &str =
     "one step over the usual window of 12 latents at 1920x1088, which goes on by 10 latents (40 frames)";
 
+pub(crate) const UPSCALER: &str = "a frame of 480x270 to 1920x1080";
+
 struct Zeros;
 
 impl Params for Zeros {
@@ -94,6 +97,16 @@ pub(crate) fn transformer(config: &DitConfig, dtype: DType) -> Result<Workload, 
     // Neighbouring windows share two latents.
     let frames = VaeConfig::TIME_FACTOR * (latents - 2);
     Ok(Workload { jobs, megapixels: (frames * rows * columns) as f64 / 1e6 })
+}
+
+/// A frame of the upscaler inside the program, whose result is as large as the film.
+pub(crate) fn upscaler(dtype: DType) -> Result<Workload, ComputeError> {
+    let config = CompactConfig::anime();
+    let network = Compact::new(&config, &mut Zeros, dtype);
+    let [rows, columns] = FILM;
+    let shape = Shape::new(1, rows / config.scale, columns / config.scale, 3);
+    let jobs = run(&network, &[shape], dtype)?;
+    Ok(Workload { jobs, megapixels: (rows * columns) as f64 / 1e6 })
 }
 
 /// The ops of the last of some slices.
@@ -258,6 +271,14 @@ mod tests {
         let macs: u64 = products.map(|job| job.macs).sum();
         let each = macs as f64 / work.megapixels / 1e6;
         assert!((each / 9.25e6 - 1.0).abs() < 0.01, "{each}");
+    }
+
+    #[test]
+    fn the_upscaler_takes_38_7_thousand_multiply_adds_per_pixel_of_its_result() {
+        let work = upscaler(DType::F16).unwrap();
+        let macs: u64 = work.jobs.iter().map(|job| job.macs).sum();
+        let each = macs as f64 / work.megapixels / 1e6;
+        assert!((each / 38_700.0 - 1.0).abs() < 0.01, "{each}");
     }
 
     #[test]
