@@ -8,6 +8,7 @@ mod gpu;
 mod kernels;
 mod plot;
 mod scaling;
+mod upscaler;
 mod vae;
 
 #[cfg(feature = "gpu")]
@@ -19,6 +20,7 @@ pub use dit::{DitReport, DitRequest, dit};
 pub use gpu::GpuKernelsReport;
 pub use kernels::{KernelReport, KernelsReport, KernelsRequest, Measured, kernels};
 pub use scaling::{Point, ScalingReport, ScalingRequest, scaling};
+pub use upscaler::{UpscalerReport, UpscalerRequest, upscaler};
 pub use vae::{VaeReport, VaeRequest, vae};
 
 use std::io::BufRead;

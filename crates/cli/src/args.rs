@@ -24,8 +24,8 @@ use remaster::is_pipe;
 #[cfg(feature = "gpu")]
 pub(crate) use bench::{BenchCardArgs, TuneArgs};
 pub(crate) use bench::{
-    BenchCommand, BenchDitArgs, BenchKernelsArgs, BenchScalingArgs, BenchVaeArgs, DoctorArgs, PlanArgs,
-    VaeCommand,
+    BenchCommand, BenchDitArgs, BenchKernelsArgs, BenchScalingArgs, BenchUpscalerArgs, BenchVaeArgs,
+    DoctorArgs, PlanArgs, VaeCommand,
 };
 pub(crate) use clips::{BatchArgs, CompareArgs, ProbeArgs, ScenesArgs};
 pub(crate) use models::{InspectArgs, ListArgs, PullArgs, VerifyArgs};

@@ -1,11 +1,35 @@
-//! Keeps the libraries of a GPU driver from printing to our stderr.
+//! GPU drivers: their libraries print to our stderr, and crash when they are asked for their devices.
 
 #![expect(
     unsafe_code,
     reason = "the standard library cannot change the environment safely once there are threads"
 )]
 
+#[cfg(feature = "gpu")]
+use std::ffi::OsString;
 use std::path::Path;
+#[cfg(feature = "gpu")]
+use std::process::ExitCode;
+
+#[cfg(feature = "gpu")]
+use remaster::machine::drivers;
+
+/// If this process was started to list devices, does that. Otherwise such a process is started before the first driver is asked.
+#[cfg(feature = "gpu")]
+pub(crate) fn listed(typed: &[OsString]) -> Option<ExitCode> {
+    let word = |word: &OsString| word.to_string_lossy().into_owned();
+    match typed {
+        [_, first, apis @ ..] if first == drivers::LIST => {
+            let apis: Vec<String> = apis.iter().map(word).collect();
+            let listed = drivers::list(&apis, &mut std::io::stdout().lock());
+            Some(if listed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        _ => {
+            drivers::list_first_in(crate::commands::worker());
+            None
+        }
+    }
+}
 
 /// Mesa asks the Wayland compositor for its GPU, and libwayland complains on stderr if it cannot tell where the
 /// compositor is: once for every instance that is made. An absolute name needs no folder, and a compositor that is

@@ -40,6 +40,10 @@ fn main() -> ExitCode {
     #[cfg(debug_assertions)]
     kill::arm();
     let typed: Vec<_> = std::env::args_os().collect();
+    #[cfg(feature = "gpu")]
+    if let Some(code) = drivers::listed(&typed) {
+        return code;
+    }
     // They could not be parsed yet, so `--json` is looked for by hand.
     let json = typed.iter().any(|a| a == "--json");
     let out = Output::new(json);

@@ -77,6 +77,8 @@ pub enum Error {
     DitWeights { word: String },
     #[error("{reason}")]
     Device { reason: String },
+    #[error("unknown card `{word}`; name one with as much memory of these: {known}")]
+    UnknownCard { word: String, known: String },
     #[error("--threads applies to the CPU only; remove it or use --device cpu (now: {backend})")]
     Threads { backend: &'static str },
     #[error("unsupported file extension: {path}; use a name that ends in {allowed}")]
@@ -223,6 +225,10 @@ pub enum Error {
     UnknownModel { word: String, words: String },
     #[error("{word} is no longer part of the program; {instead} took its place: use --model {instead}")]
     RemovedModel { word: String, instead: &'static str },
+    #[error(
+        "{model} is no upscaler; use anime, or a file with a Compact or RRDB network (`remaster models inspect FILE` tells)"
+    )]
+    NoUpscaler { model: String },
     #[error("no {quant} build of {word} with a known hash is available; use --quant {known}")]
     NoSuchQuant { word: &'static str, quant: String, known: String },
     #[error("no {what} is installed; get it with `{command}` ({size}), {or}{}", cannot_be_used(*unusable))]

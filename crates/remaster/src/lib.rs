@@ -41,7 +41,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (machine, control, mut show) = (Machine::this(), Control::default(), |_: Event| ());
-//! let request = PlanRequest { input: "film.mkv".into(), how: Restoration::default() };
+//! let request = PlanRequest { input: "film.mkv".into(), how: Restoration::default(), card: None };
 //! let job = prepare(request, &machine, &control, &mut show)?;
 //! job.known().notes.iter().for_each(|note| eprintln!("{note}"));
 //! let plan = job.run(&mut show)?; // measures how fast this machine is
@@ -58,6 +58,7 @@
 //! stdout.
 
 mod batch;
+pub mod card;
 mod compare;
 mod control;
 mod destination;
@@ -88,7 +89,7 @@ pub mod transformer;
 #[cfg(feature = "gpu")]
 mod tuning;
 pub mod units;
-mod upscaler;
+pub mod upscaler;
 mod vae;
 mod worker;
 
@@ -112,6 +113,8 @@ pub use outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo, words as time_in_
 pub use plan::{Total, describe as describe_plan, plan_task};
 pub use probe::probe;
 pub use request::{Compat, Cut, Finishing, Look, Models, Request, Restoration, Shots, Units};
+#[cfg(feature = "gpu")]
+pub use restore::card_table;
 pub use restore::{
     Outcome, PlanRequest, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome, RedecodeRequest, SUFFIX,
     beside, is_done,

@@ -65,6 +65,11 @@ impl Network {
         matches!(self.weights, Weights::Identity)
     }
 
+    /// Whether it is as wide as the published one.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(&self.weights, Weights::Of(config, _) if *config == VaeConfig::full())
+    }
+
     /// What latents of this network are marked with. The whole file is hashed: a sample could be the same for two networks.
     pub(crate) fn identity(&self) -> Result<NetworkId, Error> {
         let word = &self.word;

@@ -5,6 +5,7 @@ use remaster_plan::Plan;
 use remaster_restore::Geometry;
 use serde::Serialize;
 
+use crate::card::CardPlan;
 use crate::plan::Total;
 
 /// What was read, and how far to trust it.
@@ -52,6 +53,9 @@ pub struct FilmPlan {
     /// How long it will take.
     #[serde(flatten)]
     pub time: Option<Estimate>,
+    /// The card that it is planned for, if that is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<CardPlan>,
     /// Display name of the model.
     #[serde(skip)]
     pub title: String,

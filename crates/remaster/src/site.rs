@@ -4,12 +4,17 @@ use std::fmt::Display;
 use std::path::Path;
 
 use remaster_compute::Backend;
+#[cfg(feature = "gpu")]
+use remaster_compute::{DType, gpu::GpuDevice};
 use remaster_model::Build;
 
+use crate::card::Card;
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::{About, Reporter};
+#[cfg(feature = "gpu")]
+use crate::limits::Amount;
 use crate::limits::{Limits, Room};
 use crate::machine::devices;
 use crate::machine::host::Machine;
@@ -36,7 +41,14 @@ impl Site {
         report: Option<&Reporter<'_>>,
     ) -> Result<Self, Error> {
         let backend = match report {
-            Some(report) => device.tuned_backend(room.machine, report)?,
+            Some(report) => {
+                let backend = device.tuned_backend(room.machine, report)?;
+                // A run that was told which device to use needs none of them.
+                if device.name.as_deref().is_none_or(|name| name == "auto") {
+                    devices::left_out().iter().for_each(|left| report.warn(left.to_string()));
+                }
+                backend
+            }
             None => device.backend(room.machine)?,
         };
         if limits.vram.is_some() && !devices::has_memory(&backend) {
@@ -50,6 +62,44 @@ impl Site {
             machine: room.machine.clone(),
             control: control.clone(),
         })
+    }
+
+    /// A card that is not there and has nothing else to do, in f16 unless another format was asked for.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn imagined(
+        card: &Card,
+        device: &Device,
+        limits: &Limits,
+        room: &Room<'_>,
+        control: &Control,
+    ) -> Result<Self, Error> {
+        let memory = card.memory();
+        let vram = match limits.vram {
+            Some(vram) => vram.resolve("--vram", Some(memory.bytes), memory.free_bytes)?,
+            None => memory.allowed(),
+        };
+        let build = Build { dtype: device.dtype.unwrap_or(DType::F16), collapse: device.collapse };
+        Ok(Site {
+            backend: Backend::Gpu(GpuDevice::imagined()),
+            build,
+            spill: limits.spill(room)?,
+            limits: Limits { vram: Some(Amount::Bytes(vram)), ..limits.clone() },
+            machine: room.machine.clone(),
+            control: control.clone(),
+        })
+    }
+
+    /// Only builds with a GPU backend know what a card takes.
+    #[cfg(not(feature = "gpu"))]
+    pub(crate) fn imagined(
+        _: &Card,
+        _: &Device,
+        _: &Limits,
+        _: &Room<'_>,
+        _: &Control,
+    ) -> Result<Self, Error> {
+        let reason = "this build has no GPU backend and cannot plan for a card; remove --card".into();
+        Err(Error::Device { reason })
     }
 
     /// What a run is about.

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use remaster_anime::{NAME, PUBLIC_NAME, WEIGHTS};
+use remaster_compute::Backend;
 use remaster_engine::Task;
 use remaster_model::compact::Compact;
 use remaster_model::rrdb::Rrdb;
-use remaster_model::{Network, Params};
+use remaster_model::{Build, Network, Params};
 use remaster_plan::Cells;
 use remaster_restore::{Geometry, Upscale};
 use remaster_weights::{Checkpoint, Kind, Upscaler as Sizes, identify, open_upscaler, upscaler_from_bytes};
@@ -17,7 +18,7 @@ use crate::machine::rates::Key;
 use crate::site::Site;
 
 /// Weights of an upscaler.
-pub(crate) struct Upscaler {
+pub struct Upscaler {
     sizes: Sizes,
     params: RefCell<Box<dyn Params>>,
 }
@@ -49,13 +50,23 @@ impl Upscaler {
         Ok(Some(Upscaler { sizes, params: RefCell::new(Box::new(params)) }))
     }
 
+    /// The upscaler that a word names; other networks are refused.
+    pub fn named(word: &str) -> Result<Self, Error> {
+        Self::open(word)?.ok_or_else(|| Error::NoUpscaler { model: word.to_owned() })
+    }
+
     /// How frames go through it.
     pub(crate) fn upscale(&self, geometry: &Geometry) -> Upscale {
-        let (scale, cell) = match &self.sizes {
-            Sizes::Compact(config) => (config.scale, 1),
-            Sizes::Rrdb(config) => (config.scale, config.unshuffle),
-        };
+        let [scale, cell] = self.scale_and_cell();
         Upscale::new(geometry.source, geometry.shown, scale, cell)
+    }
+
+    /// How many times larger frames get each way, and of how many pixels it takes whole multiples.
+    fn scale_and_cell(&self) -> [usize; 2] {
+        match &self.sizes {
+            Sizes::Compact(config) => [config.scale, 1],
+            Sizes::Rrdb(config) => [config.scale, config.unshuffle],
+        }
     }
 
     /// What its speed depends on.
@@ -68,19 +79,24 @@ impl Upscaler {
         Key::of_upscaler(&site.backend, site.build.dtype, width)
     }
 
-    /// The network over so many frames.
-    pub(crate) fn task(&self, upscale: &Upscale, frames: usize, open_ended: bool, site: &Site) -> Task {
-        let mut params = self.params.borrow_mut();
-        let network: Box<dyn Network> = match &self.sizes {
-            Sizes::Compact(config) => Box::new(Compact::new(config, params.as_mut(), site.build)),
-            Sizes::Rrdb(config) => Box::new(Rrdb::new(config, params.as_mut(), site.build)),
-        };
-        let [columns, rows] = upscale.taken().map(|n| n / upscale.cell);
-        let cells = Cells { steps: frames.max(1), rows, columns };
-        let mut task = Task::new(network, cells, site.backend, site.build.dtype);
+    /// The network over so many frames of a film.
+    pub(crate) fn film_task(&self, upscale: &Upscale, frames: usize, open_ended: bool, site: &Site) -> Task {
+        let mut task = self.task(frames, upscale.taken(), site.backend, site.build);
         task.job.open_ended = open_ended;
         task.settings.spill = Some(site.spill.folder.clone());
         task.settings.cancel = site.control.token().clone();
         task
+    }
+
+    /// The network over so many frames of so many columns and rows, whole multiples of what it takes.
+    pub fn task(&self, frames: usize, size: [usize; 2], backend: Backend, build: Build) -> Task {
+        let mut params = self.params.borrow_mut();
+        let network: Box<dyn Network> = match &self.sizes {
+            Sizes::Compact(config) => Box::new(Compact::new(config, params.as_mut(), build)),
+            Sizes::Rrdb(config) => Box::new(Rrdb::new(config, params.as_mut(), build)),
+        };
+        let [columns, rows] = size.map(|n| (n / self.scale_and_cell()[1]).max(1));
+        let cells = Cells { steps: frames.max(1), rows, columns };
+        Task::new(network, cells, backend, build.dtype)
     }
 }

@@ -1,6 +1,5 @@
 //! Every kernel and both networks of a card in a few minutes, as a block to paste into an issue.
 
-mod ceilings;
 mod clock;
 mod kernels;
 mod networks;
@@ -15,12 +14,12 @@ use remaster_compute::{Backend, ComputeError, DType};
 use remaster_engine::EngineError;
 use serde::Serialize;
 
+use remaster::card::ceilings::{Ceilings as OfCard, Table};
 use remaster::machine::calibrate::subjects::Site;
 use remaster::machine::{CardMemory, memory_of};
 use remaster::{Device, Error, Event, Machine, tuned_device};
 
 use crate::BenchError;
-use ceilings::{Card, Table};
 use clock::Clock;
 pub use kernels::Kernel;
 use kernels::{Case, Unit};
@@ -267,7 +266,7 @@ fn compared(mut report: CardReport, table: &Table) -> CardReport {
     report
 }
 
-fn least(card: &Card, network: &str) -> Option<f64> {
+fn least(card: &OfCard, network: &str) -> Option<f64> {
     let which = Which::ALL.into_iter().find(|w| w.name() == network)?;
     match which {
         Which::Decoder => Some(card.decode.seconds()),

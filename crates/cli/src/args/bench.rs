@@ -46,6 +46,8 @@ pub(crate) enum BenchCommand {
     Vae(BenchVaeArgs),
     /// Time the diffusion transformer
     Dit(BenchDitArgs),
+    /// Time an upscaler
+    Upscaler(BenchUpscalerArgs),
     /// Time encoder and decoder at several frame sizes
     ///
     /// The time per pixel should not depend on the size.
@@ -179,6 +181,33 @@ pub(crate) struct BenchDitArgs {
     pub(crate) step: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct BenchUpscalerArgs {
+    /// Upscaler to run: anime, or a file
+    #[arg(short, long, value_name = "MODEL", default_value = "anime")]
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Frames in the clip
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) frames: u16,
+    /// Frame height
+    #[arg(long, default_value_t = 270, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..=16384))]
+    pub(crate) height: u16,
+    /// Frame width
+    #[arg(long, default_value_t = 480, value_name = "PIXELS", value_parser = clap::value_parser!(u16).range(1..=16384))]
+    pub(crate) width: u16,
+    /// Timed runs
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) repeat: u16,
+    /// Untimed runs before them
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) warmup: u16,
+    /// Run once per line on stdin and print the seconds to stderr
+    #[arg(long, hide = true)]
+    pub(crate) step: bool,
+}
+
 /// Networks that can be planned.
 const NETWORKS: &[(&str, NetworkKind)] =
     &[("encode", NetworkKind::Encode), ("decode", NetworkKind::Decode), ("dit", NetworkKind::Transformer)];
@@ -208,6 +237,17 @@ pub(crate) struct PlanArgs {
     /// Defaults to the published networks, which need not be installed.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) weights: Option<String>,
+    /// Plan for a graphics card that is not there, such as "RTX 4060"
+    ///
+    /// Says what stays on the card and what is streamed, and the least time by the ceilings of its kernels, where they are
+    /// known. An unknown name lists the cards.
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["network", "weights", "store"],
+        help_heading = "Device"
+    )]
+    pub(crate) card: Option<String>,
     #[command(flatten)]
     pub(crate) how: RecipeArgs,
     #[command(flatten)]

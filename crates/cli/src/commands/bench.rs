@@ -3,13 +3,15 @@
 use remaster::Error;
 #[cfg(feature = "gpu")]
 use remaster_bench::CardRequest;
-use remaster_bench::{DitRequest, KernelsRequest, ScalingRequest, VaeRequest};
+use remaster_bench::{DitRequest, KernelsRequest, ScalingRequest, UpscalerRequest, VaeRequest};
 use remaster_media::place;
 use serde::Serialize;
 
 #[cfg(feature = "gpu")]
 use crate::args::{BenchCardArgs, ProgressMode};
-use crate::args::{BenchCommand, BenchDitArgs, BenchKernelsArgs, BenchScalingArgs, BenchVaeArgs};
+use crate::args::{
+    BenchCommand, BenchDitArgs, BenchKernelsArgs, BenchScalingArgs, BenchUpscalerArgs, BenchVaeArgs,
+};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -24,6 +26,7 @@ pub(crate) fn run(command: &BenchCommand, out: &Output, interrupt: &Interrupt) -
         BenchCommand::Card(args) => card(args, out, interrupt),
         BenchCommand::Vae(args) => vae(args, out),
         BenchCommand::Dit(args) => dit(args, out),
+        BenchCommand::Upscaler(args) => upscaler(args, out),
         BenchCommand::Scaling(args) => scaling(args, out),
     }
 }
@@ -81,6 +84,18 @@ fn dit(args: &BenchDitArgs, out: &Output) -> Result<(), CliError> {
         step: args.step,
     };
     measured(&remaster_bench::dit(&request, &|line| out.say(line))?, out)
+}
+
+fn upscaler(args: &BenchUpscalerArgs, out: &Output) -> Result<(), CliError> {
+    let request = UpscalerRequest {
+        model: args.model.clone(),
+        device: args.device.device(),
+        clip: [args.frames, args.height, args.width].map(usize::from),
+        repeat: args.repeat,
+        warmup: args.warmup,
+        step: args.step,
+    };
+    measured(&remaster_bench::upscaler(&request, &|line| out.say(line))?, out)
 }
 
 fn scaling(args: &BenchScalingArgs, out: &Output) -> Result<(), CliError> {

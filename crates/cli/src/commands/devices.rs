@@ -33,6 +33,9 @@ fn describe(report: &Devices, verbose: bool) -> String {
         }
         d.notes.iter().for_each(|note| line("note", note));
     }
+    for left in &report.left_out {
+        text += &format!("note: {left}\n");
+    }
     text + &format!("`--device auto` chooses {}\n", report.auto)
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster::numbers::count;
-use remaster::{FilmOutcome, FilmPlan, describe_plan, is_detail, is_pipe};
+use remaster::{FilmOutcome, FilmPlan, describe_plan, is_detail, is_pipe, time_in_words};
 use remaster_plan::bytes;
 
 use super::{frames, took};
@@ -65,6 +65,12 @@ pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
     for note in plan.notes.iter().filter(|note| verbose || !is_detail(note)) {
         line("note", note.clone());
     }
+    if let Some(card) = &plan.card {
+        let (allowed, all) = (bytes(card.allowed_bytes), bytes(card.memory_bytes));
+        line("card", format!("{}: a run may use {allowed} of {all}", card.name));
+        line("on the card", card.stays_in_words());
+        line("streamed", card.streamed_in_words());
+    }
     line("memory", bytes(plan.total.ram()));
     if plan.apart {
         line("GPU memory", bytes(plan.plans.iter().map(|p| p.peaks.device).max().unwrap_or(0)));
@@ -74,6 +80,11 @@ pub(crate) fn describe(plan: &FilmPlan, verbose: bool) -> String {
     line("disk", format!("{} of temporary data", bytes(disk)));
     if let Some(time) = plan.time {
         line("time", time.to_string());
+    }
+    if let Some(ceiling) = plan.card.as_ref().and_then(|card| card.ceiling.as_ref()) {
+        let all = ceiling.seconds.map_or(String::new(), |all| format!("{}, ", time_in_words(all)));
+        let (each, networks) = (ceiling.seconds_per_frame, ceiling.networks.join(" and "));
+        line("ceiling", format!("{all}{each:.2} s a frame: the least for {networks} in long shots"));
     }
     if !verbose {
         return text;

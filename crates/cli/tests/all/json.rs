@@ -226,6 +226,7 @@ const VIDEO: &str = "--weights formula:tiny -y";
 const UNSEEN: &[(&str, &str)] = &[
     ("remaster-devices: devices.memory", "needs a GPU"),
     ("remaster-devices: devices.limits", "needs a GPU"),
+    ("remaster-devices: left_out", "needs a driver that crashes; `drivers` has one"),
     (
         "remaster-models-list: files.revision",
         "needs a file of ComfyUI or a published one; `transformers` has one",
@@ -321,6 +322,8 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-compare", "compare in.mkv TESTDATA/media/launch.mp4 --quick --frames 1"),
         (file, "plan in.mkv SMALL --resolution 1x"),
         (file, "plan in.mkv --model anime --resolution 2x"),
+        (file, "plan in.mkv --card RTX-4090 --vram 4G --ram 16G --resolution 1080"),
+        ("errors", "plan in.mkv --card RTX-4000"),
         (trip, "plan in.mkv --weights models/nano.safetensors"),
         (trip, "plan TESTDATA/media/hdr10_hevc10.mp4 --hdr keep --weights models/nano.safetensors"),
         ("remaster-plan", "plan --network decode --height 64 --width 64"),
@@ -400,6 +403,7 @@ fn every_field_of_the_benchmarks_is_documented() {
                 "bench vae encode --frames 1 --height 16 --width 16 --repeat 1 --warmup 0 --stream-weights",
             ),
             ("remaster-bench-dit", "bench dit --weights formula:tiny-3b --height 64 --width 64 --group 8"),
+            ("remaster-bench-upscaler", "bench upscaler --height 9 --width 12 --repeat 1"),
             ("remaster-bench-scaling", "bench scaling --sides 16 --repeat 1"),
             ("remaster-bench-kernels", "bench kernels --repeat 1 --warmup 0"),
         ],

@@ -10,6 +10,7 @@ mod compare_counts;
 mod desk;
 mod devices;
 mod documents;
+mod drivers;
 mod emitted;
 mod exits;
 mod extras;

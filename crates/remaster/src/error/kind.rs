@@ -62,6 +62,7 @@ kinds! { of_run, RUN, Error;
     }
     Error::Weights { .. } | Error::DitWeights { .. } => ("unknown-weights", Usage),
     Error::Device { .. } => ("unknown-device", Usage),
+    Error::UnknownCard { .. } => ("unknown-card", Usage),
     Error::Threads { .. }
     | Error::NoEffect { .. }
     | Error::Stripes
@@ -115,6 +116,7 @@ kinds! { of_run, RUN, Error;
     Error::NoModels => ("no-models", Input),
     Error::UnknownModel { .. } => ("unknown-model", Usage),
     Error::RemovedModel { .. } => ("removed-model", Usage),
+    Error::NoUpscaler { .. } => ("no-upscaler", Usage),
     Error::NoSuchQuant { .. } => ("unknown-quantisation", Usage),
     Error::NotInstalled { .. } => ("model-not-installed", Input),
     Error::NoCache => ("no-cache-folder", Usage),

@@ -66,6 +66,39 @@ pub struct Devices {
     pub devices: Vec<DeviceInfo>,
     /// What `auto` means here.
     pub auto: String,
+    /// Drivers that did not survive being asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A driver that did not survive being asked for its devices.
+#[derive(Debug, Serialize)]
+pub struct LeftOut {
+    /// `vulkan`, `dx12` or `metal`.
+    pub api: &'static str,
+    /// What it did.
+    pub reason: String,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LeftOut { api, reason } = self;
+        write!(
+            f,
+            "the {api} driver {reason} when it was asked for its devices, which are left out; update it"
+        )
+    }
+}
+
+/// Drivers that did not survive being asked in another process, if that was done.
+#[cfg(feature = "gpu")]
+pub(crate) fn left_out() -> Vec<LeftOut> {
+    gpu::unlisted().iter().map(|u| LeftOut { api: u.api.name(), reason: u.reason.clone() }).collect()
+}
+
+#[cfg(not(feature = "gpu"))]
+pub(crate) fn left_out() -> Vec<LeftOut> {
+    Vec::new()
 }
 
 /// Lists the devices of this machine.
@@ -83,7 +116,7 @@ pub fn devices() -> Devices {
             limits: None,
         });
     }
-    Devices { devices, auto: auto() }
+    Devices { devices, auto: auto(), left_out: left_out() }
 }
 
 impl CardMemory {

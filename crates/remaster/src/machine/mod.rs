@@ -3,6 +3,8 @@
 pub(crate) mod cache;
 pub mod calibrate;
 pub(crate) mod devices;
+#[cfg(feature = "gpu")]
+pub mod drivers;
 pub(crate) mod hashes;
 pub(crate) mod host;
 pub(crate) mod memory;
@@ -13,7 +15,7 @@ pub(crate) mod tune;
 
 #[cfg(feature = "gpu")]
 pub use devices::memory_of;
-pub use devices::{CardMemory, DeviceInfo, DeviceLimits, Devices, devices};
+pub use devices::{CardMemory, DeviceInfo, DeviceLimits, Devices, LeftOut, devices};
 pub use host::Machine;
 pub use memory::{SystemMemory, cpu_name, resident, resident_now};
 pub use spill::settle_temporary;

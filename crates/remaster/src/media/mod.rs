@@ -14,7 +14,7 @@ use remaster_media::OutputKind;
 
 pub(crate) use films::{is_film, refuse_videos};
 pub(crate) use open::{Opened, Spool, refuse_url};
-pub(crate) use request::{ENCODER_THREADS, refuse};
+pub(crate) use request::refuse;
 pub use request::{Programs, Size, Source, Target};
 pub(crate) use target::{Checked, Goal};
 pub(crate) use tools::{Lazy, size};

@@ -30,7 +30,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Without what only some clips have.
-    fn plain(source: Box<dyn FrameSource>, notes: Vec<String>, counted: bool) -> Self {
+    pub(crate) fn plain(source: Box<dyn FrameSource>, notes: Vec<String>, counted: bool) -> Self {
         Opened { source, probe: None, originals: None, notes, late: Late::default(), counted }
     }
 

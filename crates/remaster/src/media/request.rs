@@ -18,7 +18,7 @@ use crate::seconds;
 use crate::worker::word;
 
 /// Default threads of an encoder.
-pub(crate) const ENCODER_THREADS: u32 = 4;
+const ENCODER_THREADS: u32 = 4;
 
 /// How input is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_media::{
     Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, SegmentKind,
-    Tools, WriteOptions, Y4mWriter, encoder_name, trial,
+    Tools, WriteOptions, Y4mWriter, encoder_name, ffmpeg_memory, trial,
 };
 use remaster_picture::{Frame, Layout};
 
@@ -133,6 +133,14 @@ impl Target {
     pub(crate) fn encoder(&self, path: &Path, format: &Format, from: Option<&Probe>) -> Option<String> {
         let options = self.write_options(false, self.encoder_threads());
         is_video(path).then(|| encoder_name(path, format, from, &options))
+    }
+
+    /// Bytes that it takes beside us.
+    pub(crate) fn encoder_bytes(&self, path: &Path, format: &Format, from: Option<&Probe>) -> u64 {
+        self.encoder(path, format, from).map_or(0, |name| {
+            let size = ffmpeg_memory::Size::new(&self.layout(format), format.width, format.height);
+            ffmpeg_memory::encoder(&name, size, self.encoder_threads() as usize)
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use remaster_engine::{Event, Planner, Recovery, Task};
-use remaster_media::{Format, OutputKind, ffmpeg_memory};
+use remaster_media::Format;
 use remaster_model::vae::Direction;
 use remaster_plan::{LookBack, Plan, SLICES, SPACE};
 use remaster_restore::{
@@ -17,12 +17,15 @@ use super::networks::{Networks, NetworksKind};
 use crate::error::Error;
 use crate::event::{About, Reporter};
 use crate::limits::Room;
-use crate::media::Opened;
+use crate::media::{Opened, Target};
 use crate::plan::{Search, Total};
 use crate::request::Restoration;
 use crate::site::Site;
 use crate::transformer;
 use crate::vae::video;
+
+/// An output for a plan that has none.
+const ANY_FILM: &str = "film.mp4";
 
 /// A film and everything that is known about its restoration before it starts.
 pub(crate) struct Film {
@@ -48,15 +51,15 @@ pub(crate) struct Film {
 }
 
 impl Film {
-    /// Plans the restoration of what was opened, in one go or `by_units` if there is room for those. A decoder and the encoder
-    /// have so many threads.
+    /// Plans the restoration of what was opened, in one go or `by_units` if there is room for those. A decoder has so many
+    /// threads. Without an output it is a film in a common container.
     pub(super) fn new(
         how: &Restoration,
         opened: &Opened,
         site: Site,
         mut networks: Networks,
-        [threads, encoder_threads]: [usize; 2],
-        output: Option<&Path>,
+        threads: usize,
+        (target, output): (&Target, Option<&Path>),
         by_units: bool,
     ) -> Result<Self, Error> {
         let format = opened.source.format().clone();
@@ -76,13 +79,19 @@ impl Film {
             None if how.models.is_identity() => drop(limits.slice.get_or_insert(SLICES[SLICES.len() - 1])),
             None => {}
         }
-        let encodes = encoder_bytes(&geometry, &format, encoder_threads, output);
+        let written = how.shown_at(&format, recipe.shown);
+        let path = output.unwrap_or(Path::new(ANY_FILM));
+        let encodes = target.encoder_bytes(path, &written, opened.probe.as_ref());
+        let decoders = if networks.upscaler().is_some() { 1 } else { 2 };
         let search_with = |threads: usize| Search {
             backend: site.backend,
             limits: &limits,
             room: Room { machine: &site.machine, real: output.is_some(), output },
-            // The input is decoded twice at a time.
-            children: how.source.ffmpeg_memory(opened, threads).saturating_mul(2).saturating_add(encodes),
+            children: how
+                .source
+                .ffmpeg_memory(opened, threads)
+                .saturating_mul(decoders)
+                .saturating_add(encodes),
         };
         let (_, disk) = site.limits.resolve(&search_with(1).room)?;
         let in_memory = match networks.diffusion() {
@@ -213,7 +222,7 @@ fn tasks(
     let open_ended = !(opened.counted && frames == Some(1));
     let diffusion = match (&mut networks.kind, &recipe.upscale) {
         (NetworksKind::Upscaler(upscaler), Some(upscale)) => {
-            let task = upscaler.task(upscale, frames.unwrap_or(1), open_ended, site);
+            let task = upscaler.film_task(upscale, frames.unwrap_or(1), open_ended, site);
             return Ok((vec![task], 1));
         }
         (NetworksKind::Upscaler(_), None) => return Ok((Vec::new(), 1)),
@@ -238,19 +247,4 @@ fn latent_bytes(geometry: &Geometry, channels: usize) -> u64 {
     let cells = |n: usize| (n / SPACE) as u64;
     let [width, height] = geometry.padded;
     4 * channels as u64 * cells(width) * cells(height)
-}
-
-/// What ffmpeg takes to encode what is shown.
-pub(super) fn encoder_bytes(
-    geometry: &Geometry,
-    format: &Format,
-    threads: usize,
-    output: Option<&Path>,
-) -> u64 {
-    let [width, height] = geometry.shown;
-    let size = ffmpeg_memory::Size::new(&format.layout, width, height);
-    match output.and_then(OutputKind::of) {
-        Some(OutputKind::Video(_)) | None => ffmpeg_memory::encoder("libx265", size, threads),
-        Some(_) => 0,
-    }
 }

@@ -1,5 +1,8 @@
 //! Restores a film: checks the request, gets everything ready, does the work.
 
+mod card;
+#[cfg(feature = "gpu")]
+mod card_table;
 mod film;
 mod names;
 mod networks;
@@ -17,6 +20,8 @@ use remaster_media::MediaError;
 use remaster_units::Settings;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "gpu")]
+pub use card_table::card_table;
 pub(crate) use film::Film;
 pub use names::{SUFFIX, beside};
 pub(crate) use networks::{Networks, names};
@@ -24,14 +29,16 @@ pub use preview::{PreviewOutcome, PreviewRequest};
 pub use redecode::{RedecodeOutcome, RedecodeRequest};
 pub(crate) use stage::{Staged, UPSCALER_ROLE, takes_units};
 
+use crate::card::Card;
 use crate::control::Control;
 use crate::destination;
+use crate::device::Device;
 use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
 use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
 use crate::machine::host::Machine;
-use crate::media::{ENCODER_THREADS, Lazy, Target, is_pipe, refuse, refuse_url, size};
+use crate::media::{Lazy, Target, is_pipe, refuse, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
@@ -231,6 +238,9 @@ pub struct PlanRequest {
     /// What decides the result and the memory.
     #[serde(default)]
     pub how: Restoration,
+    /// Plan for this graphics card, which need not be there; one of [`crate::card::CARDS`].
+    #[serde(default)]
+    pub card: Option<String>,
 }
 
 /// Opens the film and plans its memory. The job says how long it takes, which may take a second to measure.
@@ -238,24 +248,37 @@ impl Prepare for PlanRequest {
     type Job = Job<FilmPlan>;
 
     fn prepare(self, &Context { machine, control, .. }: &Context<'_, '_>) -> Result<Self::Job, Error> {
-        let PlanRequest { input, how } = self;
+        let PlanRequest { input, how, card } = self;
+        let card = card.as_deref().map(Card::named).transpose()?;
         if is_pipe(&input) {
             return Err(Error::PlanPipe);
         }
         how.check(false)?;
         let room = &Room::of_plan(machine);
-        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?;
+        let site = match &card {
+            None => Site::open(&how.device.settle(machine)?, &how.limits, room, control, None)?,
+            Some(card) => {
+                let Device { name, threads, .. } = &how.device;
+                let flags = [("--device", name.is_some()), ("--threads", threads.is_some())];
+                refuse(&flags, "a plan for a card that is not there")?;
+                Site::imagined(card, &how.device, &how.limits, room, control)?
+            }
+        };
         let networks = Networks::imagined(&how.models, &site)?;
         let threads = threads(&how.limits, room)?;
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
         let opened = how.source.open(&input, how.limits.allowed(room)?, &mut tools)?;
         let by_units = how.compat.is_none();
-        let both = [threads, ENCODER_THREADS as usize];
-        let film = Film::new(&how, &opened, site, networks, both, None, by_units)?;
+        let film = Film::new(&how, &opened, site, networks, threads, (&Target::default(), None), by_units)?;
         let counted = opened.counted;
         Ok(Job::new(film.known(None), move |report| {
-            let time = Estimate::of(&film, report);
-            Ok(film.planned(&input, counted, time))
+            let Some(card) = card else {
+                let time = Estimate::of(&film, report);
+                return Ok(film.planned(&input, counted, time));
+            };
+            // A card that is not there cannot be timed.
+            let plan = film.planned(&input, counted, None);
+            Ok(FilmPlan { card: Some(film.on_card(&card)), ..plan })
         }))
     }
 }

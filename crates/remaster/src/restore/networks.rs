@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use remaster_engine::Task;
+use remaster_model::dit::DitConfig;
 use remaster_model::{NullDit, Values, computed};
 use remaster_weights::{LATENT_SCALE, TextEmbedding, uniform};
 
@@ -141,6 +142,11 @@ impl Networks {
 }
 
 impl Diffusion {
+    /// Whether the transformer is as wide and deep as the published one of 3B.
+    pub(crate) fn is_3b(&self) -> bool {
+        matches!(&self.transformer, Restorer::Of(transformer, _) if transformer.config == DitConfig::dit_3b())
+    }
+
     /// The transformer over windows of this size.
     pub(crate) fn transformer(&mut self, size: &Size, site: &Site) -> Task {
         let mut task = match &mut self.transformer {

@@ -43,6 +43,7 @@ impl Film {
             groups: self.groups(),
             macs_per_frame: self.work().iter().sum(),
             time,
+            card: None,
             title: self.networks.title.clone(),
             numerics: self.site.backend.numerics(),
             shown: self.recipe.shown,

@@ -17,7 +17,7 @@ use crate::destination::{self, check_file};
 use crate::error::Error;
 use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
-use crate::media::{Lazy, Opened, is_pipe};
+use crate::media::{Lazy, Opened, Target, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
 use crate::scenes;
@@ -94,7 +94,8 @@ impl Prepare for PreviewRequest {
         let has_clock = how.source.has_clock(&opened);
         let stills = Stills { frames: Arc::new(frames), next: 0, format };
         let opened = Opened { source: Box::new(stills.clone()), counted: true, ..opened };
-        let mut film = Film::new(how, &opened, site, networks, [threads, 0], Some(&path), false)?;
+        let mut film =
+            Film::new(how, &opened, site, networks, threads, (&Target::default(), Some(&path)), false)?;
         // Each frame is a shot of its own.
         film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
             Ok(shots) => Cuts::At(shots),
@@ -106,7 +107,7 @@ impl Prepare for PreviewRequest {
             let opened = || Box::new(stills.clone());
             let footage = Footage { source: opened(), again: Some(Box::new(|| Ok(opened()))) };
             let sink = Box::new(made.clone());
-            film.restore(Whole { footage, input: opened(), sink, keep: None }, report)?;
+            film.restore(Whole { footage, input: None, sink, keep: None }, report)?;
             let made = lock(&made.0);
             let start = self.how.source.start.unwrap_or_default().as_secs_f64();
             let seconds: Option<Vec<f64>> =

@@ -12,7 +12,6 @@ use remaster_restore::{
 };
 use serde::Serialize;
 
-use super::film::encoder_bytes;
 use super::names::beside;
 use crate::destination;
 use crate::device::Device;
@@ -149,8 +148,7 @@ impl Prepare for RedecodeRequest {
         notes.extend(self.target.rehearse(&goal, opened.probe.as_ref(), &mut tools)?);
         let clip = longest_shot(&file, &recipe)?;
         let mut task = network.task(Direction::Decode, clip, frames > 1);
-        let encoder_threads = self.target.encoder_threads() as usize;
-        let encodes = encoder_bytes(&recipe.geometry, &format, encoder_threads, Some(&output));
+        let encodes = self.target.encoder_bytes(&output, &shown, opened.probe.as_ref());
         let search = Search {
             backend,
             limits: &self.limits,

@@ -29,10 +29,7 @@ pub(super) fn run(mut stage: Staged, report: &Reporter<'_>) -> Result<FilmOutcom
     }
     stage.announce(report);
     let source = stage.source()?;
-    let second = match stage.second.take() {
-        Some(second) => second,
-        None => stage.reopened()?,
-    };
+    let second = stage.second()?;
     let Staged { request, output, mut film, mut tools, late, shown, .. } = stage;
     // It fitted when it was opened first; what is free now says nothing.
     let again = || Ok(request.how.source.open(&input, u64::MAX, &mut tools)?.source);

@@ -85,11 +85,17 @@ impl Staged {
         let threads = threads(&how.limits, room)?;
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
         let spool = Spool { folder: &site.spill.folder, most: piped };
-        let (opened, second) =
-            how.source.open_twice(&request.input, how.limits.allowed(room)?, &mut tools, &spool)?;
+        let allowed = how.limits.allowed(room)?;
+        let (opened, second) = match networks.upscaler() {
+            // It goes through a film once, so nothing of a pipe is kept.
+            Some(_) if is_pipe(&request.input) => {
+                (how.source.open(&request.input, allowed, &mut tools)?, None)
+            }
+            _ => how.source.open_twice(&request.input, allowed, &mut tools, &spool)?,
+        };
         let by_units = takes_units(&request, &output);
-        let threads_of_both = [threads, request.target.encoder_threads() as usize];
-        let mut film = Film::new(how, &opened, site, networks, threads_of_both, Some(&output), by_units)?;
+        let to = (&request.target, Some(&*output));
+        let mut film = Film::new(how, &opened, site, networks, threads, to, by_units)?;
         let shown = film.shown();
         if how.look.finish.dither {
             film.recipe.finish.dither = Some(request.target.layout(&shown).depth);
@@ -149,6 +155,15 @@ impl Staged {
         match self.source.take() {
             Some(source) => Ok(source),
             None => self.reopened(),
+        }
+    }
+
+    /// The input once more, for what is compared with it. An upscaler goes through a film once.
+    pub(crate) fn second(&mut self) -> Result<Option<Box<dyn FrameSource>>, Error> {
+        match (self.film.networks.upscaler(), self.second.take()) {
+            (Some(_), _) => Ok(None),
+            (None, Some(second)) => Ok(Some(second)),
+            (None, None) => Ok(Some(self.reopened()?)),
         }
     }
 
@@ -251,10 +266,14 @@ impl Staged {
     }
 
     /// Frames of a piece: what the decoder makes in a few minutes. Encoders start anew with each, so it follows from the
-    /// size of frames and not from how fast a machine is.
+    /// size of frames and not from how fast a machine is. An upscaler makes the longest one in less.
     pub(crate) fn piece_frames(&self, unit_frames: usize) -> usize {
         let pixels = self.shown.width.saturating_mul(self.shown.height).max(1);
-        (PIECE_PIXELS / pixels).clamp(LEAST_PIECE, MOST_PIECE).max(unit_frames.div_ceil(200))
+        let frames = match self.film.networks.upscaler() {
+            Some(_) => MOST_PIECE,
+            None => (PIECE_PIXELS / pixels).clamp(LEAST_PIECE, MOST_PIECE),
+        };
+        frames.max(unit_frames.div_ceil(200))
     }
 
     /// Everything that decides the film.

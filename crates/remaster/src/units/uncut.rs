@@ -46,7 +46,7 @@ pub(crate) fn run(
         made: made.clone(),
     };
     stage.close();
-    let (source, input) = (stage.source()?, stage.reopened()?);
+    let (source, input) = (stage.source()?, stage.second()?);
     let found = stage.tools.get()?.clone();
     let Staged { request, output, mut film, mut tools, late, shown, probe, control, .. } = stage;
     // It fitted when it was opened first; what is free now says nothing.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use remaster_compute::{DType, Shape};
 use remaster_engine::{Planner, Recovery, Task};
-use remaster_media::{Format, FrameSource, Probe, ffmpeg_memory, probe};
+use remaster_media::{Format, FrameSource, Probe, probe};
 use remaster_model::vae::Direction;
 use remaster_plan::{Cells, Clip, MAX_FRAMES, divide};
 use remaster_restore::clip::{Done, LatentTarget, decode, encode, roundtrip};
@@ -221,16 +221,12 @@ impl Run {
         let request = &self.request;
         let decodes = from.map_or(0, |opened| request.source.ffmpeg_memory(opened, self.threads));
         let from = from.and_then(|opened| opened.probe.as_ref());
-        let encoder = shown.and_then(|format| {
-            let name = request.target.encoder(&request.output, format, from)?;
-            let size = ffmpeg_memory::Size::new(&format.layout, format.width, format.height);
-            Some(ffmpeg_memory::encoder(&name, size, request.target.encoder_threads() as usize))
-        });
+        let encodes = shown.map_or(0, |format| request.target.encoder_bytes(&request.output, format, from));
         Search {
             backend: self.network.site.backend,
             limits: &request.limits,
             room: self.room(),
-            children: decodes.saturating_add(encoder.unwrap_or(0)),
+            children: decodes.saturating_add(encodes),
         }
     }
 

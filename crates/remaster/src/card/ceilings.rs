@@ -2,29 +2,37 @@
 
 use serde::Deserialize;
 
+/// The file that `cargo xtask isa` writes.
+const FILE: &str = include_str!("ceilings.json");
+
 /// Words that make another card of a name that they follow.
 const OTHERS: [&str; 9] = ["ti", "super", "xt", "xtx", "gre", "d", "laptop", "mobile", "max-q"];
 
+/// Ceilings of all cards that have some.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Table {
+pub struct Table {
     /// Version of the compilers that the counts come from.
-    pub(crate) mesa: String,
-    cards: Vec<Card>,
+    pub mesa: String,
+    cards: Vec<Ceilings>,
 }
 
+/// Ceilings of a card.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Card {
-    pub(crate) name: String,
+pub struct Ceilings {
+    /// Trade name.
+    pub name: String,
     /// Parts of names as drivers report them.
     devices: Vec<String>,
-    pub(crate) decode: Least,
-    pub(crate) transformer_3b: Least,
+    /// The VAE's decoder.
+    pub decode: Least,
+    /// The 3B transformer in the usual windows.
+    pub transformer_3b: Least,
     kernels: Vec<Most>,
 }
 
 /// Least seconds per megapixel and frame.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Least {
+pub struct Least {
     issue: f64,
     bandwidth: f64,
 }
@@ -37,27 +45,27 @@ struct Most {
 
 impl Least {
     /// Whichever takes longer.
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.issue.max(self.bandwidth)
     }
 }
 
-impl Card {
+impl Ceilings {
     /// The most operations of a kernel in a second: two for each multiply-add.
-    pub(crate) fn rate(&self, kernel: &str) -> Option<f64> {
+    pub fn rate(&self, kernel: &str) -> Option<f64> {
         self.kernels.iter().find(|k| k.name == kernel).map(|k| 2e12 * k.tmacs)
     }
 }
 
 impl Table {
     /// The table of this version. One that cannot be read, which a test rules out, has no cards.
-    pub(crate) fn built_in() -> Self {
+    pub fn built_in() -> Self {
         let empty = |_| Table { mesa: String::new(), cards: Vec::new() };
-        serde_json::from_str(include_str!("../ceilings.json")).unwrap_or_else(empty)
+        serde_json::from_str(FILE).unwrap_or_else(empty)
     }
 
-    /// The card of a device.
-    pub(crate) fn find(&self, device: &str) -> Option<&Card> {
+    /// The ceilings of a device, by its name.
+    pub fn find(&self, device: &str) -> Option<&Ceilings> {
         self.cards.iter().find(|card| card.devices.iter().any(|part| is(device, part)))
     }
 }
@@ -73,17 +81,17 @@ fn is(device: &str, part: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
-    pub(in super::super) const TABLE: &str = r#"{"mesa":"26.2.6-1","cards":[{"name":"RTX 4090",
+    const TABLE: &str = r#"{"mesa":"26.2.6-1","cards":[{"name":"RTX 4090",
         "devices":["RTX 4090"],"decode":{"issue":0.1,"bandwidth":0.02},
         "transformer_3b":{"issue":0.01,"bandwidth":0.02},
         "kernels":[{"name":"conv 3x3x3 512 to 512 f16","tmacs":60.0}]}]}"#;
 
     #[test]
     fn the_built_in_table_can_be_read() {
-        serde_json::from_str::<Table>(include_str!("../ceilings.json")).unwrap();
+        serde_json::from_str::<Table>(FILE).unwrap();
     }
 
     #[test]
