@@ -7,6 +7,7 @@ use crate::checkpoint::Checkpoint;
 use crate::identify::MAX_LATENT;
 use crate::names::{Names, ours};
 use crate::report::{LoadReport, Warning, check_except};
+use crate::size_doubt::{SizeDoubt, shown, within};
 use crate::stored::StoredDtype;
 
 /// The tensor with the text embedding in ComfyUI's files.
@@ -16,24 +17,9 @@ const NEGATIVE: &str = "negative_conditioning";
 /// Why the sizes of a diffusion transformer cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DitDoubt {
-    /// A size no such network has.
-    #[error("its {what} is {got}, but must be {min} to {max}")]
-    Size {
-        /// Which size.
-        what: &'static str,
-        /// What the shapes say.
-        got: usize,
-        /// Smallest accepted.
-        min: usize,
-        /// Largest accepted.
-        max: usize,
-    },
-    /// No tensor shows a size.
-    #[error("no tensor shows its {what}; the file is damaged, download it again")]
-    Hidden {
-        /// Which size.
-        what: &'static str,
-    },
+    /// A single size.
+    #[error(transparent)]
+    Size(#[from] SizeDoubt),
     /// Heads that do not fill the width.
     #[error("its heads have {head} channels, but must be even and divide its width {width}")]
     Heads {
@@ -89,18 +75,14 @@ fn accepted(
     layers: usize,
     separate: usize,
 ) -> Result<DitConfig, DitDoubt> {
-    let within = |what, got, min, max| {
-        if (min..=max).contains(&got) { Ok(got) } else { Err(DitDoubt::Size { what, got, min, max }) }
-    };
     let axis = |name: &str, axis: usize| names.get(name)?.shape().get(axis).copied();
-    let of = |what, found: Option<usize>| found.ok_or(DitDoubt::Hidden { what });
     within("number of blocks", layers, 1, MAX_LAYERS)?;
 
     let width = axis("vid_in.proj.weight", 0)
         .or(axis("txt_in.weight", 0))
         .or(axis("emb_in.proj_in.weight", 0))
         .or(axis("vid_out.proj.weight", 1));
-    let width = within("width", of("width", width)?, 1, MAX_WIDTH)?;
+    let width = within("width", shown("width", width)?, 1, MAX_WIDTH)?;
     // Any block may show these: the report is to name what one of them lacks.
     let any = |part: &str, at: usize| {
         let in_block = |n| {
@@ -110,9 +92,9 @@ fn accepted(
         (0..layers).find_map(in_block)
     };
     let head = any("attn.norm_q.*.weight", 0).or_else(|| any("attn.norm_k.*.weight", 0));
-    let head = of("number of channels of a head", head)?;
+    let head = shown("number of channels of a head", head)?;
     let hidden = any("mlp.*.proj_in.weight", 0).or_else(|| any("mlp.*.proj_out.weight", 1));
-    let hidden = within("MLP width", of("MLP width", hidden)?, 1, MAX_HIDDEN)?;
+    let hidden = within("MLP width", shown("MLP width", hidden)?, 1, MAX_HIDDEN)?;
     let text = axis("txt_in.weight", 1).or(axis(POSITIVE, 1)).unwrap_or(DitConfig::dit_3b().text);
     let text = within("text width", text, 1, MAX_TEXT)?;
 

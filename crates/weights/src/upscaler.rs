@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::checkpoint::Checkpoint;
 use crate::names::Names;
 use crate::report::{LoadReport, check};
+use crate::size_doubt::{SizeDoubt, shown, within};
 
 /// A network that makes frames larger, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,24 +57,9 @@ impl fmt::Display for Upscaler {
 /// Why the sizes of one of Real-ESRGAN's networks cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UpscalerDoubt {
-    /// A size no such network has.
-    #[error("its {what} is {got}, but must be {min} to {max}")]
-    Size {
-        /// Which size.
-        what: &'static str,
-        /// What the shapes say.
-        got: usize,
-        /// Smallest accepted.
-        min: usize,
-        /// Largest accepted.
-        max: usize,
-    },
-    /// No tensor shows a size.
-    #[error("no tensor shows its {what}; the file is damaged, download it again")]
-    Hidden {
-        /// Which size.
-        what: &'static str,
-    },
+    /// A single size.
+    #[error(transparent)]
+    Size(#[from] SizeDoubt),
     /// Activations without values.
     #[error(
         "it has no PReLU slopes (`body.1.weight`, `body.3.weight` and so on): whether it was trained with ReLU or with \
@@ -103,10 +89,6 @@ const MAX_DEPTH: usize = 256;
 
 /// Colours of a pixel.
 const COLOURS: usize = 3;
-
-fn within(what: &'static str, got: usize, min: usize, max: usize) -> Result<usize, UpscalerDoubt> {
-    if (min..=max).contains(&got) { Ok(got) } else { Err(UpscalerDoubt::Size { what, got, min, max }) }
-}
 
 /// `None` if the tensors are not those of one of the networks.
 pub(crate) fn sizes(names: &Names<'_>) -> Option<Result<Upscaler, UpscalerDoubt>> {
@@ -140,10 +122,9 @@ fn compact_sizes(names: &Names<'_>) -> Option<Result<CompactConfig, UpscalerDoub
             return Err(UpscalerDoubt::NoSlopes);
         }
         let width = size(&[weight(0, 0), weight(1, 0), weight(last, 1)]);
-        let width = width.ok_or(UpscalerDoubt::Hidden { what: "width" })?;
-        let width = within("width", width, 1, MAX_WIDTH)?;
+        let width = within("width", shown("width", width)?, 1, MAX_WIDTH)?;
         let made = size(&[weight(last, 0), (format!("body.{last}.bias"), 0)]);
-        let made = made.ok_or(UpscalerDoubt::Hidden { what: "factor" })?;
+        let made = shown("factor", made)?;
         let scale = (1..=4).find(|scale| COLOURS * scale * scale == made);
         let scale = scale.ok_or(UpscalerDoubt::Factor { got: made })?;
         Ok(CompactConfig { width, depth, scale })
@@ -170,9 +151,8 @@ fn rrdb_sizes(names: &Names<'_>) -> Option<Result<RrdbConfig, UpscalerDoubt>> {
             (0..blocks).find_map(|i| (1..=3).find_map(|r| convs(format!("body.{i}.rdb{r}"))))
         };
         let width = axis("conv_first.weight", 0).or(axis("conv_body.weight", 0)).or_else(|| made(5..=5));
-        let width = within("width", width.ok_or(UpscalerDoubt::Hidden { what: "width" })?, 1, MAX_WIDTH)?;
-        let growth = made(1..=4).ok_or(UpscalerDoubt::Hidden { what: "growth" })?;
-        let growth = within("growth", growth, 1, MAX_WIDTH)?;
+        let width = within("width", shown("width", width)?, 1, MAX_WIDTH)?;
+        let growth = within("growth", shown("growth", made(1..=4))?, 1, MAX_WIDTH)?;
         let (scale, unshuffle) = match names.old() {
             Some(old) => (within("factor", 1 << old.steps, 1, 4)?, 1),
             // A file that lacks the first convolution is missing that, whatever its factor.

@@ -18,7 +18,7 @@ const HELLO: &str = "remaster lists devices";
 /// How long drivers may take. They answer in well under a second; one that loads from a slow disk takes a few.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a process that lists devices is looked at.
+/// Interval at which the child process is polled.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Bytes that it says at most, and how long these may take behind its end.

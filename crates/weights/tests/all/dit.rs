@@ -7,7 +7,7 @@ use crate::support::{Put, bytes_of, checkpoint as open, file, formula_f16, heade
 use remaster_model::Param;
 use remaster_model::dit::{self, DitConfig, Family};
 use remaster_weights::{
-    Checkpoint, DitDoubt, Kind, LoadError, Warning, check_dit, identify, open_dit, open_vae,
+    Checkpoint, DitDoubt, Kind, LoadError, SizeDoubt, Warning, check_dit, identify, open_dit, open_vae,
 };
 
 /// A tensor of a sparse file.
@@ -241,13 +241,22 @@ fn absurd_sizes_are_a_doubt_and_not_a_network() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(matches!(doubt(&[0, 132], 32, "0"), DitDoubt::Size { what: "width", got: 0, .. }));
-    assert!(matches!(doubt(&[1 << 40, 0], 32, "0"), DitDoubt::Size { what: "width", .. }));
+    assert!(matches!(
+        doubt(&[0, 132], 32, "0"),
+        DitDoubt::Size(SizeDoubt::Range { what: "width", got: 0, .. })
+    ));
+    assert!(matches!(doubt(&[1 << 40, 0], 32, "0"), DitDoubt::Size(SizeDoubt::Range { what: "width", .. })));
     assert!(matches!(doubt(&[64, 1], 24, "0"), DitDoubt::Heads { head: 24, width: 64 }));
-    assert!(matches!(doubt(&[64, 1], 4, "0"), DitDoubt::Size { got: 4, .. }));
+    assert!(matches!(doubt(&[64, 1], 4, "0"), DitDoubt::Size(SizeDoubt::Range { got: 4, .. })));
     for number in ["256", "4294967296", "18446744073709551615"] {
-        assert!(matches!(doubt(&[64, 1], 32, number), DitDoubt::Size { what: "number of blocks", .. }));
+        assert!(matches!(
+            doubt(&[64, 1], 32, number),
+            DitDoubt::Size(SizeDoubt::Range { what: "number of blocks", .. })
+        ));
     }
     let few = [put("vid_in.proj.weight", &[64, 1]), put("blocks.0.attn.proj_qkv.vid.weight", &[1, 1])];
-    assert!(matches!(identify(&open(&few)).kind, Kind::UnclearDit { doubt: DitDoubt::Hidden { .. } }));
+    assert!(matches!(
+        identify(&open(&few)).kind,
+        Kind::UnclearDit { doubt: DitDoubt::Size(SizeDoubt::Hidden { .. }) }
+    ));
 }

@@ -355,7 +355,7 @@ fn what_is_wrong_with_a_zip_is_named() {
 
 #[test]
 fn members_that_share_bytes_are_refused() {
-    // Ten thousand members in one place: whoever read them all would read gigabytes.
+    // Ten thousand members that share one range of bytes: reading all of them would be gigabytes.
     let data = vec![7u8; 1000];
     let one = zip(&[("archive/data.pkl", data.clone())], 0);
     let body = &one[..30 + 16 + 3 + data.len()];

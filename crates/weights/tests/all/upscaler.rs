@@ -1,4 +1,4 @@
-//! Real-ESRGAN's networks in the files that people have: recognising, holding against the network, and loading.
+//! Real-ESRGAN's networks as files: recognising them, checking them against the network, loading them.
 
 use crate::support::pth::pth_of;
 use crate::support::{Put, bits, checkpoint, file_of, on_disk, put, uniform, uniform_f16, zeros};
@@ -8,7 +8,7 @@ use remaster_model::vae::{self, VaeConfig};
 use remaster_model::{Param, Params, Wanted};
 use remaster_testkit::says;
 use remaster_weights::{
-    Checkpoint, CheckpointError, Kind, LoadError, TorchFault, Upscaler, UpscalerDoubt, ZipFault,
+    Checkpoint, CheckpointError, Kind, LoadError, SizeDoubt, TorchFault, Upscaler, UpscalerDoubt, ZipFault,
     check_upscaler, identify, open_upscaler, open_vae, upscaler_from_bytes, vae_from_bytes,
 };
 
@@ -125,7 +125,7 @@ fn sizes_that_cannot_be_used_are_a_doubt_that_names_the_range() {
             zeros(&format!("body.{last}.weight"), "U8", &[made, 1, 1, 1]),
         ])
     };
-    let size = |what, got, min, max| UpscalerDoubt::Size { what, got, min, max };
+    let size = |what, got, min, max| UpscalerDoubt::Size(SizeDoubt::Range { what, got, min, max });
     assert_eq!(compact(&[1025, 1, 1, 1], 2, 48), size("width", 1025, 1, 1024));
     assert_eq!(compact(&[0, 1, 1, 1], 2, 48), size("width", 0, 1, 1024));
     assert_eq!(compact(&[1, 1, 1, 1], 516, 48), size("depth", 257, 0, 256));
@@ -133,7 +133,7 @@ fn sizes_that_cannot_be_used_are_a_doubt_that_names_the_range() {
         assert_eq!(compact(&[1, 1, 1, 1], 2, got), UpscalerDoubt::Factor { got });
     }
     let hidden = [zeros("body.0.weight", "U8", &[1, 1, 1, 1]), zeros("body.3.weight", "U8", &[1])];
-    assert_eq!(doubt(&hidden), UpscalerDoubt::Hidden { what: "factor" });
+    assert_eq!(doubt(&hidden), SizeDoubt::Hidden { what: "factor" }.into());
 
     let rrdb = |first: &[usize], block: usize, growth: usize| {
         doubt(&[
@@ -225,7 +225,7 @@ fn rrdb_networks_are_recognised_in_both_spellings() {
         }
     }
     let eight = old(&rrdb::params(&base), 2, 3);
-    let factor = UpscalerDoubt::Size { what: "factor", got: 8, min: 1, max: 4 };
+    let factor = UpscalerDoubt::Size(SizeDoubt::Range { what: "factor", got: 8, min: 1, max: 4 });
     assert_eq!(doubt(&eight), factor);
 }
 
