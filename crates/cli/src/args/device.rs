@@ -27,7 +27,7 @@ struct KernelArgs {
     /// CPU threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// CPU kernels: auto, portable, avx2, avx512 or amx; `,direct` disables Winograd
+    /// CPU kernels: auto, portable, neon, avx2, avx512 or amx; `,direct` disables Winograd
     #[arg(
         long,
         default_value = "auto",

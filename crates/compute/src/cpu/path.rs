@@ -25,8 +25,9 @@ impl CpuPath {
 
     /// All paths this machine can run, slowest first.
     pub fn all() -> Vec<Self> {
-        let words = ["portable,direct", "portable", "avx2,direct", "avx2", "avx512,direct", "avx512", "amx"];
-        words.iter().filter_map(|w| w.parse().ok()).collect()
+        let sets = ["portable,direct", "portable", "neon,direct", "neon", "avx2,direct", "avx2"];
+        let wide = ["avx512,direct", "avx512", "amx"];
+        sets.iter().chain(&wide).filter_map(|w| w.parse().ok()).collect()
     }
 }
 
@@ -36,6 +37,7 @@ impl std::fmt::Display for CpuPath {
             (true, _) => "amx",
             (false, Isa::Avx512) => "avx512",
             (false, Isa::Avx2) => "avx2",
+            (false, Isa::Neon) => "neon",
             (false, Isa::Portable) => "portable",
         })?;
         f.write_str(if self.winograd { "" } else { ",direct" })
@@ -52,16 +54,21 @@ impl FromStr for CpuPath {
             match word {
                 "auto" => {}
                 "portable" => path = CpuPath { isa: Isa::Portable, amx: false, ..path },
-                "avx2" if best.isa != Isa::Portable => path = CpuPath { isa: Isa::Avx2, amx: false, ..path },
+                "neon" if best.isa == Isa::Neon => path = CpuPath { isa: Isa::Neon, amx: false, ..path },
+                "avx2" if matches!(best.isa, Isa::Avx2 | Isa::Avx512) => {
+                    path = CpuPath { isa: Isa::Avx2, amx: false, ..path }
+                }
                 "avx512" if best.isa == Isa::Avx512 => {
                     path = CpuPath { isa: Isa::Avx512, amx: false, ..path }
                 }
                 "amx" if best.amx => path = best,
                 "direct" => path.winograd = false,
-                "avx2" | "avx512" | "amx" => return Err(format!("this CPU has no {word}; it has {best}")),
+                "neon" | "avx2" | "avx512" | "amx" => {
+                    return Err(format!("this CPU has no {word}; it has {best}"));
+                }
                 _ => {
                     return Err(format!(
-                        "unknown CPU path `{word}`; use auto, portable, avx2, avx512 or amx, and ,direct"
+                        "unknown CPU path `{word}`; use auto, portable, neon, avx2, avx512 or amx, and ,direct"
                     ));
                 }
             }

@@ -75,6 +75,65 @@ impl Product<'_> {
         }
     }
 
+    /// Adds one tap to the sums of a block with pixels read by four, and says for how many channels: all, or whole fours
+    /// if the channels of a pixel lie side by side. Every sum runs in the same order as without.
+    ///
+    /// # Safety
+    /// As for `call`; `a` and `b` are those of the tap.
+    #[inline(always)]
+    unsafe fn by_lane<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(
+        &self,
+        acc: &mut [[S::V; N]; M],
+        mut a: *const f32,
+        mut b: *const f32,
+    ) -> usize {
+        let (step, a_step) = if CLOSE { (1, self.a_channel) } else { (4, 4) };
+        for _ in 0..self.k / step {
+            // SAFETY: as for `call`. Spelled out, as a loop over four channels is too long for the compiler to unroll.
+            unsafe {
+                self.channel::<S, M, N, CLOSE>(acc, a, b, 0);
+                if !CLOSE {
+                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(self.b_step), 1);
+                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(2 * self.b_step), 2);
+                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(3 * self.b_step), 3);
+                }
+                a = a.add(a_step);
+                b = b.add(step * self.b_step);
+            }
+        }
+        self.k / step * step
+    }
+
+    /// Adds one channel to the sums of a block: of the four that start at `a`, or the only one there if `CLOSE`.
+    ///
+    /// # Safety
+    /// As for `call`; `a` is that of the first pixel, and `b` that of the channel.
+    #[inline(always)]
+    unsafe fn channel<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(
+        &self,
+        acc: &mut [[S::V; N]; M],
+        a: *const f32,
+        b: *const f32,
+        channel: usize,
+    ) {
+        // SAFETY: as for `call`; four values from `a` on are channels of one pixel, or pixels of the block.
+        unsafe {
+            let mut weights = [S::splat(0.0); N];
+            for n in 0..N {
+                weights[n] = S::load(b.add(n * S::LANES));
+            }
+            for m in 0..M {
+                // The last four pixels of a block may overlap those before.
+                let first = (m / 4 * 4).min(M - 4);
+                let (p, lane) =
+                    if CLOSE { (a.add(first), m - first) } else { (a.add(m * self.a_step), channel) };
+                for n in 0..N {
+                    acc[m][n] = S::fma_lane(p, lane, weights[n], acc[m][n]);
+                }
+            }
+        }
+    }
+
     /// # Safety
     /// As for `call`.
     #[inline(always)]
@@ -90,7 +149,9 @@ impl Product<'_> {
                 for tap in self.taps {
                     let a = first.offset(tap.a);
                     let mut b = self.b.add(tap.b);
-                    for k in 0..self.k {
+                    let whole = if S::BY_LANE { self.by_lane::<S, M, N, CLOSE>(&mut acc, a, b) } else { 0 };
+                    b = b.add(whole * self.b_step);
+                    for k in whole..self.k {
                         let mut weights = [S::splat(0.0); N];
                         for n in 0..N {
                             weights[n] = S::load(b.add(n * S::LANES));

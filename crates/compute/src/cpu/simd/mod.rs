@@ -2,6 +2,8 @@
 //! compiled for each set; `run` picks the one the machine has.
 #![expect(unsafe_code, reason = "vector instructions are only sound where the CPU has them")]
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,8 @@ pub enum Isa {
     Avx2,
     /// 16 lanes.
     Avx512,
+    /// 8 lanes in two registers, with fused multiply-add.
+    Neon,
 }
 
 impl Isa {
@@ -35,6 +39,12 @@ impl Isa {
                 return Isa::Avx2;
             }
         }
+        // Part of every 64-bit ARM that the standard library supports, so that the answer is known when this is
+        // compiled: on such a CPU portable kernels only run where they are asked for.
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            return Isa::Neon;
+        }
         Isa::Portable
     }
 
@@ -42,7 +52,7 @@ impl Isa {
     pub(super) const fn lanes(self) -> usize {
         match self {
             Isa::Avx512 => 16,
-            Isa::Avx2 | Isa::Portable => 8,
+            Isa::Avx2 | Isa::Neon | Isa::Portable => 8,
         }
     }
 
@@ -50,7 +60,7 @@ impl Isa {
     pub(super) const fn rows(self) -> usize {
         match self {
             Isa::Avx512 => 12,
-            Isa::Avx2 => 6,
+            Isa::Avx2 | Isa::Neon => 6,
             Isa::Portable => 4,
         }
     }
@@ -58,7 +68,7 @@ impl Isa {
     /// Columns of that block: the widest panel.
     pub(super) const fn panel(self) -> usize {
         match self {
-            Isa::Avx512 | Isa::Avx2 => 2 * self.lanes(),
+            Isa::Avx512 | Isa::Avx2 | Isa::Neon => 2 * self.lanes(),
             Isa::Portable => self.lanes(),
         }
     }
@@ -73,6 +83,8 @@ pub(super) trait Simd: Copy + 'static {
     const LANES: usize;
     /// Rows of the register block of a matrix product.
     const ROWS: usize;
+    /// Whether `fma_lane` reads four values at once. Products then take pixels by four.
+    const BY_LANE: bool = false;
     type V: Copy;
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
@@ -82,6 +94,12 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `p[lane] * b + c` for one of four values.
+    #[inline(always)]
+    unsafe fn fma_lane(p: *const f32, lane: usize, b: Self::V, c: Self::V) -> Self::V {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::fma(Self::splat(*p.add(lane)), b, c) }
+    }
     /// `a < b ? a : b`: what is not a number gives `b`, so bounds go first and values second.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// `a > b ? a : b`, likewise.
@@ -123,6 +141,9 @@ pub(super) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { x86::run_avx2(kernel) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => unsafe { neon::run(kernel) },
         // SAFETY: plain Rust needs no special instructions.
         _ => unsafe { kernel.call::<Portable>() },
     }

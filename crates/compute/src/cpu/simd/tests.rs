@@ -1,5 +1,6 @@
 #![expect(unsafe_code, reason = "kernels are called with vectors")]
 
+use super::super::CpuPath;
 use super::*;
 
 /// One of two functions of every value.
@@ -44,9 +45,9 @@ impl Kernel for Convert {
 }
 
 fn isas() -> Vec<Isa> {
-    let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
-    let best = all.iter().position(|i| *i == Isa::detect()).unwrap();
-    all[..=best].to_vec()
+    let mut isas: Vec<Isa> = CpuPath::all().iter().map(|path| path.isa).collect();
+    isas.dedup();
+    isas
 }
 
 #[test]
@@ -108,4 +109,30 @@ fn vectors_round_to_16_bits_like_single_values() {
             }
         }
     }
+}
+
+/// The type a kernel is compiled for.
+struct Which;
+
+impl Kernel for Which {
+    type Output = &'static str;
+    #[inline(always)]
+    unsafe fn call<S: Simd>(self) -> &'static str {
+        std::any::type_name::<S>()
+    }
+}
+
+#[test]
+fn a_kernel_runs_with_the_vectors_of_its_instruction_set() {
+    for isa in isas() {
+        let name = run(isa, Which);
+        assert_eq!(name.rsplit("::").next(), Some(format!("{isa:?}").as_str()), "{name}");
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn neon_is_found_and_used() {
+    assert_eq!(CpuPath::detect().to_string(), "neon");
+    assert!(run(CpuPath::detect().isa, Which).ends_with("::Neon"));
 }
