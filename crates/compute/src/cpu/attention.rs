@@ -216,7 +216,7 @@ impl Cpu {
         mut seen: impl FnMut(usize, &[f32]),
     ) {
         let (width, isa) = (block.width, self.path.isa);
-        let (columns, vectors) = (isa.panel(), isa.panel() / isa.lanes());
+        let (columns, vectors) = (isa.panel(), isa.vectors());
         let step = width.next_multiple_of(MAX_PANEL);
         // SAFETY: pieces of this thread, laid out for these numbers; the caller's promise for the rest.
         unsafe {

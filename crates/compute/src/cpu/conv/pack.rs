@@ -137,7 +137,7 @@ impl Packing {
         }
     }
 
-    /// Vectors of so many lanes that a panel's output channels fill; the widest panel has two.
+    /// Vectors of so many lanes that a panel's output channels fill.
     pub(crate) fn vectors(&self, panel: usize, lanes: usize) -> usize {
         self.panel.min(self.cout - panel * self.panel).div_ceil(lanes)
     }

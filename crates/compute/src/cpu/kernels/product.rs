@@ -31,7 +31,7 @@ pub(crate) struct Product<'a> {
     pub(crate) b: *const f32,
     /// Values between two channels of the weights.
     pub(crate) b_step: usize,
-    /// 1, or as many as the widest panel has.
+    /// Those that hold output channels; at most as many as the widest panel has.
     pub(crate) vectors: usize,
     pub(crate) out: *mut f32,
     /// Values between two pixels of the result.
@@ -69,6 +69,7 @@ impl Product<'_> {
                 (12, 2) => self.blocks::<S, 12, 2, CLOSE>(),
                 (12, _) => self.blocks::<S, 12, 1, CLOSE>(),
                 (6, 2) => self.blocks::<S, 6, 2, CLOSE>(),
+                (6, 3 | 4) if S::VECTORS == 4 => self.blocks::<S, 6, 4, CLOSE>(),
                 (6, _) => self.blocks::<S, 6, 1, CLOSE>(),
                 _ => self.blocks::<S, 4, 1, CLOSE>(),
             }
@@ -88,50 +89,28 @@ impl Product<'_> {
         mut b: *const f32,
     ) -> usize {
         let (step, a_step) = if CLOSE { (1, self.a_channel) } else { (4, 4) };
+        // Pixel `m` is a lane of its four; the last four of a block may overlap those before.
+        let first = |m: usize| (m / 4 * 4).min(M - 4);
         for _ in 0..self.k / step {
-            // SAFETY: as for `call`. Spelled out, as a loop over four channels is too long for the compiler to unroll.
+            // SAFETY: as for `call`: four pixels of the block, or four channels of a pixel.
             unsafe {
-                self.channel::<S, M, N, CLOSE>(acc, a, b, 0);
-                if !CLOSE {
-                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(self.b_step), 1);
-                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(2 * self.b_step), 2);
-                    self.channel::<S, M, N, CLOSE>(acc, a, b.add(3 * self.b_step), 3);
+                let fours: [S::Four; M] = std::array::from_fn(|m| {
+                    S::load_four(a.add(if CLOSE { first(m) } else { m * self.a_step }))
+                });
+                if CLOSE {
+                    channel::<S, M, N>(acc, &fours, |m| m - first(m), b);
+                } else {
+                    // A loop over the four is too long for the compiler to unroll.
+                    channel::<S, M, N>(acc, &fours, |_| 0, b);
+                    channel::<S, M, N>(acc, &fours, |_| 1, b.add(self.b_step));
+                    channel::<S, M, N>(acc, &fours, |_| 2, b.add(2 * self.b_step));
+                    channel::<S, M, N>(acc, &fours, |_| 3, b.add(3 * self.b_step));
                 }
                 a = a.add(a_step);
                 b = b.add(step * self.b_step);
             }
         }
         self.k / step * step
-    }
-
-    /// Adds one channel to the sums of a block: of the four that start at `a`, or the only one there if `CLOSE`.
-    ///
-    /// # Safety
-    /// As for `call`; `a` is that of the first pixel, and `b` that of the channel.
-    #[inline(always)]
-    unsafe fn channel<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(
-        &self,
-        acc: &mut [[S::V; N]; M],
-        a: *const f32,
-        b: *const f32,
-        channel: usize,
-    ) {
-        // SAFETY: as for `call`; four values from `a` on are channels of one pixel, or pixels of the block.
-        unsafe {
-            let mut weights = [S::splat(0.0); N];
-            for n in 0..N {
-                weights[n] = S::load(b.add(n * S::LANES));
-            }
-            for m in 0..M {
-                // The last four pixels of a block may overlap those before.
-                let first = (m / 4 * 4).min(M - 4);
-                let (p, lane) =
-                    if CLOSE { (a.add(first), m - first) } else { (a.add(m * self.a_step), channel) };
-                for n in 0..N {
-                    acc[m][n] = S::fma_lane(p, lane, weights[n], acc[m][n]);
-                }
-            }
-        }
     }
 
     /// # Safety
@@ -173,6 +152,28 @@ impl Product<'_> {
                         S::store(place, sum);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Adds one channel to the sums of a block.
+///
+/// # Safety
+/// As for `Simd`; `b` holds `N` vectors.
+#[inline(always)]
+unsafe fn channel<S: Simd, const M: usize, const N: usize>(
+    acc: &mut [[S::V; N]; M],
+    fours: &[S::Four; M],
+    lane: impl Fn(usize) -> usize,
+    b: *const f32,
+) {
+    for n in 0..N {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let weights = S::load(b.add(n * S::LANES));
+            for m in 0..M {
+                acc[m][n] = S::fma_lane(fours[m], lane(m), weights, acc[m][n]);
             }
         }
     }

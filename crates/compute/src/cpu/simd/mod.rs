@@ -22,7 +22,7 @@ pub enum Isa {
     Avx2,
     /// 16 lanes.
     Avx512,
-    /// 8 lanes in two registers, with fused multiply-add.
+    /// 4 lanes with fused multiply-add.
     Neon,
 }
 
@@ -52,7 +52,8 @@ impl Isa {
     pub(super) const fn lanes(self) -> usize {
         match self {
             Isa::Avx512 => 16,
-            Isa::Avx2 | Isa::Neon | Isa::Portable => 8,
+            Isa::Avx2 | Isa::Portable => 8,
+            Isa::Neon => 4,
         }
     }
 
@@ -65,12 +66,19 @@ impl Isa {
         }
     }
 
+    /// Vectors of a row of that block. With 6 rows of four NEON has 24 of its 32 registers in sums, six hold pixels and
+    /// two are left for weights.
+    pub(super) const fn vectors(self) -> usize {
+        match self {
+            Isa::Neon => 4,
+            Isa::Avx512 | Isa::Avx2 => 2,
+            Isa::Portable => 1,
+        }
+    }
+
     /// Columns of that block: the widest panel.
     pub(super) const fn panel(self) -> usize {
-        match self {
-            Isa::Avx512 | Isa::Avx2 | Isa::Neon => 2 * self.lanes(),
-            Isa::Portable => self.lanes(),
-        }
+        self.vectors() * self.lanes()
     }
 }
 
@@ -83,9 +91,12 @@ pub(super) trait Simd: Copy + 'static {
     const LANES: usize;
     /// Rows of the register block of a matrix product.
     const ROWS: usize;
-    /// Whether `fma_lane` reads four values at once. Products then take pixels by four.
-    const BY_LANE: bool = false;
+    /// Vectors of a row of that block.
+    const VECTORS: usize;
     type V: Copy;
+    /// Four values for `fma_lane`, where the set has it: products then read pixels by four.
+    type Four: Copy;
+    const BY_LANE: bool;
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
@@ -94,12 +105,9 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `p[lane] * b + c` for one of four values.
-    #[inline(always)]
-    unsafe fn fma_lane(p: *const f32, lane: usize, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: passed on to the caller.
-        unsafe { Self::fma(Self::splat(*p.add(lane)), b, c) }
-    }
+    unsafe fn load_four(p: *const f32) -> Self::Four;
+    /// `a[lane] * b + c`
+    unsafe fn fma_lane(a: Self::Four, lane: usize, b: Self::V, c: Self::V) -> Self::V;
     /// `a < b ? a : b`: what is not a number gives `b`, so bounds go first and values second.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// `a > b ? a : b`, likewise.
@@ -121,6 +129,25 @@ pub(super) trait Simd: Copy + 'static {
     /// Writes `LANES` sums and `LANES` squares.
     unsafe fn store_sums(sums: Self::Sums, sum: *mut f64, squares: *mut f64);
 }
+
+/// For sets that repeat a value over a vector as they load it: nothing is gained by loading four.
+macro_rules! no_lanes {
+    () => {
+        type Four = Self::V;
+        const BY_LANE: bool = false;
+        #[inline(always)]
+        unsafe fn load_four(p: *const f32) -> Self::Four {
+            // SAFETY: the contract of `Simd`.
+            unsafe { Self::splat(*p) }
+        }
+        #[inline(always)]
+        unsafe fn fma_lane(a: Self::Four, _: usize, b: Self::V, c: Self::V) -> Self::V {
+            // SAFETY: the contract of `Simd`.
+            unsafe { Self::fma(a, b, c) }
+        }
+    };
+}
+use no_lanes;
 
 /// Code that `run` compiles for every instruction set. `call` must be `#[inline(always)]`, as must
 /// everything it calls that touches vectors.
