@@ -69,7 +69,8 @@ impl Product<'_> {
                 (12, 2) => self.blocks::<S, 12, 2, CLOSE>(),
                 (12, _) => self.blocks::<S, 12, 1, CLOSE>(),
                 (6, 2) => self.blocks::<S, 6, 2, CLOSE>(),
-                (6, 3 | 4) if S::VECTORS == 4 => self.blocks::<S, 6, 4, CLOSE>(),
+                // Only vectors of four are more than two to a panel.
+                (6, 3 | 4) if S::LANES == 4 => self.blocks::<S, 6, 4, CLOSE>(),
                 (6, _) => self.blocks::<S, 6, 1, CLOSE>(),
                 _ => self.blocks::<S, 4, 1, CLOSE>(),
             }
@@ -80,7 +81,7 @@ impl Product<'_> {
     /// if the channels of a pixel lie side by side. Every sum runs in the same order as without.
     ///
     /// # Safety
-    /// As for `call`; `a` and `b` are those of the tap.
+    /// As for `call`; `a` and `b` are those of the tap, and a vector has four lanes.
     #[inline(always)]
     unsafe fn by_lane<S: Simd, const M: usize, const N: usize, const CLOSE: bool>(
         &self,
@@ -94,9 +95,8 @@ impl Product<'_> {
         for _ in 0..self.k / step {
             // SAFETY: as for `call`: four pixels of the block, or four channels of a pixel.
             unsafe {
-                let fours: [S::Four; M] = std::array::from_fn(|m| {
-                    S::load_four(a.add(if CLOSE { first(m) } else { m * self.a_step }))
-                });
+                let fours: [S::V; M] =
+                    std::array::from_fn(|m| S::load(a.add(if CLOSE { first(m) } else { m * self.a_step })));
                 if CLOSE {
                     channel::<S, M, N>(acc, &fours, |m| m - first(m), b);
                 } else {
@@ -164,7 +164,7 @@ impl Product<'_> {
 #[inline(always)]
 unsafe fn channel<S: Simd, const M: usize, const N: usize>(
     acc: &mut [[S::V; N]; M],
-    fours: &[S::Four; M],
+    fours: &[S::V; M],
     lane: impl Fn(usize) -> usize,
     b: *const f32,
 ) {

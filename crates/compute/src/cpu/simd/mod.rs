@@ -91,12 +91,9 @@ pub(super) trait Simd: Copy + 'static {
     const LANES: usize;
     /// Rows of the register block of a matrix product.
     const ROWS: usize;
-    /// Vectors of a row of that block.
-    const VECTORS: usize;
+    /// Whether products read pixels four at a time and multiply by a lane. Else a pixel is repeated as it is loaded.
+    const BY_LANE: bool = false;
     type V: Copy;
-    /// Four values for `fma_lane`, where the set has it: products then read pixels by four.
-    type Four: Copy;
-    const BY_LANE: bool;
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
@@ -105,9 +102,16 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    unsafe fn load_four(p: *const f32) -> Self::Four;
     /// `a[lane] * b + c`
-    unsafe fn fma_lane(a: Self::Four, lane: usize, b: Self::V, c: Self::V) -> Self::V;
+    #[inline(always)]
+    unsafe fn fma_lane(a: Self::V, lane: usize, b: Self::V, c: Self::V) -> Self::V {
+        let mut lanes = [0.0; 16];
+        // SAFETY: passed on to the caller; the buffer holds a full vector.
+        unsafe {
+            Self::store(lanes.as_mut_ptr(), a);
+            Self::fma(Self::splat(lanes[lane]), b, c)
+        }
+    }
     /// `a < b ? a : b`: what is not a number gives `b`, so bounds go first and values second.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// `a > b ? a : b`, likewise.
@@ -129,25 +133,6 @@ pub(super) trait Simd: Copy + 'static {
     /// Writes `LANES` sums and `LANES` squares.
     unsafe fn store_sums(sums: Self::Sums, sum: *mut f64, squares: *mut f64);
 }
-
-/// For sets that repeat a value over a vector as they load it: nothing is gained by loading four.
-macro_rules! no_lanes {
-    () => {
-        type Four = Self::V;
-        const BY_LANE: bool = false;
-        #[inline(always)]
-        unsafe fn load_four(p: *const f32) -> Self::Four {
-            // SAFETY: the contract of `Simd`.
-            unsafe { Self::splat(*p) }
-        }
-        #[inline(always)]
-        unsafe fn fma_lane(a: Self::Four, _: usize, b: Self::V, c: Self::V) -> Self::V {
-            // SAFETY: the contract of `Simd`.
-            unsafe { Self::fma(a, b, c) }
-        }
-    };
-}
-use no_lanes;
 
 /// Code that `run` compiles for every instruction set. `call` must be `#[inline(always)]`, as must
 /// everything it calls that touches vectors.

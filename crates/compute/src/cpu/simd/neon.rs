@@ -32,10 +32,8 @@ type V = float32x4_t;
 impl Simd for Neon {
     const LANES: usize = Isa::Neon.lanes();
     const ROWS: usize = Isa::Neon.rows();
-    const VECTORS: usize = Isa::Neon.vectors();
-    type V = V;
-    type Four = V;
     const BY_LANE: bool = true;
+    type V = V;
     ops! {
         splat(x: f32) -> V = vdupq_n_f32(x);
         load(p: *const f32) -> V = vld1q_f32(p);
@@ -44,7 +42,6 @@ impl Simd for Neon {
         sub(a: V, b: V) -> V = vsubq_f32(a, b);
         mul(a: V, b: V) -> V = vmulq_f32(a, b);
         fma(a: V, b: V, c: V) -> V = vfmaq_f32(c, a, b);
-        load_four(p: *const f32) -> V = vld1q_f32(p);
         fma_lane(a: V, lane: usize, b: V, c: V) -> V = match lane {
             0 => vfmaq_laneq_f32::<0>(c, b, a),
             1 => vfmaq_laneq_f32::<1>(c, b, a),

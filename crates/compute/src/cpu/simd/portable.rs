@@ -1,7 +1,7 @@
 //! Vectors in plain Rust.
 #![expect(unsafe_code, reason = "vectors are read and written at raw addresses")]
 
-use super::{Isa, Simd, no_lanes};
+use super::{Isa, Simd};
 use crate::dtype;
 
 /// Plain Rust that the compiler vectorises as well as the target's baseline allows.
@@ -23,9 +23,7 @@ fn zip(a: [f32; P], b: [f32; P], f: impl Fn(f32, f32) -> f32) -> [f32; P] {
 impl Simd for Portable {
     const LANES: usize = P;
     const ROWS: usize = Isa::Portable.rows();
-    const VECTORS: usize = Isa::Portable.vectors();
     type V = [f32; P];
-    no_lanes!();
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
         [x; P]

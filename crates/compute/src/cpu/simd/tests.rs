@@ -122,6 +122,39 @@ impl Kernel for Which {
     }
 }
 
+/// Each lane of a product by a lane, and of one by its value repeated.
+struct Lanes;
+
+impl Kernel for Lanes {
+    type Output = Vec<(usize, f32, f32)>;
+    #[inline(always)]
+    unsafe fn call<S: Simd>(self) -> Self::Output {
+        let values = |from: f32| -> [f32; 16] { std::array::from_fn(|i| from + i as f32 / 3.0) };
+        let (a, b, c) = (values(0.1), values(-2.3), values(1e-3));
+        let mut made = Vec::new();
+        for lane in 0..S::LANES {
+            let (mut by_lane, mut repeated) = ([0.0; 16], [0.0; 16]);
+            // SAFETY: all buffers hold a full vector.
+            unsafe {
+                let (b, c) = (S::load(b.as_ptr()), S::load(c.as_ptr()));
+                S::store(by_lane.as_mut_ptr(), S::fma_lane(S::load(a.as_ptr()), lane, b, c));
+                S::store(repeated.as_mut_ptr(), S::fma(S::splat(a[lane]), b, c));
+            }
+            made.extend(by_lane.into_iter().zip(repeated).map(|(x, y)| (lane, x, y)));
+        }
+        made
+    }
+}
+
+#[test]
+fn multiplying_by_a_lane_is_multiplying_by_its_value() {
+    for isa in isas() {
+        for (lane, by_lane, repeated) in run(isa, Lanes) {
+            assert_eq!(by_lane.to_bits(), repeated.to_bits(), "{isa:?}, lane {lane}");
+        }
+    }
+}
+
 #[test]
 fn a_kernel_runs_with_the_vectors_of_its_instruction_set() {
     for isa in isas() {

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Isa, Kernel, Simd, no_lanes};
+use super::{Isa, Kernel, Simd};
 
 /// # Safety
 /// The CPU has these features.
@@ -38,9 +38,7 @@ macro_rules! ops {
 impl Simd for Avx512 {
     const LANES: usize = Isa::Avx512.lanes();
     const ROWS: usize = Isa::Avx512.rows();
-    const VECTORS: usize = Isa::Avx512.vectors();
     type V = __m512;
-    no_lanes!();
     ops! {
         add(a, b) = _mm512_add_ps(a, b);
         sub(a, b) = _mm512_sub_ps(a, b);
@@ -142,9 +140,7 @@ pub(super) struct Avx2;
 impl Simd for Avx2 {
     const LANES: usize = Isa::Avx2.lanes();
     const ROWS: usize = Isa::Avx2.rows();
-    const VECTORS: usize = Isa::Avx2.vectors();
     type V = __m256;
-    no_lanes!();
     ops! {
         add(a, b) = _mm256_add_ps(a, b);
         sub(a, b) = _mm256_sub_ps(a, b);
