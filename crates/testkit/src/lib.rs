@@ -8,6 +8,8 @@ mod faulty;
 mod folder;
 pub mod held;
 pub mod hostile;
+#[cfg(target_os = "linux")]
+mod liar;
 mod not_run;
 pub mod op_cases;
 mod rng;
@@ -23,6 +25,8 @@ pub use faulty::Faults;
 #[cfg(unix)]
 pub use folder::program;
 pub use folder::{Mounted, names};
+#[cfg(target_os = "linux")]
+pub use liar::{Liar, Noted};
 #[cfg(unix)]
 pub use not_run::no_disk;
 pub use not_run::{nightly, no_gpu, no_units, not_run};

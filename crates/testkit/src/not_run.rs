@@ -17,6 +17,13 @@ pub fn no_units(test: &str) {
     required("units", test, "this device has no matrix units that the kernels can use");
 }
 
+/// Says that `test` was not run because the layer that it needs could not be compiled. That is a failure where a device
+/// is required.
+#[cfg(target_os = "linux")]
+pub(crate) fn no_layer(test: &str) {
+    required("1", test, "cc, and the headers of libvulkan-dev, are needed to compile the layer");
+}
+
 fn required(least: &str, test: &str, why: &str) {
     let given = std::env::var("REMASTER_REQUIRE_GPU").unwrap_or_default();
     let is_required = given == "units" || given == least;
