@@ -23,6 +23,7 @@ mod integrity;
 mod json;
 mod latents;
 mod library;
+mod lies;
 mod lossless;
 mod not_finite;
 mod outputs;
