@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod drivers;
 mod not_finite;
 mod ops;
 mod tokens;
