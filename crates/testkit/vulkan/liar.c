@@ -9,8 +9,8 @@
 // typing error. Link with -z nodelete: the loader unloads layers with their last instance, and the counts with them.
 //
 // Limits:
-//   binding=N   bytes of one storage binding
-//   buffer=N    bytes of one buffer and of one allocation
+//   binding=N   bytes of one storage binding; Vulkan requires 128 MiB
+//   buffer=N    bytes of one buffer and of one allocation; Vulkan requires 1 GiB
 //   shared=N    bytes of workgroup memory
 //   threads=N   invocations of a workgroup
 //   heap=N      bytes of each heap on the device; an allocation beyond that fails, and the budget follows
