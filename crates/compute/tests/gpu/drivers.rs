@@ -124,10 +124,9 @@ fn the_size_of_subgroups_changes_no_bit() {
     }
     // With 128 bits it offers matrix units, and then no device that has them.
     let Some(liar) = Liar::new("the_size_of_subgroups_changes_no_bit") else { return };
-    let environment = liar.limits("units=0").env();
-    let said = ["128", "256", "512"].map(|width| {
-        again(environment.clone().into_iter().chain([("LP_NATIVE_VECTOR_WIDTH", width.into())]))
-    });
+    let liar = liar.limits("units=0");
+    let said = ["128", "256", "512"]
+        .map(|width| again(liar.env().into_iter().chain([("LP_NATIVE_VECTOR_WIDTH", width.into())])));
     for (said, width) in said.iter().zip(["128", "256", "512"]) {
         assert!(said.contains(&format!("{width} bits")), "{said}");
         println!("{width} bits: {}", digest(said));
