@@ -15,8 +15,11 @@
 
 mod folder;
 mod hash;
+mod names;
 mod paths;
 pub mod points;
+#[cfg(windows)]
+mod windows;
 
 use std::fs::File;
 use std::io;
@@ -24,6 +27,7 @@ use std::path::Path;
 
 pub use folder::{About, Folder, Kind, MOST_NAMES, if_there, is_ours};
 pub use hash::{hex, sha256_of};
+pub use names::check_path;
 pub(crate) use paths::write_counted;
 pub use paths::{
     create, make_folders, percent_decoded, read, read_named, remove, remove_folder, rename, rename_new, sync,
@@ -66,11 +70,20 @@ pub fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
 pub fn free_space(folder: &Path) -> Option<u64> {
     #[cfg(unix)]
     return rustix::fs::statvfs(folder).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize));
-    #[cfg(not(unix))]
-    {
-        let _ = folder;
-        None
-    }
+    #[cfg(windows)]
+    return windows::free_space(folder);
+}
+
+/// Whether both paths stand for one file or folder, by whatever links and spellings.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    let id = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        path.metadata().ok().map(|about| (about.dev(), about.ino()))
+    };
+    #[cfg(windows)]
+    let id = windows::identity;
+    id(a).is_some_and(|a| id(b) == Some(a))
 }
 
 /// Whether files in a folder live in memory (tmpfs, ramfs). Where the system does not say, they do not.
@@ -138,10 +151,19 @@ mod tests {
 
     #[test]
     fn a_folder_has_space_and_a_missing_one_does_not_say() {
-        if cfg!(unix) {
-            assert!(free_space(&std::env::temp_dir()).is_some_and(|n| n > 0));
-        }
+        assert!(free_space(&std::env::temp_dir()).is_some_and(|n| n > 0));
         assert_eq!(free_space(Path::new("/nowhere/at/all")), None);
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(name));
+        std::fs::write(&a, "1").unwrap();
+        std::fs::hard_link(&a, &b).unwrap();
+        std::fs::write(&c, "1").unwrap();
+        assert!(same_file(&a, &b) && same_file(folder.path(), &folder.path().join(".")));
+        assert!(!same_file(&a, &c) && !same_file(&a, &folder.path().join("missing")));
     }
 
     #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::folder::{Folder, not_regular};
+use crate::names::check_path;
 use crate::points::{Op, counted};
 
 /// Makes the file `path`, in place of one that is there: whole or not at all. See [`Folder::write_whole`].
@@ -21,6 +22,7 @@ pub fn read(path: &Path) -> io::Result<File> {
 /// Opens a regular file that a person named, to read; a link to one is followed. A pipe or a device is an error, at once:
 /// opening one could wait without an end.
 pub fn read_named(path: &Path) -> io::Result<File> {
+    check_path(path)?;
     let file = path.metadata()?.is_file().then(|| File::open(path)).ok_or_else(not_regular)??;
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }

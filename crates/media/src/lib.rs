@@ -27,6 +27,7 @@ pub mod ffmpeg_memory;
 mod fields;
 mod filter;
 pub mod fingerprint;
+mod group;
 mod hdr;
 #[cfg(test)]
 mod hostile;
@@ -61,6 +62,7 @@ pub use encode::Encoder;
 pub use error::MediaError;
 pub use excerpt::{Excerpt, Excerpted};
 pub use fields::Deinterlace;
+pub use group::spawn_tied;
 pub use hdr::{Hdr, MasterDisplay};
 pub use join::join;
 pub use kind::{Container, OutputKind};

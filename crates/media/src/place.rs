@@ -57,9 +57,7 @@ impl Made {
 
     fn remove(self) {
         let Made { parent, folder, lock } = self;
-        // Windows removes no folder with an open file in it.
-        drop(lock);
-        remove(&parent, folder);
+        remove(&parent, folder, lock);
     }
 }
 
@@ -92,6 +90,7 @@ impl PartialFile {
         let Some(name) = place.file_name() else {
             return Err(refused("it has no file name".into()));
         };
+        remaster_disk::check_path(place).map_err(|error| refused(error.to_string()))?;
         // A link is written through, as it would be by a program that opens it.
         let target = match fs::symlink_metadata(place) {
             Ok(found) if !replace => {
@@ -251,21 +250,6 @@ pub fn check(path: &Path, replace: bool) -> Result<(), MediaError> {
     PartialFile::beside(path, replace).map(drop)
 }
 
-/// Whether both names stand for one file, by whatever links and spellings.
-pub fn same_file(a: &Path, b: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let id = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        id(a).is_some_and(|a| id(b) == Some(a))
-    }
-    #[cfg(not(unix))]
-    {
-        let real = |path: &Path| fs::canonicalize(path).ok();
-        real(a).is_some_and(|a| real(b) == Some(a))
-    }
-}
-
 /// The folder that `path` is in.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -310,8 +294,7 @@ fn sweep(parent: &Folder, start: &str) {
     for name in left {
         let Ok(folder) = parent.folder(&name) else { continue };
         match dead(&folder) {
-            // Held until it is gone.
-            Some(_lock) => remove(parent, folder),
+            Some(lock) => remove(parent, folder, lock),
             // Its process ended before it had a lock; fails unless it is empty.
             None => drop(parent.remove_folder(&name)),
         }
@@ -326,11 +309,15 @@ fn dead(folder: &Folder) -> Option<File> {
     (MARK.starts_with(&mark) && file.try_lock().is_ok()).then_some(file)
 }
 
-/// Removes a folder into which a dying encoder may still write.
-fn remove(parent: &Folder, folder: Folder) {
+/// Removes a folder into which a dying encoder may still write. Its lock is held until nothing is in it: Windows removes no
+/// folder with an open file.
+fn remove(parent: &Folder, folder: Folder, lock: File) {
     let Some(name) = folder.path().file_name().map(OsStr::to_owned) else { return };
+    let mut lock = Some(lock);
     for _ in 0..5 {
-        match empty(&folder).and_then(|()| parent.remove_folder(&name)) {
+        let emptied = empty(&folder);
+        lock = lock.filter(|_| emptied.is_err());
+        match emptied.and_then(|()| parent.remove_folder(&name)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(10)),
             _ => return,
         }

@@ -35,6 +35,7 @@ impl Gauge {
 }
 
 /// Bytes of memory that the processes of a group hold; 0 where the system does not say.
+#[cfg(unix)]
 pub fn resident(group: u32) -> u64 {
     let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
     let ids = processes.flatten().filter_map(|p| p.file_name().to_str()?.parse::<u32>().ok());
@@ -48,12 +49,20 @@ pub fn resident(group: u32) -> u64 {
     ids.filter_map(of).sum()
 }
 
+/// Of the process that leads the group: programs that are started here start no others there.
+#[cfg(windows)]
+pub fn resident(group: u32) -> u64 {
+    crate::group::resident(group).unwrap_or(0)
+}
+
 /// The process group in a line of `/proc/N/stat`. The name before it may hold spaces and brackets.
+#[cfg(unix)]
 fn group_of(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
 }
 
 /// Resident bytes in a text like `/proc/N/status`.
+#[cfg(unix)]
 fn held(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
@@ -63,6 +72,7 @@ fn held(status: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn the_files_of_the_kernel_are_read_as_they_are_written() {
         assert_eq!(group_of("42 (a) b) S 1 77 77 0 -1 4194560"), Some(77));

@@ -3,7 +3,7 @@
 //!
 //! A child leads a process group of its own, and the whole group is ended with it: what a wrapper started in the
 //! background would hold our pipes open. A process that left the group can still hold them; reads and writes give up
-//! on it [`GRACE`] after the child is gone.
+//! on it [`GRACE`] after the child is gone. On Windows a job object is the group: nothing leaves it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::Stop;
 use crate::error::MediaError;
+use crate::group::{self, Group};
 use crate::resident::Gauge;
 
 /// How often a waiting thread looks up.
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
 
 struct Held {
     child: Child,
+    group: Group,
     status: Option<ExitStatus>,
 }
 
@@ -59,7 +61,7 @@ impl Shared {
     pub(crate) fn kill(&self) {
         let mut held = lock(&self.child);
         if held.status.is_none() {
-            group::kill(&held.child);
+            held.group.end(&held.child);
             let _ = held.child.kill();
         }
         lock(&self.gone).get_or_insert_with(Instant::now);
@@ -82,7 +84,7 @@ impl Shared {
         }
         let mut held = lock(&self.child);
         if held.status.is_none() {
-            group::kill(&held.child);
+            held.group.end(&held.child);
             held.status = held.child.try_wait().ok().flatten();
         }
         held.status
@@ -102,37 +104,6 @@ impl Shared {
                 status => return status,
             }
         }
-    }
-}
-
-/// Process groups. Elsewhere than on Unix only the child itself is ended.
-#[cfg(unix)]
-mod group {
-    use std::process::Child;
-
-    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-
-    pub(super) fn kill(child: &Child) {
-        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    }
-
-    /// Asks without giving back the number of the child.
-    pub(super) fn has_ended(child: &mut Child) -> bool {
-        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // An error says that there is no such child.
-        !matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(None))
-    }
-}
-
-#[cfg(not(unix))]
-mod group {
-    use std::process::Child;
-
-    pub(super) fn kill(_: &Child) {}
-
-    /// The number stays the child's until its handle is dropped.
-    pub(super) fn has_ended(child: &mut Child) -> bool {
-        !matches!(child.try_wait(), Ok(None))
     }
 }
 
@@ -179,8 +150,9 @@ mod pipe {
     }
 }
 
-/// Calls wait there: a killed child closes its pipes, unless it handed them on.
-#[cfg(not(unix))]
+/// Calls wait there until the other ends are closed. They are as soon as the job of the child is over, which holds all that
+/// the child could have handed them to.
+#[cfg(windows)]
 mod pipe {
     use std::io;
 
@@ -217,9 +189,9 @@ macro_rules! until_ready {
 trait End: std::os::fd::AsFd {}
 #[cfg(unix)]
 impl<P: std::os::fd::AsFd> End for P {}
-#[cfg(not(unix))]
+#[cfg(windows)]
 trait End {}
-#[cfg(not(unix))]
+#[cfg(windows)]
 impl<P> End for P {}
 
 impl<P: Read + End> Read for Pipe<P> {
@@ -260,16 +232,13 @@ impl Supervised {
     ) -> Result<Self, MediaError> {
         let patience = patience.min(stop.patience);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C in a terminal goes to the whole group: the children would die before we can say why.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn().map_err(|e| MediaError::NoTool {
+        let (mut child, group) = Group::spawn(&mut command).map_err(|e| MediaError::NoTool {
             program: command.get_program().to_string_lossy().into_owned(),
             reason: e.to_string(),
         })?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let shared = Arc::new(Shared {
-            child: Mutex::new(Held { child, status: None }),
+            child: Mutex::new(Held { child, group, status: None }),
             lines: Mutex::default(),
             waiting: Mutex::default(),
             gone: Mutex::default(),

@@ -200,12 +200,9 @@ fn is_report(path: &Path) -> bool {
 
 /// Runs the hook of a film to its end, but not for ever.
 fn call(hook: &Path, status: &str, item: &Item, control: &Control) -> Result<(), String> {
-    let mut child = Command::new(hook)
-        .arg(status)
-        .args([&item.input, &item.output])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
+    let mut command = Command::new(hook);
+    command.arg(status).args([&item.input, &item.output]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = remaster_media::spawn_tied(&mut command)
         .map_err(|error| format!("cannot run {}: {error}", hook.display()))?;
     let began = Instant::now();
     loop {

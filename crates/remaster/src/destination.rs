@@ -38,8 +38,8 @@ pub(crate) fn kind(path: &Path) -> Result<OutputKind, Error> {
 fn check_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), Error> {
     for input in inputs.iter().filter(|i| !is_pipe(i)) {
         // A folder of pictures: each of them is an input.
-        let inside = input.is_dir() && path.is_file() && place::same_file(input, place::parent(path));
-        if inside || place::same_file(input, path) {
+        let inside = input.is_dir() && path.is_file() && remaster_disk::same_file(input, place::parent(path));
+        if inside || remaster_disk::same_file(input, path) {
             return Err(Error::SameFile { path: path.to_owned() });
         }
     }

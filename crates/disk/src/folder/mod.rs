@@ -1,15 +1,15 @@
 //! A folder as a handle: everything in it is reached by one name at a time, no link is followed, and files are regular
 //! files. What a name points at cannot be exchanged for something outside between a look and its use.
 
-#[cfg(not(unix))]
-mod other;
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
-#[cfg(not(unix))]
-use other as sys;
 #[cfg(unix)]
 use unix as sys;
+#[cfg(windows)]
+use windows as sys;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -17,6 +17,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::names::check_path;
 use crate::points::{Op, counted};
 
 /// Folders inside one another that are walked.
@@ -65,6 +66,7 @@ impl Folder {
     /// Opens the folder that was named. Links on the way to it are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        check_path(path)?;
         Ok(Folder { handle: sys::open(path)?, path: path.to_owned() })
     }
 
@@ -356,7 +358,9 @@ pub fn is_ours(file: &File) -> bool {
 fn single(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
-        (Some(std::path::Component::Normal(part)), None) if part == name => Ok(name),
+        (Some(std::path::Component::Normal(part)), None) if part == name => {
+            check_path(Path::new(name)).map(|()| name)
+        }
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no name in a folder")),
     }
 }

@@ -60,7 +60,7 @@ fn asked(program: &WorkerProgram, apis: &[Api], limit: Duration) -> Option<(usiz
     let mut command = program.command();
     command.arg(LIST).args(apis.iter().map(|api| api.name()));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
+    let mut child = remaster_media::spawn_tied(&mut command).ok()?;
     let stdout = child.stdout.take()?;
     let (to, said) = channel();
     // By a thread, as what a driver started may keep the pipe open for ever.

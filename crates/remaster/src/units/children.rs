@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use remaster_media::spawn_tied;
 use serde::Deserialize;
 
 use super::crew::{Crew, Failure, Task};
@@ -224,15 +225,10 @@ impl Dispatcher<'_> {
 
     /// Starts a child and a thread that listens to it.
     fn start(&mut self, device: usize, task: Task, report: &Reporter<'_>) -> Result<(), Error> {
-        let mut child = self
-            .worker
-            .command()
-            .args(self.words(device, task))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(Error::reading(&self.worker.program))?;
+        let mut command = self.worker.command();
+        command.args(self.words(device, task));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn_tied(&mut command).map_err(Error::reading(&self.worker.program))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         lock(&self.running).insert(device, child);
         self.at.insert(device, (task, false, report.worked(&self.stage.control)));

@@ -77,7 +77,8 @@ impl Origin {
         let mut lost = Lost::Missing;
         for path in beside.into_iter().chain(there) {
             // Not the file that a link names: a link beside the latents may lead anywhere.
-            if !path.symlink_metadata().is_ok_and(|about| about.is_file()) {
+            let is_file = || path.symlink_metadata().is_ok_and(|about| about.is_file());
+            if remaster_disk::check_path(&path).is_err() || !is_file() {
                 continue;
             }
             if self.is(&path).unwrap_or(false) {

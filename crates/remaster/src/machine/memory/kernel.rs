@@ -1,14 +1,6 @@
-//! How much memory there is: of the machine, of its control groups, and of the limits of this process. Everything here
-//! reads texts of the kernel; where there are none, nothing is known.
+//! What Linux says in texts of its kernel; where there are none, nothing is known.
 
-/// Memory in all, and what of it is free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SystemMemory {
-    /// All of it.
-    pub total: Option<u64>,
-    /// What is free.
-    pub free: Option<u64>,
-}
+use super::SystemMemory;
 
 impl SystemMemory {
     /// Of both, whatever is less.
@@ -21,8 +13,7 @@ impl SystemMemory {
     }
 }
 
-/// What this process may have at most, and what it may have now.
-pub(crate) fn memory() -> SystemMemory {
+pub(super) fn memory() -> SystemMemory {
     memory_by(&|path| std::fs::read_to_string(path).ok())
 }
 
@@ -111,18 +102,15 @@ fn kernel_field(file: &str, name: &str) -> Option<u64> {
     field(&std::fs::read_to_string(file).ok()?, name)
 }
 
-/// Highest resident memory of this process so far.
-pub fn resident() -> Option<u64> {
+pub(super) fn resident() -> Option<u64> {
     kernel_field("/proc/self/status", "VmHWM:")
 }
 
-/// Resident memory of this process now.
-pub fn resident_now() -> Option<u64> {
+pub(super) fn resident_now() -> Option<u64> {
     kernel_field("/proc/self/status", "VmRSS:")
 }
 
-/// What the processor calls itself.
-pub fn cpu_name() -> Option<String> {
+pub(super) fn cpu_name() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("model name"))?;
     Some(line.trim_start_matches([' ', '\t', ':']).trim().to_owned())

@@ -1,0 +1,149 @@
+//! The same calls by paths, as Windows has no calls relative to a folder. A path is the real one that the folder had when it
+//! was opened, which may be of any length. A look at each name comes before its use, and of an opened file the system is
+//! asked where it lies: one that lies elsewhere was reached by a link.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{About, Access, Kind};
+use crate::windows;
+
+/// Scanners and indexers keep new files open for a moment, and until then no file can take their place or go.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// `ERROR_ACCESS_DENIED`, `ERROR_SHARING_VIOLATION`, `ERROR_LOCK_VIOLATION`, `ERROR_DELETE_PENDING`.
+const IN_USE: [i32; 4] = [5, 32, 33, 303];
+
+#[derive(Clone)]
+pub(super) struct Handle {
+    path: PathBuf,
+    /// Some drivers of disks in memory do not say where a file lies.
+    real: bool,
+}
+
+impl Handle {
+    fn join(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+pub(super) fn open(path: &Path) -> io::Result<Handle> {
+    if !fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    match fs::canonicalize(path) {
+        Ok(path) => Ok(Handle { path, real: true }),
+        Err(_) => Ok(Handle { path: std::path::absolute(path)?, real: false }),
+    }
+}
+
+pub(super) fn folder(at: &Handle, name: &OsStr) -> io::Result<Handle> {
+    if about(at, name)?.kind != Kind::Folder {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let found = open(&at.join(name))?;
+    match at.real && found.path.parent() != Some(&at.path) {
+        true => Err(io::ErrorKind::NotADirectory.into()),
+        false => Ok(found),
+    }
+}
+
+/// Who may enter is inherited from the folder around it.
+pub(super) fn make_folder(at: &Handle, name: &OsStr, _private: bool) -> io::Result<()> {
+    fs::create_dir(at.join(name))
+}
+
+/// Opens a file that was looked at.
+pub(super) fn file(at: &Handle, name: &OsStr, access: Access) -> io::Result<File> {
+    let mut options = File::options();
+    match access {
+        Access::Read => options.read(true),
+        Access::Write => options.read(true).write(true),
+        Access::New => options.read(true).write(true).create_new(true),
+    };
+    let file = options.open(at.join(name))?;
+    match at.real && windows::real_path(&file)?.parent() != Some(&at.path) {
+        true => Err(super::not_regular()),
+        false => Ok(file),
+    }
+}
+
+/// A file that another program holds open is not replaced: the error says so after half a second.
+pub(super) fn rename(at: &Handle, from: &OsStr, to: (&Handle, &OsStr)) -> io::Result<()> {
+    let (from, to) = (at.join(from), to.0.join(to.1));
+    patiently(|| fs::rename(&from, &to))
+}
+
+pub(super) fn rename_new(at: &Handle, from: &OsStr, to: (&Handle, &OsStr)) -> io::Result<()> {
+    let (from, to) = (at.join(from), to.0.join(to.1));
+    patiently(|| match windows::move_new(&from, &to) {
+        // Whoever holds what is there, the name is taken.
+        Err(_) if to.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        done => done,
+    })
+}
+
+/// A link to a folder is removed like an empty folder.
+pub(super) fn remove(at: &Handle, name: &OsStr) -> io::Result<()> {
+    use std::os::windows::fs::FileTypeExt;
+    let path = at.join(name);
+    let is_folder = path.symlink_metadata()?.file_type().is_symlink_dir();
+    patiently(|| if is_folder { fs::remove_dir(&path) } else { fs::remove_file(&path) })
+}
+
+pub(super) fn remove_folder(at: &Handle, name: &OsStr) -> io::Result<()> {
+    fs::remove_dir(at.join(name))
+}
+
+pub(super) fn about(at: &Handle, name: &OsStr) -> io::Result<About> {
+    let found = fs::symlink_metadata(at.join(name))?;
+    // Links and mount points are neither.
+    let kind = match (found.is_file(), found.is_dir()) {
+        (true, _) => Kind::File,
+        (_, true) => Kind::Folder,
+        _ => Kind::Other,
+    };
+    Ok(About { kind, bytes: found.len() })
+}
+
+/// Whether an open file still has a name: another process may have swept it.
+pub(super) fn has_name(file: &File) -> bool {
+    windows::has_name(file)
+}
+
+pub(super) fn names(at: &Handle, most: usize) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&at.path)? {
+        if names.len() == most {
+            return Err(super::too_many(most));
+        }
+        names.push(entry?.file_name());
+    }
+    Ok(names)
+}
+
+/// NTFS keeps a journal of its names.
+pub(super) fn sync(_at: &Handle) -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn again(at: &Handle) -> io::Result<Handle> {
+    Ok(at.clone())
+}
+
+/// Tries again while another program holds the file.
+fn patiently(mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..TRIES {
+        match call() {
+            Err(error) if error.raw_os_error().is_some_and(|code| IN_USE.contains(&code)) => {
+                std::thread::sleep(PAUSE)
+            }
+            done => return done,
+        }
+    }
+    call()
+}

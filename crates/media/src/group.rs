@@ -1,0 +1,181 @@
+//! Children with all that they start: a process group on Unix, a job object on Windows.
+
+use std::io;
+use std::process::{Child, Command};
+
+#[cfg(unix)]
+pub(crate) use unix::{Group, has_ended};
+#[cfg(windows)]
+pub(crate) use windows::{Group, has_ended, resident};
+
+/// Ties a child to this process: it ends when this process does, however that ends. On Unix a child that reads stdin notices
+/// by its end; Windows ends it itself. No window opens for it.
+pub fn spawn_tied(command: &mut Command) -> io::Result<Child> {
+    #[cfg(unix)]
+    return command.spawn();
+    #[cfg(windows)]
+    windows::spawn_tied(command)
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+    /// The process group that a child leads.
+    pub(crate) struct Group;
+
+    impl Group {
+        pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+            // Ctrl-C in a terminal goes to the whole group: in ours the child would die before we can say why.
+            Ok((command.process_group(0).spawn()?, Group))
+        }
+
+        /// Ends all that is in it.
+        pub(crate) fn end(&self, child: &Child) {
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+        }
+    }
+
+    /// Asks without giving back the number of the child.
+    pub(crate) fn has_ended(child: &mut Child) -> bool {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error says that there is no such child.
+        !matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(None))
+    }
+}
+
+#[cfg(windows)]
+mod windows {
+    #![expect(unsafe_code, reason = "the standard library has no job objects and no memory of processes")]
+
+    use std::io;
+    use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+    use std::os::windows::process::CommandExt;
+    use std::process::{Child, Command};
+    use std::ptr::null;
+    use std::sync::OnceLock;
+
+    use windows_sys::Win32::System::JobObjects::{
+        AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+        JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation, SetInformationJobObject,
+        TerminateJobObject,
+    };
+    use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
+    use windows_sys::Win32::System::Threading::{
+        CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+    };
+
+    /// A job object. Closing its last handle ends all that is in it, and the system closes ours when we end.
+    pub(crate) struct Group(Option<OwnedHandle>);
+
+    impl Group {
+        /// Without a job, on systems that refuse one, the child alone is ended.
+        fn new() -> Self {
+            // SAFETY: null asks for a job without a name that no other process inherits.
+            let handle = unsafe { CreateJobObjectW(null(), null()) };
+            if handle.is_null() {
+                return Group(None);
+            }
+            // SAFETY: the handle was just made and belongs to nobody else.
+            let job = unsafe { OwnedHandle::from_raw_handle(handle) };
+            let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+            let size = size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>() as u32;
+            // SAFETY: `limits` has the type and size that the class asks for and lives during the call.
+            let set = unsafe {
+                SetInformationJobObject(
+                    job.as_raw_handle(),
+                    JobObjectExtendedLimitInformation,
+                    (&raw const limits).cast(),
+                    size,
+                )
+            };
+            Group((set != 0).then_some(job))
+        }
+
+        fn hold(&self, child: &Child) {
+            if let Some(job) = &self.0 {
+                // A child that is gone already is not taken, and needs not be.
+                // SAFETY: both handles are open: one is ours, and `child` holds the other.
+                unsafe { AssignProcessToJobObject(job.as_raw_handle(), child.as_raw_handle()) };
+            }
+        }
+
+        pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+            let group = Group::new();
+            // Ctrl-C in a console goes to all its processes: the child would die before we can say why.
+            let child = command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW).spawn()?;
+            group.hold(&child);
+            Ok((child, group))
+        }
+
+        /// Ends all that is in it.
+        pub(crate) fn end(&self, _: &Child) {
+            if let Some(job) = &self.0 {
+                // SAFETY: the handle is open. Processes that end now give 1, as those that are killed one by one do.
+                unsafe { TerminateJobObject(job.as_raw_handle(), 1) };
+            }
+        }
+    }
+
+    pub(super) fn spawn_tied(command: &mut Command) -> io::Result<Child> {
+        // Closed by the system alone, when this process ends.
+        static ALL: OnceLock<Group> = OnceLock::new();
+        let child = command.creation_flags(CREATE_NO_WINDOW).spawn()?;
+        ALL.get_or_init(Group::new).hold(&child);
+        Ok(child)
+    }
+
+    /// The number stays the child's until its handle is dropped.
+    pub(crate) fn has_ended(child: &mut Child) -> bool {
+        !matches!(child.try_wait(), Ok(None))
+    }
+
+    /// Bytes of memory that a process holds.
+    pub(crate) fn resident(id: u32) -> Option<u64> {
+        // SAFETY: asks for a handle that may only be asked; null says that there is none.
+        let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, id) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: the handle was just made and belongs to nobody else.
+        let process = unsafe { OwnedHandle::from_raw_handle(handle) };
+        let mut memory = PROCESS_MEMORY_COUNTERS::default();
+        let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
+        // SAFETY: the handle is open, and `memory` has the size that is named.
+        let done = unsafe { K32GetProcessMemoryInfo(process.as_raw_handle(), &mut memory, size) };
+        (done != 0).then_some(memory.WorkingSetSize as u64)
+    }
+}
+
+#[cfg(all(test, windows))]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_child_ends_with_its_group_and_its_memory_is_known() {
+        let mut command = Command::new("cmd");
+        command.args(["/c", "ping -n 60 127.0.0.1"]).stdout(Stdio::null());
+        let (mut child, group) = Group::spawn(&mut command).unwrap();
+        assert!(resident(child.id()).is_some_and(|bytes| bytes > 0));
+        assert!(!has_ended(&mut child));
+        group.end(&child);
+        assert!(!child.wait().unwrap().success());
+        assert!(has_ended(&mut child));
+    }
+
+    #[test]
+    fn a_child_ends_when_its_group_is_dropped() {
+        let mut command = Command::new("cmd");
+        command.args(["/c", "ping -n 60 127.0.0.1"]).stdout(Stdio::null());
+        let (mut child, group) = Group::spawn(&mut command).unwrap();
+        drop(group);
+        assert!(!child.wait().unwrap().success());
+    }
+}

@@ -1,0 +1,40 @@
+//! How much memory there is: of the machine, of its control groups, and of the limits of this process.
+
+#[cfg(not(windows))]
+mod kernel;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(not(windows))]
+use kernel as sys;
+#[cfg(windows)]
+use windows as sys;
+
+/// Memory in all, and what of it is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SystemMemory {
+    /// All of it.
+    pub total: Option<u64>,
+    /// What is free.
+    pub free: Option<u64>,
+}
+
+/// What this process may have at most, and what it may have now.
+pub(crate) fn memory() -> SystemMemory {
+    sys::memory()
+}
+
+/// Highest resident memory of this process so far.
+pub fn resident() -> Option<u64> {
+    sys::resident()
+}
+
+/// Resident memory of this process now.
+pub fn resident_now() -> Option<u64> {
+    sys::resident_now()
+}
+
+/// What the processor calls itself.
+pub fn cpu_name() -> Option<String> {
+    sys::cpu_name()
+}
