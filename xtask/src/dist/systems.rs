@@ -1,0 +1,171 @@
+//! The systems that programs are built for, and how.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest C library that the programs for Linux run with: that of the wheels' `manylinux2014`.
+pub(crate) const GLIBC: (u32, u32) = (2, 17);
+
+/// What builds a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    /// `cargo zigbuild`, against an old C library.
+    Zig,
+    /// `cargo build`, with a C compiler of this name.
+    Cargo(&'static str),
+}
+
+/// A system.
+#[derive(Debug)]
+pub(crate) struct System {
+    /// The name in commands and files.
+    pub(crate) name: &'static str,
+    pub(crate) triple: &'static str,
+    pub(crate) features: &'static [&'static str],
+    tool: Tool,
+    /// Where its wheel runs, as Python says it.
+    pub(crate) wheel: Option<&'static str>,
+    /// What Debian calls it.
+    pub(crate) debian: Option<&'static str>,
+}
+
+/// The first runs where artefacts are made, and writes completions and manual pages for those that do not.
+pub(crate) const ALL: [System; 4] = [
+    System {
+        name: "linux-x86-64",
+        triple: "x86_64-unknown-linux-gnu",
+        features: &[],
+        tool: Tool::Zig,
+        wheel: Some("manylinux_2_17_x86_64.manylinux2014_x86_64"),
+        debian: Some("amd64"),
+    },
+    System {
+        name: "linux-aarch64",
+        triple: "aarch64-unknown-linux-gnu",
+        features: &[],
+        tool: Tool::Zig,
+        wheel: Some("manylinux_2_17_aarch64.manylinux2014_aarch64"),
+        debian: Some("arm64"),
+    },
+    // A static program cannot load Vulkan.
+    System {
+        name: "linux-x86-64-static",
+        triple: "x86_64-unknown-linux-musl",
+        features: &["--no-default-features"],
+        tool: Tool::Cargo("musl-gcc"),
+        wheel: None,
+        debian: None,
+    },
+    System {
+        name: "windows-x86-64",
+        triple: "x86_64-pc-windows-gnu",
+        features: &[],
+        tool: Tool::Cargo("x86_64-w64-mingw32-gcc"),
+        wheel: Some("win_amd64"),
+        debian: None,
+    },
+];
+
+impl System {
+    pub(crate) fn is_windows(&self) -> bool {
+        self.triple.contains("windows")
+    }
+
+    /// Name of the program's file.
+    pub(crate) fn program(&self) -> &'static str {
+        if self.is_windows() { "remaster.exe" } else { "remaster" }
+    }
+
+    /// Why it cannot be built here.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let installed = output("rustup", &["target", "list", "--installed"]);
+        if installed.is_some_and(|list| !list.lines().any(|line| line == self.triple)) {
+            return Some(format!(
+                "the standard library of {0} is missing; run `rustup target add {0}`",
+                self.triple
+            ));
+        }
+        let there = match self.tool {
+            Tool::Zig => output("cargo-zigbuild", &["--version"]).map(drop),
+            Tool::Cargo(compiler) => output(compiler, &["--version"]).map(drop),
+        };
+        match (there, self.tool) {
+            (Some(()), _) => None,
+            (None, Tool::Zig) => {
+                Some("cargo-zigbuild is missing; run `pip install cargo-zigbuild ziglang`".into())
+            }
+            (None, Tool::Cargo(compiler)) => Some(format!("{compiler} is missing")),
+        }
+    }
+
+    /// Builds the program and gives its path.
+    pub(crate) fn build(&self, root: &Path) -> Result<PathBuf, String> {
+        let mut command = Command::new(crate::tool());
+        let (word, triple) = match self.tool {
+            Tool::Zig => ("zigbuild", format!("{}.{}.{}", self.triple, GLIBC.0, GLIBC.1)),
+            Tool::Cargo(_) => ("build", self.triple.to_owned()),
+        };
+        command.args([word, "--release", "--locked", "--package", "remaster-cli", "--target", &triple]);
+        command.args(self.features).current_dir(root).env("RUSTFLAGS", flags(root));
+        match command.status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(format!("`cargo {word} --target {triple}` ended with {status}")),
+            Err(error) => return Err(format!("`cargo {word}` cannot be run: {error}")),
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        Ok(target.join(self.triple).join("release").join(self.program()))
+    }
+}
+
+/// Paths of the machine that builds are no part of a program.
+fn flags(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
+    let sources = home.join("registry/src");
+    format!(
+        "--remap-path-prefix={}=/registry --remap-path-prefix={}=/remaster",
+        sources.display(),
+        root.display()
+    )
+}
+
+/// What a program says; `None` if it cannot be run or fails.
+pub(crate) fn output(program: &str, args: &[&str]) -> Option<String> {
+    let out = Command::new(program).args(args).output().ok().filter(|out| out.status.success())?;
+    Some(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// The newest version of the C library that a program asks for, by the names of versions in it.
+pub(crate) fn glibc_of(program: &[u8]) -> Option<(u32, u32)> {
+    const WORD: &[u8] = b"GLIBC_";
+    let found = program.windows(WORD.len()).enumerate().filter(|(_, window)| *window == WORD);
+    let version = |(at, _): (usize, &[u8])| {
+        let rest = &program[at + WORD.len()..];
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
+        let text = std::str::from_utf8(&rest[..end]).ok()?;
+        let mut numbers = text.split('.').map(|n| n.parse().ok());
+        Some((numbers.next()??, numbers.next()??))
+    };
+    found.filter_map(version).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_of_the_c_library_counts() {
+        assert_eq!(glibc_of(b"\0GLIBC_2.2.5\0GLIBC_2.17\0GLIBC_2.9\0GLIBC_PRIVATE\0"), Some((2, 17)));
+        assert_eq!(glibc_of(b"static"), None);
+    }
+
+    #[test]
+    fn names_are_single_and_wheels_say_the_c_library_that_is_built_for() {
+        let names: std::collections::BTreeSet<&str> = ALL.iter().map(|system| system.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for system in ALL.iter().filter(|system| system.tool == Tool::Zig) {
+            let tag = format!("manylinux_{}_{}_", GLIBC.0, GLIBC.1);
+            assert!(system.wheel.is_some_and(|wheel| wheel.starts_with(&tag)), "{system:?}");
+        }
+    }
+}
