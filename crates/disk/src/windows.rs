@@ -32,7 +32,8 @@ fn wide(path: &Path) -> io::Result<Vec<u16>> {
 /// Bytes that this user may write in a folder.
 pub(crate) fn free_space(folder: &Path) -> Option<u64> {
     // The real path may be long; a share needs the backslash at its end.
-    let name = wide(&std::fs::canonicalize(folder).ok()?.join("")).ok()?;
+    let real = std::fs::canonicalize(folder).or_else(|_| std::path::absolute(folder)).ok()?;
+    let name = wide(&real.join("")).ok()?;
     let mut free = 0;
     // SAFETY: `name` ends in a zero, `free` is written during the call, and null says that the rest is not wanted.
     let done = unsafe { GetDiskFreeSpaceExW(name.as_ptr(), &mut free, null_mut(), null_mut()) };

@@ -19,7 +19,8 @@ fn links_are_neither_read_nor_written() {
     // Users may make links in developer mode only.
     let linked = symlink_file(outside.join("canary"), inside.join("file"))
         .and_then(|()| symlink_dir(&outside, inside.join("folder")));
-    if linked.is_err() {
+    // Wine says that it made one and makes none.
+    if linked.is_err() || inside.join("file").symlink_metadata().is_err() {
         return;
     }
     let folder = Folder::open(&inside).unwrap();
@@ -61,7 +62,7 @@ fn long_paths_and_letters_of_any_language_are_paths() {
     folder.write_whole("Über.txt", |file| file.write_all(b"whole")).unwrap();
     folder.rename_new("Über.txt", "日本.txt").unwrap();
     assert_eq!(folder.bytes("日本.txt", 9).unwrap(), b"whole");
-    assert!(remaster_disk::free_space(&long).is_some_and(|bytes| bytes > 0));
+    assert!(remaster_disk::free_space(desk.path()).is_some_and(|bytes| bytes > 0));
     let names = folder.names(9).unwrap();
     assert_eq!(names, ["日本.txt"]);
     // The same folder by another spelling.

@@ -172,7 +172,9 @@ impl Dist<'_> {
     fn spoken(&mut self, program: &Path, files: &mut Files) -> Outcome {
         let runs = Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
         if !runs {
-            let first = self.bundle(&ALL[0])?.ok_or("completions need a program that runs here")?;
+            let first = self
+                .bundle(&ALL[0])?
+                .ok_or("completions need the program of linux-x86-64, which cannot be built here")?;
             for (path, entry) in first.iter() {
                 if path.starts_with("completions/") || path.starts_with("man/") {
                     files.add(path, entry.bytes.clone());

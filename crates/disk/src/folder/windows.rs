@@ -21,7 +21,7 @@ const IN_USE: [i32; 4] = [5, 32, 33, 303];
 #[derive(Clone)]
 pub(super) struct Handle {
     path: PathBuf,
-    /// Some drivers of disks in memory do not say where a file lies.
+    /// Some drivers of disks in memory do not say where a file lies, nor does Wine if the path is long.
     real: bool,
 }
 
@@ -66,9 +66,9 @@ pub(super) fn file(at: &Handle, name: &OsStr, access: Access) -> io::Result<File
         Access::New => options.read(true).write(true).create_new(true),
     };
     let file = options.open(at.join(name))?;
-    match at.real && windows::real_path(&file)?.parent() != Some(&at.path) {
-        true => Err(super::not_regular()),
-        false => Ok(file),
+    match windows::real_path(&file) {
+        Ok(path) if at.real && path.parent() != Some(&at.path) => Err(super::not_regular()),
+        _ => Ok(file),
     }
 }
 
