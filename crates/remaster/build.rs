@@ -12,7 +12,8 @@ const OTHERS: [&str; 2] = ["isa", "testkit"];
 fn main() {
     let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = own.ancestors().nth(2).unwrap_or(&own);
-    // A package without the rest of the workspace has what it has.
+    // A package of the registry has no workspace around it. Its parts are of exactly its own version, which stands
+    // beside this name wherever the name is used.
     let places = places(root).unwrap_or_default();
     places.iter().for_each(|place| println!("cargo:rerun-if-changed={}", place.display()));
     println!("cargo:rustc-env=REMASTER_BUILD={:032x}", build(root, &places));
@@ -47,7 +48,7 @@ pub(crate) fn places(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut places = own.map(|name| root.join(name)).to_vec();
     for entry in fs::read_dir(root.join("crates"))? {
         let entry = entry?;
-        if !OTHERS.iter().any(|name| entry.file_name() == *name) {
+        if entry.path().is_dir() && !OTHERS.iter().any(|name| entry.file_name() == *name) {
             places.extend(["src", "Cargo.toml"].map(|name| entry.path().join(name)));
         }
     }

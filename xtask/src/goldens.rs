@@ -29,6 +29,25 @@ pub(crate) fn check(folder: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
+/// The copies inside the program against the files they are copies of.
+pub(crate) fn check_copies(folder: &Path, copies: &Path) -> Outcome {
+    let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+    let originals = names(folder).map_err(|e| failed(folder, e))?;
+    let mut wrong = Vec::new();
+    for copy in names(copies).map_err(|e| failed(copies, e))? {
+        let read = |path: &Path| std::fs::read(path).map_err(|e| failed(path, e));
+        let original = originals.iter().find(|name| name.rsplit('/').next() == Some(&copy));
+        match original {
+            None => wrong.push(format!("{copy} is a copy of no file in {}", folder.display())),
+            Some(name) if read(&folder.join(name))? != read(&copies.join(&copy))? => {
+                wrong.push(format!("{copy} differs from {name}"));
+            }
+            Some(_) => {}
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
 /// Files of the folder and of the folders in it.
 fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
@@ -105,6 +124,27 @@ mod tests {
         for word in ["a has sha256", "b is not in the manifest", "c is in the manifest but not"] {
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn copies_are_those_of_the_program_and_a_changed_one_is_named() {
+        let root = crate::root();
+        check_copies(&root.join("testdata"), &root.join("crates/doctor/goldens")).unwrap();
+
+        let [folder, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        std::fs::create_dir(folder.path().join("dit")).unwrap();
+        for name in ["a", "dit/b"] {
+            std::fs::write(folder.path().join(name), "golden").unwrap();
+        }
+        for (name, text) in [("a", "golden"), ("b", "changed"), ("c", "new")] {
+            std::fs::write(copies.path().join(name), text).unwrap();
+        }
+        let error = check_copies(folder.path(), copies.path()).unwrap_err();
+        assert!(
+            error.contains("b differs from dit/b") && error.contains("c is a copy of no file"),
+            "{error}"
+        );
+        assert!(!error.contains("a differs"), "{error}");
     }
 
     #[test]

@@ -73,6 +73,9 @@ fn rules() -> Outcome {
     step("dependency table", || layers::check(&root, &workspace))?;
     step("list of dependencies", || dependencies::check(&root, &workspace))?;
     step("goldens by hash", || goldens::check(&root.join("testdata")))?;
+    step("copies of goldens", || {
+        goldens::check_copies(&root.join("testdata"), &root.join("crates/doctor/goldens"))
+    })?;
     step("marks of ignored tests", || ignored::check(&root))?;
     step("programs of tests", || suite::check(&root))?;
     step("circles of imports", || cycles::check(&root))?;
