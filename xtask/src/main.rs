@@ -9,6 +9,7 @@ mod ignored;
 mod isa;
 mod layers;
 mod parity;
+mod site;
 mod suite;
 mod workspace;
 
@@ -28,9 +29,11 @@ const HELP: &str = "usage: cargo xtask COMMAND
   isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
   isa --gate
            fails if what two of those cards get is worse than recorded
-  dist [--only PART,...]
-           archives, wheels, packages, image and installers in target/dist; parts are linux-x86-64, linux-aarch64,
-           linux-x86-64-static, windows-x86-64, wheel, deb, image, installers, packages";
+  site PROGRAM
+           builds the site into target/site with a program `remaster` that is there, and checks its links;
+           scripts/site does it with everything that it needs
+  site --check
+           only the part that needs no program: links of documents, and a place in the site for each";
 
 /// What every task ends with: nothing, or a reason.
 type Outcome = Result<(), String>;
@@ -45,7 +48,8 @@ fn main() -> ExitCode {
         ["parity"] => parity::write(&root()),
         ["isa"] => isa::write(&root()),
         ["isa", "--gate"] => isa::gate(&root()),
-        ["dist", ref words @ ..] => dist::run(&root(), words),
+        ["site", "--check"] => site::check(&root()),
+        ["site", program] => site::build(&root(), program),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
@@ -78,6 +82,7 @@ fn rules() -> Outcome {
     })?;
     step("marks of ignored tests", || ignored::check(&root))?;
     step("programs of tests", || suite::check(&root))?;
+    step("links of documents", || site::check(&root))?;
     step("circles of imports", || cycles::check(&root))?;
     step("parity lists every golden", || parity::check(&root))
 }

@@ -1,8 +1,11 @@
-//! The commands of README.md and docs/tutorial.md, word by word.
+//! The commands of the documents: those of README.md and docs/tutorial.md are run, those of all documents are parsed
+//! (`parsed`).
 //!
 //! In blocks fenced as `console` or `sh`, lines that start with `$ remaster` are run in order, each document in a folder
 //! of its own with `testdata` beside. Each must succeed. Lines below a command, up to the next one, must be among what it
 //! prints, in this order. `...` in a line stands for anything, and a line of `...` for any lines.
+
+mod parsed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

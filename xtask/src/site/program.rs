@@ -1,0 +1,62 @@
+//! The program that pages are made from, and a folder that it runs in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Columns of the terminals in pictures and of the help.
+pub(crate) const COLUMNS: usize = 100;
+
+/// Runs commands in a folder of their own with `testdata` beside, without the user's settings and models.
+pub(crate) struct Program {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+impl Program {
+    pub(crate) fn new(root: &Path, path: PathBuf, folder: PathBuf) -> Result<Self, String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+        std::fs::create_dir_all(folder.join("home")).map_err(failed)?;
+        // A link, as somebody in a clone would have the folder.
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(root.join("testdata"), folder.join("testdata")).map_err(failed)?;
+        #[cfg(not(unix))]
+        return Err(format!("the site is built on Linux; {} cannot be linked", root.display()));
+        #[cfg(unix)]
+        Ok(Self { path, folder })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What a command of a shell needs to find the program and nothing of the user.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let home = self.folder.join("home");
+        let programs = self.path.parent().unwrap_or(&self.path);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path =
+            std::env::join_paths([programs.to_owned()].into_iter().chain(std::env::split_paths(&path)));
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(&self.folder).stdin(Stdio::null());
+        command.env("PATH", path.unwrap_or_default()).env("COLUMNS", COLUMNS.to_string());
+        for name in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"] {
+            command.env(name, &home);
+        }
+        command
+    }
+
+    /// What a command prints. It must succeed.
+    pub(crate) fn output(&self, line: &str) -> Result<Vec<u8>, String> {
+        let out = self.shell(line).output().map_err(|e| format!("`{line}` cannot be run: {e}"))?;
+        match out.status.success() {
+            true => Ok(out.stdout),
+            false => {
+                Err(format!("`{line}` ended with {}\n{}", out.status, String::from_utf8_lossy(&out.stderr)))
+            }
+        }
+    }
+
+    pub(crate) fn text(&self, line: &str) -> Result<String, String> {
+        String::from_utf8(self.output(line)?).map_err(|e| format!("`{line}`: {e}"))
+    }
+}
