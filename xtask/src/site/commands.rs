@@ -25,7 +25,8 @@ fn collect(program: &Program, words: &[&str], pages: &mut Vec<Page>) -> Result<(
     let help = Help::parse(&program.text(&format!("{name} --help"))?);
     let below = help.commands();
     let text = help.page(&name, &below);
-    pages.push(Page { path: path(words), title: name, depth: words.len(), text });
+    let title = if words.is_empty() { "Every command".to_owned() } else { name };
+    pages.push(Page { path: path(words), title, depth: words.len(), text });
     for command in &below {
         collect(program, &[words, &[command.as_str()]].concat(), pages)?;
     }
@@ -109,7 +110,7 @@ fn options(lines: &[String]) -> String {
     let mut paragraph: Vec<&str> = Vec::new();
     let end = |text: &mut String, paragraph: &mut Vec<&str>| {
         if !paragraph.is_empty() {
-            *text += &format!("<p>{}</p>\n", escaped(&paragraph.join("\n")));
+            *text += &format!("<p>{}</p>\n", described(paragraph));
             paragraph.clear();
         }
     };
@@ -133,6 +134,24 @@ fn options(lines: &[String]) -> String {
     text + if open { "</dd>\n</dl>\n" } else { "</dl>\n" }
 }
 
+/// Lines of a description: words in backticks are code, and entries of a list begin a line.
+fn described(lines: &[&str]) -> String {
+    let mut text = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        text += if i == 0 {
+            ""
+        } else if line.starts_with("- ") {
+            "<br>\n"
+        } else {
+            "\n"
+        };
+        text += line;
+    }
+    let part =
+        |(i, part): (usize, &str)| if i % 2 == 0 { part.to_owned() } else { format!("<code>{part}</code>") };
+    escaped(&text).replace("&lt;br&gt;", "<br>").split('`').enumerate().map(part).collect()
+}
+
 fn unindented(lines: &[String]) -> String {
     let lines: Vec<&str> = lines.iter().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
     lines.join("\n").trim_end().to_owned()
@@ -143,7 +162,7 @@ mod tests {
     use super::*;
 
     const HELP: &str = "Do a thing\n\nUsage: remaster thing [OPTIONS] <IN>\n\nCommands:\n  one   First & last\n  help  Print\n\n\
-                        Arguments:\n  <IN>\n          A film\n\nMemory options:\n      --ram <SIZE>\n          Limit\n          of a run\n\n\
+                        Arguments:\n  <IN>\n          A film\n\nMemory options:\n      --ram <SIZE>\n          Limit `x`\n          of a run\n          - one\n\n\
                         \n          [default: 1]\n\nExamples:\n  remaster thing a.mkv    Do it\n";
 
     #[test]
@@ -157,7 +176,7 @@ mod tests {
             "| [`one`](thing-one.md) | First &amp; last |",
             "<dt><code>&lt;IN&gt;</code></dt>",
             "## Memory options",
-            "<dt id=\"ram\"><code>--ram &lt;SIZE&gt;</code></dt>\n<dd>\n<p>Limit\nof a run</p>\n<p>[default: 1]</p>\n</dd>",
+            "<dt id=\"ram\"><code>--ram &lt;SIZE&gt;</code></dt>\n<dd>\n<p>Limit <code>x</code>\nof a run<br>\n- one</p>\n<p>[default: 1]</p>\n</dd>",
             "## Examples\n\n```text\nremaster thing a.mkv    Do it\n```",
         ] {
             assert!(page.contains(part), "{part}\n---\n{page}");

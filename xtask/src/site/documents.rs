@@ -35,7 +35,7 @@ const EXAMPLES: [(&str, &str); 12] = [
 pub(crate) fn page(program: &Program) -> Result<String, String> {
     let mut text = "# JSON, as it is printed\n\n\
         The program printed these documents when this page was made. [The JSON documents](../docs/json.md) explains every field, and\n\
-        which of them may be absent. Lists are cut after two entries.\n"
+        which of them may be absent. Fields are sorted by their names here, and lists cut after two entries.\n"
         .to_owned();
     for (heading, command) in EXAMPLES {
         let failing = heading == "errors";

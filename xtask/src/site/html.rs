@@ -22,10 +22,10 @@ pub(crate) fn check(site: &Path) -> Outcome {
     let mut wrong = BTreeSet::new();
     for (path, text) in &pages {
         for target in values(text, "href").chain(values(text, "src")) {
-            let Target::Here { path: to, anchor } = resolve(path, target) else { continue };
-            if target.starts_with("data:") {
+            if target.contains("://") || target.starts_with("data:") {
                 continue;
             }
+            let Target::Here { path: to, anchor } = resolve(path, target) else { continue };
             let known = names.get(to.as_str());
             if !files.contains(&to) {
                 wrong.insert(format!("{path}: {target}: there is no such file"));

@@ -84,7 +84,9 @@ fn made(program: &Program, text: &str, path: &str, src: &Path) -> Result<String,
         page += "\n";
         match kind {
             "console" => page += &terminal_picture(program, block, &name, src)?,
-            "slider" => page += &sliders::make(program, block, &name, &src.join("pictures"))?,
+            "slider" => {
+                page += &sliders::make(program, block, &format!("frame{count}"), &src.join("pictures"))?
+            }
             kind => page += &format!("```{kind}\n{block}\n```"),
         }
         // Behind the end of the block.
@@ -100,7 +102,7 @@ fn terminal_picture(program: &Program, block: &str, name: &str, src: &Path) -> R
     write(&src.join(format!("pictures/{name}.svg")), picture.as_bytes())?;
     let alt = terminal::escaped(&format!("A terminal after {}", lines.join(", then ")));
     Ok(format!(
-        "<img class=\"terminal\" src=\"pictures/{name}.svg\" alt=\"{alt}\">\n\n```sh\n{}\n```\n",
+        "<div class=\"terminal\"><img src=\"pictures/{name}.svg\" alt=\"{alt}\"></div>\n\n```sh\n{}\n```\n",
         lines.join("\n")
     ))
 }

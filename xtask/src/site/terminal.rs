@@ -11,9 +11,12 @@ const HEIGHT: f64 = 20.0;
 const MARGIN: f64 = 16.0;
 const BAR: f64 = 34.0;
 /// Seconds of a round, the share of it that shows the end, and moments before that.
-const ROUND: f64 = 9.0;
-const END: f64 = 0.45;
+const ROUND: f64 = 14.0;
+const END: f64 = 0.65;
 const MOMENTS: usize = 12;
+
+/// Ends a command that is meant to fail.
+const REFUSED: &str = "# refused";
 
 /// A letter and its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +139,10 @@ fn recorded(program: &Program, line: &str) -> Result<String, String> {
     let status = shell.status().map_err(|e| format!("`{line}` cannot be run: {e}"))?;
     let text = std::fs::read(file.with_extension("out")).map_err(|e| format!("`{line}`: {e}"))?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    // 124 and 130: stopped, as a page about stopping does.
     match status.code() {
-        Some(0 | 124 | 130) => Ok(text),
+        // 124: stopped, as a page about stopping does.
+        Some(0 | 124) if !line.ends_with(REFUSED) => Ok(text),
+        Some(2..=4) if line.ends_with(REFUSED) => Ok(text),
         _ => Err(format!("`{line}` ended with {status}\n{text}")),
     }
 }
