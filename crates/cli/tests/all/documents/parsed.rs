@@ -140,7 +140,9 @@ impl Program {
                 inside = line == "Commands:";
             } else if let Some(example) = line.strip_prefix("  remaster ") {
                 let line = format!("remaster {}", example.split("  ").next().unwrap_or_default());
-                found.extend(ours(&line, true).into_iter().map(|typed| (format!("help of {command:?}"), typed)));
+                found.extend(
+                    ours(&line, true).into_iter().map(|typed| (format!("help of {command:?}"), typed)),
+                );
             } else if let Some(name) = line.strip_prefix("  ").filter(|l| inside && !l.starts_with(' ')) {
                 below.extend(name.split(' ').next().filter(|name| *name != "help").map(str::to_owned));
             }
