@@ -25,15 +25,15 @@ const HELP: &str = "usage: cargo xtask COMMAND
            only the tests; arguments are those of `cargo nextest run`
   ignored WORD...
            the tests that are ignored for a reason that starts with one of these words
-  parity   runs every golden on this machine and writes docs/parity.md
-  isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
-  isa --gate
-           fails if what two of those cards get is worse than recorded
   site PROGRAM
            builds the site into target/site with a program `remaster` that is there, and checks its links;
            scripts/site does it with everything that it needs
   site --check
-           only the part that needs no program: links of documents, and a place in the site for each";
+           only the part that needs no program: links of documents, and a place in the site for each
+  parity   runs every golden on this machine and writes docs/parity.md
+  isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
+  isa --gate
+           fails if what two of those cards get is worse than recorded";
 
 /// What every task ends with: nothing, or a reason.
 type Outcome = Result<(), String>;
@@ -45,11 +45,11 @@ fn main() -> ExitCode {
         ["rules"] => rules(),
         ["tests", ref words @ ..] => suite::run(&root(), words),
         ["ignored", ref words @ ..] => ignored::run(&root(), words),
+        ["site", "--check"] => site::check(&root()),
+        ["site", program] => site::build(&root(), program),
         ["parity"] => parity::write(&root()),
         ["isa"] => isa::write(&root()),
         ["isa", "--gate"] => isa::gate(&root()),
-        ["site", "--check"] => site::check(&root()),
-        ["site", program] => site::build(&root(), program),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
