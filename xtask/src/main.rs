@@ -33,7 +33,10 @@ const HELP: &str = "usage: cargo xtask COMMAND
   parity   runs every golden on this machine and writes docs/parity.md
   isa      compiles the kernels for cards that are not there and writes docs/gpu-isa.md, its record and ceilings
   isa --gate
-           fails if what two of those cards get is worse than recorded";
+           fails if what two of those cards get is worse than recorded
+  dist [--only PART,...]
+           archives, wheels, packages, image and installers in target/dist; parts are linux-x86-64, linux-aarch64,
+           linux-x86-64-static, windows-x86-64, wheel, deb, image, installers, packages";
 
 /// What every task ends with: nothing, or a reason.
 type Outcome = Result<(), String>;
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         ["parity"] => parity::write(&root()),
         ["isa"] => isa::write(&root()),
         ["isa", "--gate"] => isa::gate(&root()),
+        ["dist", ref words @ ..] => dist::run(&root(), words),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

@@ -32,7 +32,7 @@ const OTHERS: [&str; 5] = [
 /// Of tests and of the scripts around them, which a program that they start inherits.
 const TESTS: &[&str] = &[
     "BINARY", "BOUNDS", "BUILD", "CI", "CORPUS", "FARM", "FAULT", "FAULTS", "FFMPEGS", "FUZZ", "GONE",
-    "HELD", "HOSTILE", "KILL", "KILLS", "MESA", "MOTO", "NIGHTLY", "PEERS", "PHOTOS", "PLAN", "POS",
+    "HELD", "HOSTILE", "KILL", "KILLS", "LIES", "MESA", "MOTO", "NIGHTLY", "PEERS", "PHOTOS", "PLAN", "POS",
     "PROMISE", "QUICK", "RCLONE", "REQUIRE", "SLOT", "SMALL", "STORE", "TEST", "WEED", "WRITE",
 ];
 

@@ -121,6 +121,30 @@ pub enum ComputeError {
         /// What the driver said.
         reason: String,
     },
+    /// A GPU computed something else than the naive loops.
+    #[error(
+        "device {device} computes wrong numbers: {reason}; update its driver, or use --device cpu; frames that it made are not to be trusted"
+    )]
+    DeviceWrong {
+        /// Which one.
+        device: String,
+        /// What differed.
+        reason: String,
+    },
+    /// A driver moved the memory of a GPU to the host's.
+    #[error(
+        "device {device} reads its memory at {} MB/s, {} MB/s before: its driver moved it to host memory; close other programs or use a smaller memory budget",
+        rate / 1_000_000,
+        best / 1_000_000
+    )]
+    DeviceSwaps {
+        /// Which one.
+        device: String,
+        /// Bytes a second now.
+        rate: u64,
+        /// Bytes a second at best.
+        best: u64,
+    },
     /// A GPU has no room for the arena.
     #[error(
         "device {device} has no room for {bytes} bytes; close other programs or use a smaller memory budget"

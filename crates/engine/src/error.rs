@@ -120,6 +120,7 @@ impl EngineError {
             ComputeError::DeviceLost { .. }
             | ComputeError::DeviceMemory { .. }
             | ComputeError::DeviceBindings { .. }
+            | ComputeError::DeviceSwaps { .. }
             | ComputeError::Device { .. } => Some(error),
             _ => None,
         }

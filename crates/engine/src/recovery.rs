@@ -330,6 +330,12 @@ fn in_words(fault: &ComputeError) -> String {
         ComputeError::DeviceBindings { device, windows, most, .. } => {
             format!("device {device} would have to bind {windows} buffers at once, {most} at most")
         }
+        ComputeError::DeviceSwaps { device, rate, best } => {
+            let (now, before) = (rate / 1_000_000, best / 1_000_000);
+            format!(
+                "device {device} reads its memory at {now} MB/s, {before} MB/s before: its driver moved it to host memory"
+            )
+        }
         ComputeError::Device { device, reason } => format!("device {device} failed ({reason})"),
         other => other.to_string(),
     }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use remaster_compute::WeightSpec;
+use remaster_compute::gpu::LayerUse;
+
 use crate::cards::Card;
-use crate::ceiling::{Sizes, attention, mixed, product};
+use crate::ceiling::{Sizes, attention, mixed, normalised, product};
 use crate::counts::Counts;
 use crate::kernels::{Kernel, layer};
 use crate::network::{Task, Workload};
@@ -11,21 +14,62 @@ use crate::network::{Task, Workload};
 /// A kernel and what a card's compiler makes of it.
 pub(crate) type Found<'a> = (&'a Kernel, &'a Counts);
 
-/// Ceiling of one kind of work: the fastest kernel for it, and multiply-adds a second.
+/// Ceiling of one kind of work: the fastest kernel for it, and multiply-adds a second by instructions, those of a pass before
+/// it included.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Best {
     pub(crate) kernel: String,
     pub(crate) rate: f64,
+    /// The pass that normalises its input first.
+    pub(crate) pass: Option<Pass>,
+    /// Seconds of a multiply-add, with those of the pass by instructions or by bytes.
+    seconds: f64,
     /// Cycles of its loop as NVIDIA's compiler plans them.
     planned: f64,
 }
 
+/// A pass that normalises the input of a product, for each multiply-add of the product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pass {
+    /// Seconds by instructions.
+    issue: f64,
+    /// Bytes that it reads and writes.
+    bytes: f64,
+}
+
+impl Pass {
+    /// Before a layer with so many channels of a shortcut; `None` if nothing is normalised or no kernel is known.
+    fn of(card: &Card, all: &[Found<'_>], spec: &WeightSpec, shortcut: usize) -> Option<Self> {
+        let WeightSpec::Conv { cin, cout, kernel, dtype, .. } = *spec else { return None };
+        let taps: usize = kernel.iter().product();
+        // With steps of 1 an input has as many pixels as the output.
+        let each = cin as f64 / (cout * (cin * taps + shortcut)) as f64;
+        let name = format!("norm {dtype}");
+        let (kernel, counts) = all.iter().find(|(kernel, _)| kernel.key() == name)?;
+        let rate = normalised(card, counts, kernel.text.normalises?);
+        Some(Pass { issue: each / rate, bytes: each * (2 * dtype.bytes()) as f64 })
+    }
+
+    /// The slower of instructions and bytes.
+    fn seconds(&self, card: &Card) -> f64 {
+        self.issue.max(self.bytes / (card.bandwidth * 1e9))
+    }
+}
+
 impl Best {
+    /// Of a product by itself, or behind a pass.
+    fn new(card: &Card, kernel: String, rate: f64, pass: Option<Pass>, planned: f64) -> Self {
+        let alone = 1.0 / rate;
+        let issue = alone + pass.map_or(0.0, |pass| pass.issue);
+        let seconds = alone + pass.map_or(0.0, |pass| pass.seconds(card));
+        Best { kernel, rate: 1.0 / issue, pass, seconds, planned }
+    }
+
     /// The faster one. Where the tensor cores limit several kernels alike, the one whose loop leaves them waiting least.
     fn order(&self, other: &Self) -> std::cmp::Ordering {
-        match (self.rate / other.rate - 1.0).abs() < 1e-3 {
+        match (self.seconds / other.seconds - 1.0).abs() < 1e-3 {
             true => other.planned.total_cmp(&self.planned),
-            false => self.rate.total_cmp(&other.rate),
+            false => other.seconds.total_cmp(&self.seconds),
         }
     }
 }
@@ -61,8 +105,23 @@ fn name(task: &Task) -> String {
     }
 }
 
-/// The fastest kernel for a task; `None` for one that multiplies nothing.
+/// The fastest kernel for a task; `None` for one that multiplies nothing. An input that is normalised can be so on the way in or
+/// by a pass before a kernel that does not normalise.
 pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> {
+    let alone = fastest(card, all, task, None);
+    let passed = match *task {
+        Task::Product { spec, used: LayerUse { prologue: true, shortcut: short }, shortcut } => {
+            let used = LayerUse { prologue: false, shortcut: short };
+            Pass::of(card, all, &spec, shortcut)
+                .and_then(|pass| fastest(card, all, &Task::Product { spec, used, shortcut }, Some(pass)))
+        }
+        _ => None,
+    };
+    alone.into_iter().chain(passed).max_by(Best::order)
+}
+
+/// The fastest kernel for a task as it is, behind a pass if there is one.
+fn fastest(card: &Card, all: &[Found<'_>], task: &Task, pass: Option<Pass>) -> Option<Best> {
     let wanted = name(task);
     // Attention has several kernels, told apart by what stands behind the name.
     let several = !matches!(task, Task::Product { .. });
@@ -79,8 +138,12 @@ pub(crate) fn best(card: &Card, all: &[Found<'_>], task: &Task) -> Option<Best> 
             },
             _ => None,
         }?;
-        let name = kernel.variant.map_or_else(|| kernel.key().to_owned(), |variant| variant.to_string());
-        Some(Best { kernel: name, rate, planned: counts.inner.planned().unwrap_or(0.0) })
+        let name = match (&kernel.variant, pass) {
+            (Some(variant), Some(_)) => variant.after_a_pass().to_string(),
+            (Some(variant), None) => variant.to_string(),
+            (None, _) => kernel.key().to_owned(),
+        };
+        Some(Best::new(card, name, rate, pass, counts.inner.planned().unwrap_or(0.0)))
     };
     let rates = all.iter().filter(|(kernel, _)| kernel.layers.iter().any(serves)).filter_map(rate);
     rates.max_by(Best::order)
@@ -101,11 +164,14 @@ pub(crate) fn budget(card: &Card, all: &[Found<'_>], work: &Workload) -> Result<
                 room.insert(Line { name, best, ..Line::default() })
             }
         };
-        let issue = line.best.as_ref().map_or(0.0, |best| job.macs as f64 / best.rate) / work.megapixels;
-        let bandwidth = job.bytes as f64 / (card.bandwidth * 1e9) / work.megapixels;
-        line.issue += issue;
-        line.bandwidth += bandwidth;
-        line.both += issue.max(bandwidth);
+        let (macs, memory) = (job.macs as f64 / work.megapixels, card.bandwidth * 1e9);
+        let pass = line.best.as_ref().and_then(|best| best.pass);
+        let [first, moved] = pass.map_or([0.0; 2], |pass| [macs * pass.issue, macs * pass.bytes / memory]);
+        let issue = line.best.as_ref().map_or(0.0, |best| macs / best.rate) - first;
+        let bandwidth = job.bytes as f64 / memory / work.megapixels;
+        line.issue += issue + first;
+        line.bandwidth += bandwidth + moved;
+        line.both += issue.max(bandwidth) + first.max(moved);
     }
     let mut lines: Vec<Line> = lines.into_values().collect();
     lines.sort_by(|a, b| b.both.total_cmp(&a.both));
@@ -122,9 +188,23 @@ mod tests {
 
     #[test]
     fn of_two_kernels_at_the_peak_the_better_planned_one_is_best() {
-        let best = |rate, planned| Best { kernel: String::new(), rate, planned };
+        let card = named(&["Ada"]).unwrap()[0];
+        let best = |rate, planned| Best::new(card, String::new(), rate, None, planned);
         assert!(best(100.0, 20.0).order(&best(100.01, 30.0)).is_gt());
         assert!(best(100.0, 20.0).order(&best(110.0, 30.0)).is_lt());
+    }
+
+    /// A product behind a pass wins only if it saves more than the pass takes by its instructions and by its bytes.
+    #[test]
+    fn a_pass_counts_by_the_slower_of_instructions_and_bytes() {
+        let card = named(&["Ada"]).unwrap()[0];
+        let best = |rate, pass| Best::new(card, String::new(), rate, pass, 0.0);
+        let pass = |issue, seconds| Some(Pass { issue, bytes: seconds * card.bandwidth * 1e9 });
+        let alone = best(1.0, None);
+        assert!(best(2.0, pass(0.3, 0.1)).order(&alone).is_gt());
+        assert!(best(2.0, pass(0.6, 0.1)).order(&alone).is_lt());
+        assert!(best(2.0, pass(0.1, 0.6)).order(&alone).is_lt());
+        assert!((best(2.0, pass(0.3, 0.4)).rate - 1.25).abs() < 1e-9);
     }
 
     #[test]

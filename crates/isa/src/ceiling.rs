@@ -85,7 +85,14 @@ pub(crate) fn product(card: &Card, counts: &Counts, variant: &Variant, sizes: Si
     (cycles > 0.0).then(|| macs / cycles * card.cycles())
 }
 
-/// The same of attention on matrix units, with blocks of `side` and heads of `width`. Scores are computed twice, once for the
+/// Values a second, at best, of the kernel that only normalises.
+pub(crate) fn normalised(card: &Card, counts: &Counts, values: usize) -> f64 {
+    let all = [&counts.inner, &counts.outer, &counts.short, &counts.rest].map(|mix| f64::from(mix.vector));
+    let cycles = all.iter().sum::<f64>() * VECTOR_CYCLES;
+    (values as f64 * f64::from(counts.subgroup)) / cycles.max(1.0) * card.cycles()
+}
+
+/// Multiply-adds a second, at best, of attention on matrix units, with blocks of `side` and heads of `width`. Scores are computed twice, once for the
 /// largest and once for the weights. The loop over the keys has one branch for each, so it counts once.
 pub(crate) fn attention(
     card: &Card,
@@ -172,6 +179,16 @@ mod tests {
         let counts = Counts { inner, outer, subgroup: 64, ..Counts::default() };
         let rate = attention(card, &counts, [64, 256], 128).unwrap();
         assert!((rate / card.peak() - 2.0 / 3.0).abs() < 1e-9, "{rate}");
+    }
+
+    #[test]
+    fn a_pass_takes_the_cycles_of_all_its_instructions() {
+        let card = named(&["RX 7900 XTX"]).unwrap()[0];
+        let of = |vector| Mix { vector, ..Mix::default() };
+        let counts = Counts { inner: of(60), rest: of(20), subgroup: 64, ..Counts::default() };
+        // 16 values of 64 threads in 160 cycles.
+        let rate = normalised(card, &counts, 16);
+        assert!((rate / (6.4 * card.cycles()) - 1.0).abs() < 1e-9, "{rate}");
     }
 
     #[test]

@@ -41,6 +41,8 @@ struct Rate {
     name: String,
     /// 10^12 multiply-adds a second.
     tmacs: f64,
+    /// The kernel that has it.
+    kernel: String,
 }
 
 /// A card with the budgets of the decoder, of the 3B transformer and of the upscaler.
@@ -79,7 +81,7 @@ fn kernels(measured: &Measured) -> Result<Vec<Rate>, String> {
     let rate = |(spec, used): (_, LayerUse)| {
         let task = Task::Product { spec, used, shortcut: 0 };
         let best = best(measured.card, &found, &task)?;
-        Some(Rate { name: layer(&spec, used), tmacs: rounded(best.rate / 1e12) })
+        Some(Rate { name: layer(&spec, used), tmacs: rounded(best.rate / 1e12), kernel: best.kernel })
     };
     Ok(layers(DType::F16)?.into_iter().filter(|(_, used)| !used.shortcut).filter_map(rate).collect())
 }

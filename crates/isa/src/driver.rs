@@ -79,7 +79,10 @@ pub(crate) fn compile(words: &[u32], buffers: usize) -> Result<Compiled, String>
             .collect();
         let layout = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
         let layouts = [device.create_descriptor_set_layout(&layout, None).map_err(said("layout"))?];
-        let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
+        // The four words that are told with each dispatch.
+        let told = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(16)];
+        let layout =
+            vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&told);
         let layout = device.create_pipeline_layout(&layout, None).map_err(said("layout"))?;
         // As wgpu does where subgroups are in use.
         let stage = vk::PipelineShaderStageCreateInfo::default()

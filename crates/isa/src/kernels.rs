@@ -29,7 +29,7 @@ pub(crate) fn layer(spec: &WeightSpec, used: LayerUse) -> String {
 }
 
 /// Every layer of the VAE, both transformers and the upscaler once, and how it is used; each also without anything around it, which is how
-/// benchmarks run it.
+/// benchmarks run it, and without its normalisation, which is how it follows a pass.
 pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String> {
     let works = [
         vae(Direction::Encode, dtype),
@@ -42,7 +42,7 @@ pub(crate) fn layers(dtype: DType) -> Result<Vec<(WeightSpec, LayerUse)>, String
     for work in works {
         for job in work.map_err(|e| e.to_string())?.jobs {
             let Task::Product { spec, used, .. } = job.task else { continue };
-            for used in [LayerUse::default(), used] {
+            for used in [LayerUse::default(), LayerUse { prologue: false, ..used }, used] {
                 if !all.contains(&(spec, used)) {
                     all.push((spec, used));
                 }

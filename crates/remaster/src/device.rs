@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::event::Reporter;
 use crate::machine::host::Machine;
 #[cfg(feature = "gpu")]
-use crate::machine::tune;
+use crate::machine::tune::{self, Networks};
 
 /// A compute device by name. Looking it up opens the GPU driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,11 +130,17 @@ impl Device {
 
     /// As `backend`, with the fastest kernels of a GPU, which are looked for if they never were.
     #[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "only a GPU has variants"))]
-    pub(crate) fn tuned_backend(&self, machine: &Machine, report: &Reporter<'_>) -> Result<Backend, Error> {
+    pub(crate) fn tuned_backend(
+        &self,
+        upscaler: bool,
+        machine: &Machine,
+        report: &Reporter<'_>,
+    ) -> Result<Backend, Error> {
         match self.backend(machine)? {
             #[cfg(feature = "gpu")]
             Backend::Gpu(device) if self.tune => {
-                Ok(Backend::Gpu(tune::tuned(device, self.dtype(), machine, report)?))
+                let networks = if upscaler { Networks::Upscalers } else { Networks::Restoration };
+                Ok(Backend::Gpu(tune::tuned(device, networks, self.dtype(), machine, report)?))
             }
             backend => Ok(backend),
         }

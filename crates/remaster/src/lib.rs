@@ -121,7 +121,7 @@ pub use restore::{
 };
 pub use scenes::ScenesRequest;
 #[cfg(feature = "gpu")]
-pub use tuning::{TuneRequest, tune_device, tuned_device};
+pub use tuning::{TuneRequest, check_kernels, tune_device, tuned_device};
 pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork};
 pub use worker::WorkerProgram;
 

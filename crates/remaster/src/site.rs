@@ -5,10 +5,15 @@ use std::path::Path;
 
 use remaster_compute::Backend;
 #[cfg(feature = "gpu")]
-use remaster_compute::{DType, gpu::GpuDevice};
+use remaster_compute::{
+    DType,
+    gpu::{Choices, GpuDevice},
+};
 use remaster_model::Build;
 
 use crate::card::Card;
+#[cfg(feature = "gpu")]
+use crate::card::ceilings::{Ceilings, Table};
 use crate::control::Control;
 use crate::device::Device;
 use crate::error::Error;
@@ -32,17 +37,18 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Opens a device. Kernels of a GPU that was never tuned are timed if there is a `report` to say so.
+    /// Opens a device. Kernels of a GPU that were never checked are, if there is a `first` run to say so: whether it is one of
+    /// an upscaler, and where to say it.
     pub(crate) fn open(
         device: &Device,
         limits: &Limits,
         room: &Room<'_>,
         control: &Control,
-        report: Option<&Reporter<'_>>,
+        first: Option<(bool, &Reporter<'_>)>,
     ) -> Result<Self, Error> {
-        let backend = match report {
-            Some(report) => {
-                let backend = device.tuned_backend(room.machine, report)?;
+        let backend = match first {
+            Some((upscaler, report)) => {
+                let backend = device.tuned_backend(upscaler, room.machine, report)?;
                 // A run that was told which device to use needs none of them.
                 if device.name.as_deref().is_none_or(|name| name == "auto") {
                     devices::left_out().iter().for_each(|left| report.warn(left.to_string()));
@@ -64,7 +70,8 @@ impl Site {
         })
     }
 
-    /// A card that is not there and has nothing else to do, in f16 unless another format was asked for.
+    /// A card that is not there and has nothing else to do, in f16 unless another format was asked for. It has the kernels that
+    /// its ceilings are for, some of which take scratch.
     #[cfg(feature = "gpu")]
     pub(crate) fn imagined(
         card: &Card,
@@ -79,8 +86,10 @@ impl Site {
             None => memory.allowed(),
         };
         let build = Build { dtype: device.dtype.unwrap_or(DType::F16), collapse: device.collapse };
+        let kernels = Table::built_in().find(card.name).map(Ceilings::choices).unwrap_or_default();
+        let device = GpuDevice { choices: Choices::new(kernels), ..GpuDevice::imagined() };
         Ok(Site {
-            backend: Backend::Gpu(GpuDevice::imagined()),
+            backend: Backend::Gpu(device),
             build,
             spill: limits.spill(room)?,
             limits: Limits { vram: Some(Amount::Bytes(vram)), ..limits.clone() },

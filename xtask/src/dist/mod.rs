@@ -128,7 +128,8 @@ impl Dist<'_> {
             match self.bundle(system)? {
                 Some(files) => make(self, system, &files)?,
                 None => {
-                    let reason = system.missing().unwrap_or_default();
+                    let first = || format!("its completions need the program of {}", ALL[0].name);
+                    let reason = system.missing().unwrap_or_else(first);
                     self.not_run.push((format!("{what} of {}", system.name), reason));
                 }
             }
@@ -141,8 +142,11 @@ impl Dist<'_> {
         if let Some(known) = self.bundles.get(system.name) {
             return Ok(known.clone());
         }
+        // A program of another system cannot write its completions here: it has those of the first system.
+        let foreign = !system.triple.starts_with("x86_64-unknown-linux");
         let files = match system.missing() {
             Some(_) => None,
+            None if foreign && self.bundle(&ALL[0])?.is_none() => None,
             None => Some(self.collect(system)?),
         };
         self.bundles.insert(system.name, files.clone());

@@ -84,7 +84,7 @@ mod tests {
     const TABLE: &str = r#"{"mesa":"26.2.6-1","cards":[{"name":"RTX 4090",
         "devices":["RTX 4090"],"decode":{"issue":0.1,"bandwidth":0.02},
         "transformer_3b":{"issue":0.01,"bandwidth":0.02},
-        "kernels":[{"name":"conv 3x3x3 512 to 512 f16","tmacs":60.0}]}]}"#;
+        "kernels":[{"name":"conv 3x3x3 512 to 512 f16","tmacs":60.0,"kernel":"a"}]}]}"#;
 
     fn report() -> CardReport {
         let kernel = |name: &str, unit, rate| Kernel {

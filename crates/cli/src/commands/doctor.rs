@@ -11,6 +11,8 @@ use remaster_doctor::{
 };
 use serde::Serialize;
 
+#[cfg(feature = "gpu")]
+use remaster::check_kernels;
 use remaster::numbers::count;
 use remaster::{Check, Error, Event, Machine, health};
 
@@ -19,6 +21,8 @@ use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
+#[cfg(feature = "gpu")]
+use crate::show::Show;
 
 #[derive(Serialize)]
 struct Report {
@@ -43,7 +47,13 @@ pub(crate) fn run(args: &DoctorArgs, out: &Output, interrupt: &Interrupt) -> Res
         Some(folder) => read_folder(folder)?,
     };
     let control = interrupt.watch()?.control();
-    let checks = health(&backend, &args.programs.programs(), &machine, control);
+    #[cfg_attr(not(feature = "gpu"), allow(unused_mut, reason = "only a GPU has kernels to check"))]
+    let mut checks = health(&backend, &args.programs.programs(), &machine, control);
+    #[cfg(feature = "gpu")]
+    if let (Backend::Gpu(gpu), true) = (backend, device.tune) {
+        let mut show = Show::new(ProgressMode::None, out, interrupt);
+        checks.push(check_kernels(gpu, device.dtype(), &machine, &mut |event| show.event(event)));
+    }
     let settings = DoctorSettings { backend, build: device.build(), cancel: control.token().clone() };
     let variants = variants(&settings, args.all_variants)?;
     let mut progress = Progress::counting("goldens", ProgressMode::Auto, out);

@@ -30,7 +30,8 @@ fn describe(report: &Tuning) -> String {
         text += &format!("{:12.3} ms  {layer:36} {kernel}\n", 1e3 * fastest);
     }
     for row in report.kernels.iter().filter(|r| !r.right) {
-        text += &format!("     wrong    {:36} {}\n", row.layer, row.kernel);
+        let fault = row.fault.unwrap_or_default();
+        text += &format!("     wrong    {:36} {} {fault}\n", row.layer, row.kernel);
     }
     let place = report.file.as_ref().map_or("not saved".into(), |f| format!("saved to {}", f.display()));
     text + &format!("{}: {} layers; {place}\n", report.device, report.chosen.len())

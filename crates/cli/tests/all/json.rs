@@ -227,6 +227,7 @@ const UNSEEN: &[(&str, &str)] = &[
     ("remaster-devices: devices.memory", "needs a GPU"),
     ("remaster-devices: devices.limits", "needs a GPU"),
     ("remaster-devices: left_out", "needs a driver that crashes; `drivers` has one"),
+    ("remaster-tune: kernels.fault", "needs a kernel that is wrong"),
     (
         "remaster-models-list: files.revision",
         "needs a file of ComfyUI or a published one; `transformers` has one",

@@ -53,20 +53,33 @@ operands! {
     CommonQueries "common_queries",
     CommonKeys "common_keys",
     CommonValues "common_values",
+    /// Stamps of finished workgroups, and behind them what is counted of a batch.
+    Marks "marks",
 }
 
 /// Bytes of the arena that each operand takes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ranges([Option<Range<u64>>; Operand::COUNT]);
+pub(super) struct Ranges {
+    pub(super) of: [Option<Range<u64>>; Operand::COUNT],
+    /// What is written is read first, to add to it.
+    pub(super) accumulates: bool,
+    /// Not every byte between the first and the last that are written is.
+    pub(super) partial: bool,
+}
 
 impl Ranges {
     pub(super) fn set(&mut self, operand: Operand, range: Range<u64>) {
-        self.0[operand as usize] = Some(range);
+        self.of[operand as usize] = Some(range);
     }
 
     /// The first byte of the arena for an operand that is not used.
     pub(super) fn get(&self, operand: Operand) -> Range<u64> {
-        self.0[operand as usize].clone().unwrap_or(0..1)
+        self.find(operand).unwrap_or(0..1)
+    }
+
+    /// `None` for an operand that is not used.
+    pub(super) fn find(&self, operand: Operand) -> Option<Range<u64>> {
+        self.of[operand as usize].clone()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use super::device::{GpuDevice, MatrixUnits};
 use super::kernels::{Blocks, Product, Tile, UNIT, Winograd};
@@ -11,19 +12,35 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::weight::WeightSpec;
 
-/// A kernel for convolutions, upsamplers and linear layers.
+/// A kernel for convolutions, upsamplers and linear layers, and where it finds an input that is normalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Variant(pub(super) Product);
+pub struct Variant {
+    pub(super) product: Product,
+    /// Whether a pass of its own normalises the input. Else the kernel does on the way in, for each tap again.
+    pub(super) pass: bool,
+}
+
+/// End of the name of a variant whose input is normalised by a pass.
+const AFTER_A_PASS: &str = " after a pass";
 
 impl Variant {
+    fn new(product: Product) -> Self {
+        Variant { product, pass: false }
+    }
+
+    /// The same kernel on an input that a pass of its own normalised. It gives the same bits.
+    pub fn after_a_pass(self) -> Self {
+        Variant { pass: true, ..self }
+    }
+
     /// Pixels and output channels of a workgroup, and input channels of a step.
     pub fn tile(&self) -> [usize; 3] {
-        self.0.tile()
+        self.product.tile()
     }
 
     /// Threads of a workgroup.
     pub fn threads(&self) -> usize {
-        match self.0 {
+        match self.product {
             Product::Threads(tile) => tile.threads(),
             Product::Matrix(blocks) => blocks.threads(),
             Product::Winograd(_) => Winograd::THREADS,
@@ -32,7 +49,7 @@ impl Variant {
 
     /// Workgroup memory in bytes.
     pub fn shared_bytes(&self) -> usize {
-        match self.0 {
+        match self.product {
             Product::Threads(tile) => tile.shared_bytes(),
             Product::Matrix(blocks) => blocks.shared_bytes(),
             Product::Winograd(w) => w.shared_bytes(),
@@ -41,7 +58,7 @@ impl Variant {
 
     /// Sums held by a thread: the least number of registers it needs.
     pub fn sums(&self) -> usize {
-        match self.0 {
+        match self.product {
             Product::Threads(tile) => tile.tm * tile.tn,
             Product::Winograd(_) => Winograd::SUMS,
             Product::Matrix(b) => b.down * b.across * b.units.size.pow(2) / b.units.subgroup.max(1),
@@ -50,7 +67,7 @@ impl Variant {
 
     /// Name of the family. Kernels of one family give the same bits.
     pub fn family(&self) -> &'static str {
-        match self.0 {
+        match self.product {
             Product::Threads(_) => "direct",
             Product::Matrix(_) => "matrix",
             Product::Winograd(_) => "winograd",
@@ -61,32 +78,33 @@ impl Variant {
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.tile();
-        match self.0 {
-            Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn),
+        match self.product {
+            Product::Threads(tile) => write!(f, "direct {m}x{n}x{k} by {}x{}", tile.tm, tile.tn)?,
             Product::Matrix(blocks) => {
-                write!(f, "matrix {m}x{n}x{k} of {} by {}", blocks.units.size, blocks.rows * blocks.columns)
+                write!(f, "matrix {m}x{n}x{k} of {} by {}", blocks.units.size, blocks.rows * blocks.columns)?;
             }
-            Product::Winograd(_) => write!(f, "winograd {m}x{n}x{k}"),
+            Product::Winograd(_) => write!(f, "winograd {m}x{n}x{k}")?,
         }
+        f.write_str(if self.pass { AFTER_A_PASS } else { "" })
     }
 }
 
-/// Every kernel that can run a layer on a device with these matrix units. The first runs everywhere and is the
-/// default.
+/// Every kernel that can run a layer on a device with these matrix units, without a pass before it. The first runs
+/// everywhere and is the default.
 pub fn variants(spec: &WeightSpec, units: Option<MatrixUnits>) -> Vec<Variant> {
     let Some((cin, cout, dtype)) = spec.product() else { return Vec::new() };
     let tiles: &[Tile] = if cout > 16 { &Tile::WIDE } else { &Tile::NARROW };
-    let mut all: Vec<Variant> = tiles.iter().map(|t| Variant(Product::Threads(*t))).collect();
+    let mut all: Vec<Variant> = tiles.iter().map(|t| Variant::new(Product::Threads(*t))).collect();
     // Single 16-bit values are stored with atomics, which kernels with matrices cannot use: the memory model of
     // those kernels requires a capability for atomics that naga does not declare.
     // They fetch eight input channels at a time.
     let fits = dtype == DType::F16 && cout.is_multiple_of(4) && cin.is_multiple_of(UNIT);
     if let (true, Some(units)) = (fits, units) {
-        all.extend(Blocks::variants(units).map(|b| Variant(Product::Matrix(b))));
+        all.extend(Blocks::variants(units).map(|b| Variant::new(Product::Matrix(b))));
     }
     // In 16 bits, transformed weights would be rounded once more than those of the other kernels.
     if let WeightSpec::Conv { kernel: [_, 3, 3], stride: [_, 1, 1], dtype: DType::F32, .. } = spec {
-        all.extend(Winograd::VARIANTS.map(|w| Variant(Product::Winograd(w))));
+        all.extend(Winograd::VARIANTS.map(|w| Variant::new(Product::Winograd(w))));
     }
     all
 }
@@ -134,9 +152,20 @@ pub(super) fn attention_name(windowed: bool, width: usize, dtype: DType) -> Stri
 pub struct Choices(Option<&'static BTreeMap<String, String>>);
 
 impl Choices {
-    /// Keeps a table until the process ends. A process has one or two.
+    /// Keeps a table until the process ends, each once. A process has one or two, and one for each card that is planned for.
     pub fn new(table: BTreeMap<String, String>) -> Self {
-        if table.is_empty() { Choices(None) } else { Choices(Some(Box::leak(Box::new(table)))) }
+        static TABLES: Mutex<Vec<&'static BTreeMap<String, String>>> = Mutex::new(Vec::new());
+        if table.is_empty() {
+            return Choices(None);
+        }
+        // Nothing panics while it is held.
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.iter().find(|known| ***known == table).copied();
+        Choices(Some(known.unwrap_or_else(|| {
+            let kept: &'static BTreeMap<String, String> = Box::leak(Box::new(table));
+            tables.push(kept);
+            kept
+        })))
     }
 
     /// Names of variants by name of layer.
@@ -147,9 +176,21 @@ impl Choices {
     /// The kernel for a layer: the chosen one if this device has it, else the default.
     pub(super) fn find(&self, spec: &WeightSpec, units: Option<MatrixUnits>) -> Option<Variant> {
         let all = variants(spec, units);
-        let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
+        let name = self.name(spec).map(|n| n.strip_suffix(AFTER_A_PASS).unwrap_or(n));
         let chosen = name.and_then(|n| all.iter().find(|v| v.to_string() == *n));
-        chosen.or(all.first()).copied()
+        chosen.or(all.first()).map(|v| Variant { pass: self.passes(spec), ..*v })
+    }
+
+    /// The name that was chosen for a layer.
+    fn name(&self, spec: &WeightSpec) -> Option<&'static str> {
+        let name = self.0.and_then(|t| t.get(&layer_name(spec)).or_else(|| t.get("*")));
+        name.map(String::as_str)
+    }
+
+    /// Whether the input of a layer is normalised by a pass of its own, if it is normalised. The name alone says so: plans
+    /// are made without the device, and must know the memory of the pass.
+    pub(super) fn passes(&self, spec: &WeightSpec) -> bool {
+        matches!(spec, WeightSpec::Conv { .. }) && self.name(spec).is_some_and(|n| n.ends_with(AFTER_A_PASS))
     }
 
     /// Whether attention of this [name](attention_name) is to be on matrix units.
@@ -162,7 +203,7 @@ impl Choices {
     pub(super) fn order(&self, spec: &WeightSpec, units: Option<MatrixUnits>) -> Order {
         // The default kernel of a layer takes rows.
         match self.0.and_then(|_| self.find(spec, units)) {
-            Some(variant) => variant.0.order(),
+            Some(variant) => variant.product.order(),
             None => Order::Rows,
         }
     }
@@ -194,5 +235,22 @@ mod tests {
         assert_eq!(class("direct 128x64x8 by 8x8"), "");
         assert_eq!(class("matrix 128x128x32 of 16 by 4"), class("matrix 128x128x32 of 16 by 8"));
         assert_ne!(class("matrix 128x128x32 of 16 by 4"), class("winograd 32x32x4"));
+        assert_eq!(class("matrix 128x128x32 of 16 by 4"), class("matrix 128x128x32 of 16 by 4 after a pass"));
+        assert_eq!(class("direct 128x64x8 by 8x8 after a pass"), "");
+    }
+
+    #[test]
+    fn a_pass_is_part_of_the_name_and_for_convolutions_alone() {
+        let dtype = DType::F32;
+        let conv = WeightSpec::conv([128, 128], [3; 3], dtype);
+        let linear = WeightSpec::Linear { cin: 128, cout: 128, dtype };
+        for variant in variants(&conv, None) {
+            let with = |v: Variant| Choices::new(BTreeMap::from([("*".to_owned(), v.to_string())]));
+            let (plain, passed) = (with(variant), with(variant.after_a_pass()));
+            assert_eq!(plain.find(&conv, None), Some(variant));
+            assert_eq!(passed.find(&conv, None), Some(variant.after_a_pass()));
+            assert!(passed.passes(&conv) && !plain.passes(&conv) && !passed.passes(&linear));
+            assert_eq!(passed.order(&conv, None), plain.order(&conv, None));
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::driver::{self, GpuMemory};
 use super::examined::{Unlisted, unlisted};
 use super::half;
 use super::kernels::Kernel;
+use super::recheck::Watch;
 use super::stream::Pace;
 use crate::error::{ComputeError, Result};
 
@@ -79,6 +80,8 @@ pub struct GpuDevice {
     pub choices: Choices,
     /// Folder for compiled kernels; without one every run compiles its own.
     pub cache: Option<&'static Path>,
+    /// How often its results are computed again.
+    pub watch: Watch,
 }
 
 impl std::fmt::Display for GpuDevice {
@@ -161,7 +164,7 @@ impl GpuInfo {
     /// Bytes of the largest operand: all bindings that the kernel with the most operands leaves for it.
     pub fn max_operand(&self) -> u64 {
         let chunk = 1u64 << self.max_binding.min(self.max_buffer).max(1).ilog2();
-        let left = self.max_bindings.saturating_sub(8);
+        let left = self.max_bindings.saturating_sub(9);
         chunk.saturating_mul(u64::from(left)).max(self.max_binding).min(u64::from(u32::MAX) * 16)
     }
 
@@ -172,8 +175,8 @@ impl GpuInfo {
 }
 
 /// Buffers, workgroup memory and threads that the kernels need. A convolution with prologue and shortcut has eight
-/// operands, and its output is bound twice.
-const BUFFERS_NEEDED: u32 = 9;
+/// operands, its output is bound twice, and there are the marks.
+const BUFFERS_NEEDED: u32 = 10;
 const SHARED_NEEDED: u32 = 16384;
 const THREADS_NEEDED: u32 = 256;
 
@@ -226,7 +229,11 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
         (limits.max_storage_buffers_per_shader_stage, "buffers per kernel", BUFFERS_NEEDED),
     ];
     let short = needs.into_iter().filter(|(has, _, needed)| has < needed);
-    let lacks = short.map(|(has, what, needed)| format!("{has} {what}, needs {needed}")).collect();
+    let mut lacks: Vec<String> =
+        short.map(|(has, what, needed)| format!("{has} {what}, needs {needed}")).collect();
+    if !features.contains(wgpu::Features::IMMEDIATES) {
+        lacks.push("no immediates (push constants)".into());
+    }
     let matrices = match features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX) {
         true => adapter.cooperative_matrix_properties(),
         false => Vec::new(),
@@ -239,6 +246,7 @@ fn describe(api: Api, index: usize, adapter: &wgpu::Adapter) -> GpuInfo {
             limits: GpuLimits::default(),
             choices: Choices::default(),
             cache: None,
+            watch: Watch::Never,
         },
         name: info.name,
         kind: match info.device_type {
@@ -313,6 +321,8 @@ impl FromStr for GpuDevice {
 pub(super) enum Fault {
     Memory,
     Lost(String),
+    /// Its results are wrong.
+    Wrong(String),
     Other(String),
 }
 
@@ -328,7 +338,8 @@ pub(super) struct Opened {
     pub(super) limits: wgpu::Limits,
     pub(super) fault: Arc<OnceLock<Fault>>,
     pub(super) units: Option<MatrixUnits>,
-    /// Whether it converts to and from f16 as the kernels would, once a kernel needs to know.
+    /// Whether it converts to and from f16 as the kernels would, once a kernel needs to know. Known to be false for a device
+    /// that does not convert at all.
     native: OnceLock<bool>,
     pub(super) pace: Mutex<Pace>,
     /// Whether the indices of every kernel are checked.
@@ -380,6 +391,7 @@ impl GpuDevice {
             limits: GpuLimits::default(),
             choices: Choices::default(),
             cache: None,
+            watch: Watch::Never,
         }
     }
 
@@ -394,7 +406,7 @@ impl GpuDevice {
 
     /// Opens the device with all its limits, except those forced lower.
     pub(super) fn open(&self) -> Result<Arc<Opened>> {
-        let key = GpuDevice { choices: Choices::default(), ..*self };
+        let key = GpuDevice { choices: Choices::default(), watch: Watch::Never, ..*self };
         let mut open = lock(&OPEN);
         open.retain(|(_, o)| o.upgrade().is_some_and(|o| o.fault.get().is_none()));
         if let Some(found) = open.iter().find(|(k, _)| *k == key).and_then(|(_, o)| o.upgrade()) {
@@ -434,6 +446,7 @@ impl GpuDevice {
         let mut required_features = wgpu::Features::empty();
         required_features.set(MATRIX_FEATURES, units.is_some());
         required_features.set(wgpu::Features::PIPELINE_CACHE, folder.is_some());
+        required_features |= wgpu::Features::IMMEDIATES;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("remaster"),
             required_features,
@@ -458,6 +471,9 @@ impl GpuDevice {
         let (layouts, pipelines) = (Mutex::default(), Mutex::default());
         let pace = Mutex::new(Pace::new(info.kind != "software" || self.limits.timed));
         let native = OnceLock::new();
+        if !adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::SHADER_F16_IN_F32) {
+            let _ = native.set(false);
+        }
         let checked = self.limits.checked;
         Ok(Opened { device, queue, limits, fault, units, native, pace, checked, layouts, pipelines, kept })
     }

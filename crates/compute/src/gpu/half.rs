@@ -46,10 +46,11 @@ fn wrong(device: &wgpu::Device, queue: &wgpu::Queue) -> Option<u32> {
         pass.dispatch_workgroups(GROUPS, 1, 1);
     }
     encoder.copy_buffer_to_buffer(&count, 0, &read, 0, 4);
-    queue.submit([encoder.finish()]);
+    let submitted = queue.submit([encoder.finish()]);
     let (tell, told) = std::sync::mpsc::channel();
     read.map_async(wgpu::MapMode::Read, .., move |result| drop(tell.send(result)));
-    device.poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(PATIENCE) }).ok()?;
+    // Of a device that was lost meanwhile, wgpu knows no submission; without a number it would panic.
+    device.poll(wgpu::PollType::Wait { submission_index: Some(submitted), timeout: Some(PATIENCE) }).ok()?;
     told.try_recv().ok()?.ok()?;
     let mapped = read.get_mapped_range(..).ok()?;
     Some(u32::from_le_bytes(mapped.get(..4)?.try_into().ok()?))

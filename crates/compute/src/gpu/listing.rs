@@ -4,6 +4,7 @@ use super::bindings::{Operand, Reach};
 use super::choice::Variant;
 use super::device::MatrixUnits;
 use super::kernels::{Attend, Heads, Kernel, Role, attention_values, norm_team, window_values};
+use super::ops::RUN;
 use crate::dtype::DType;
 use crate::weight::WeightSpec;
 
@@ -20,6 +21,8 @@ pub struct KernelText {
     pub checked: bool,
     /// Queries, keys and columns of a block, and threads of a workgroup, of attention on matrix units.
     pub attends: Option<[usize; 2]>,
+    /// Values of a thread of the kernel that only normalises.
+    pub normalises: Option<usize>,
 }
 
 /// How a layer is used.
@@ -46,6 +49,7 @@ fn text(name: String, kernel: Kernel) -> KernelText {
             }
             _ => None,
         },
+        normalises: (kernel.role == Role::Normalize).then_some(4 * RUN),
     }
 }
 
@@ -56,7 +60,7 @@ pub fn product_text(spec: &WeightSpec, variant: &Variant, used: LayerUse) -> Opt
         WeightSpec::Conv { kernel, .. } => *kernel != [1; 3],
         other => matches!(other, WeightSpec::Upsample { .. }),
     };
-    let product = variant.0;
+    let product = variant.product;
     let edges = product.edges(cin, padded, false);
     let LayerUse { prologue, shortcut } = used;
     let (slopes, vec_out) = (spec.has_slopes(), cout.is_multiple_of(4));

@@ -17,6 +17,7 @@ mod listing;
 mod ops;
 mod pack;
 mod params;
+mod recheck;
 mod stream;
 mod tune;
 
@@ -25,8 +26,11 @@ pub use device::{Api, GpuDevice, GpuInfo, GpuLimits, MatrixUnits, devices, devic
 pub use driver::GpuMemory;
 pub use examined::{Unlisted, examine_drivers, unlisted};
 pub use listing::{KernelText, LayerUse, other_texts, product_text};
+pub use recheck::Watch;
 pub use stream::GpuCounts;
-pub use tune::{AttentionLayer, Tuned, tune, tune_attention, with_variant};
+pub use tune::{
+    AttentionLayer, KernelFault, ProductLayer, Timing, Tuned, tune, tune_attention, with_variant,
+};
 
 use std::collections::HashMap;
 
@@ -44,6 +48,7 @@ use choice::attention_name;
 use kernels::{Attend, Heads, Product, attention_values, window_values};
 use pack::Order;
 use params::At;
+use recheck::Recheck;
 use stream::Stream;
 
 /// Version of the kernels, part of the class of results. Changes when a kernel adds in another order.
@@ -66,12 +71,14 @@ pub struct Gpu {
     products: HashMap<WeightSpec, Product>,
     /// Normalisations met so far. Kernels know them by their position in this list, counted from 1.
     norms: Vec<String>,
+    /// For a device that is not trusted yet.
+    recheck: Option<Recheck>,
 }
 
-/// Sizes of this backend: padded weights, no scratch in the arena.
+/// Sizes of this backend: padded weights, and scratch for convolutions whose input is normalised by a pass of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuSizing {
-    /// Chosen kernels, which decide whose weights are kept transformed.
+    /// Chosen kernels, which decide whose weights are kept transformed and whose input is normalised by a pass.
     pub choices: Choices,
 }
 
@@ -81,8 +88,11 @@ impl Sizing for GpuSizing {
         pack::bytes(spec, self.choices.order(spec, None))
     }
 
-    fn scratch_bytes(&self, _work: &OpWork) -> u64 {
-        0
+    fn scratch_bytes(&self, work: &OpWork) -> u64 {
+        match work {
+            OpWork::Conv(work) if work.prologue && self.choices.passes(&work.spec()) => ops::pass_bytes(work),
+            _ => 0,
+        }
     }
 
     fn fixed_bytes(&self) -> u64 {
@@ -101,12 +111,18 @@ impl Gpu {
             choices: device.choices,
             products: HashMap::new(),
             norms: Vec::new(),
+            recheck: (device.watch != Watch::Never).then(|| Recheck::new(device.watch)),
         })
     }
 
     /// Work done so far.
     pub fn gpu_counts(&self) -> GpuCounts {
         self.stream.counts()
+    }
+
+    /// Products that the naive loops computed again.
+    pub fn rechecked(&self) -> u64 {
+        self.recheck.as_ref().map_or(0, Recheck::checked)
     }
 
     /// Bytes of device memory taken from the driver, if known.
@@ -127,8 +143,8 @@ impl Gpu {
         let Some(variant) = self.choices.find(spec, self.stream.units()) else {
             return Err(mismatch(op, "weight", layer_name(spec), "one that is multiplied"));
         };
-        self.products.insert(*spec, variant.0);
-        Ok(variant.0)
+        self.products.insert(*spec, variant.product);
+        Ok(variant.product)
     }
 
     /// How heads of this width attend, in a frame or in a window.
@@ -175,6 +191,7 @@ impl Gpu {
         ensure(values <= most, op, what, format!("{values} values"), format!("at most {most}"))?;
         let start = offset + first as u64 * size;
         ranges.set(operand, start / 16 * 16..start + values as u64 * size);
+        ranges.partial |= part.t > 1 && part.h < whole.h;
         Ok(At { skip: (start % 16 / size) as usize, frame: whole.h * row })
     }
 
@@ -350,7 +367,8 @@ impl Ops for Gpu {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.stream.wait()
+        self.stream.wait()?;
+        self.check_again()
     }
 
     fn first_spoiled(&mut self) -> Result<Option<String>> {

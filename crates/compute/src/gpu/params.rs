@@ -115,6 +115,11 @@ fields! {
         silu: bool,
     }
 
+    /// What travelled: words from the first one of the operand. The rest is told with each dispatch.
+    TallyParams {
+        input_skip: usize,
+    }
+
     /// Workgroups of one dispatch out of those of the whole op.
     Jobs {
         first_job: usize,
@@ -209,7 +214,9 @@ fields! {
         cin: usize,
         cin4: usize,
         frame_pixels: usize,
-        pixels: usize,
+        /// Runs of four pixels in a frame, and in all frames.
+        frame_runs: usize,
+        runs: usize,
     }
 
     /// Copy or conversion. A unit is four values, or one.
@@ -412,14 +419,14 @@ mod tests {
     fn words_follow_the_order_of_the_members() {
         let norm = Norm { stats: At { skip: 3, frame: 4 }, group_width: 5, silu: true };
         let (input, output) = (At { skip: 1, frame: 2 }, At::default());
-        let params = NormalizeParams { input, norm, pixels: 6, output, ..Default::default() };
+        let params = NormalizeParams { input, norm, runs: 6, output, ..Default::default() };
         let params = Params::new(&params, Ranges::default());
-        assert_eq!(params.words[..params.len], [1, 2, 0, 0, 3, 4, 5, 1, 0, 0, 0, 6]);
+        assert_eq!(params.words[..params.len], [1, 2, 0, 0, 3, 4, 5, 1, 0, 0, 0, 0, 6]);
         let mut members = String::new();
         NormalizeParams::declare("", &mut members);
         let names: Vec<&str> = members.lines().filter_map(|l| l.trim().split(':').next()).collect();
         assert_eq!(names[..3], ["input_skip", "input_frame", "output_skip"]);
         assert_eq!(names[4..8], ["stats_skip", "stats_frame", "group_width", "silu"]);
-        assert_eq!(names[11], "pixels");
+        assert_eq!(names[12], "runs");
     }
 }

@@ -101,6 +101,8 @@ pub struct ConvWork {
     pub prefix: usize,
     /// Whether the prefix is a carried tail.
     pub continued: bool,
+    /// Whether the input is normalised on the way in.
+    pub prologue: bool,
     /// Frames of the tail.
     pub tail: usize,
     /// Output frames.
@@ -139,6 +141,12 @@ impl ConvWork {
         let pixels = (self.t_out * self.rows.len() * self.w_out) as u64;
         let taps = self.kernel.iter().product::<usize>();
         pixels * (self.cout * (self.cin * taps + self.shortcut.unwrap_or(0))) as u64
+    }
+
+    /// The layer.
+    pub fn spec(&self) -> WeightSpec {
+        let ConvWork { cin, cout, kernel, stride, dtype, slopes, .. } = *self;
+        WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes }
     }
 }
 
@@ -204,6 +212,7 @@ impl ConvDesc<'_> {
             t_in: input.t,
             prefix,
             continued: self.carried.is_some(),
+            prologue: self.prologue.is_some(),
             tail,
             t_out,
             h_in: self.input.height(),

@@ -5,6 +5,8 @@
 mod drivers;
 mod not_finite;
 mod ops;
+mod pass;
+mod recheck;
 mod tokens;
 mod tune;
 

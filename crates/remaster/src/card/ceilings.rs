@@ -1,9 +1,14 @@
 //! What a card could reach at most, by instruction counts and bandwidth of compiled kernels.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// The file that `cargo xtask isa` writes.
 const FILE: &str = include_str!("ceilings.json");
+
+/// End of the name of a layer whose input is normalised.
+const NORM: &str = ", norm";
 
 /// Words that make another card of a name that they follow.
 const OTHERS: [&str; 9] = ["ti", "super", "xt", "xtx", "gre", "d", "laptop", "mobile", "max-q"];
@@ -41,6 +46,8 @@ pub struct Least {
 struct Most {
     name: String,
     tmacs: f64,
+    /// The kernel that has it.
+    kernel: String,
 }
 
 impl Least {
@@ -54,6 +61,16 @@ impl Ceilings {
     /// The most operations of a kernel in a second: two for each multiply-add.
     pub fn rate(&self, kernel: &str) -> Option<f64> {
         self.kernels.iter().find(|k| k.name == kernel).map(|k| 2e12 * k.tmacs)
+    }
+
+    /// The kernels that have the ceilings, by layer: what a card would choose if they were its speeds. Of a layer that is
+    /// used in several ways it is the one behind a normalisation.
+    pub fn choices(&self) -> BTreeMap<String, String> {
+        let (normalised, plain): (Vec<_>, Vec<_>) =
+            self.kernels.iter().partition(|kernel| kernel.name.ends_with(NORM));
+        let all = plain.into_iter().chain(normalised);
+        let layer = |name: &str| name.strip_suffix(NORM).unwrap_or(name).to_owned();
+        all.map(|kernel| (layer(&kernel.name), kernel.kernel.clone())).collect()
     }
 }
 
@@ -87,11 +104,20 @@ mod tests {
     const TABLE: &str = r#"{"mesa":"26.2.6-1","cards":[{"name":"RTX 4090",
         "devices":["RTX 4090"],"decode":{"issue":0.1,"bandwidth":0.02},
         "transformer_3b":{"issue":0.01,"bandwidth":0.02},
-        "kernels":[{"name":"conv 3x3x3 512 to 512 f16","tmacs":60.0}]}]}"#;
+        "kernels":[{"name":"conv 3x3x3 512 to 512 f16, norm","tmacs":50.0,"kernel":"b after a pass"},
+        {"name":"conv 3x3x3 512 to 512 f16","tmacs":60.0,"kernel":"a"}]}]}"#;
 
     #[test]
     fn the_built_in_table_can_be_read() {
         serde_json::from_str::<Table>(FILE).unwrap();
+    }
+
+    #[test]
+    fn a_layer_chooses_the_kernel_behind_its_normalisation() {
+        let table: Table = serde_json::from_str(TABLE).unwrap();
+        let choices = table.find("RTX 4090").unwrap().choices();
+        let expected = ("conv 3x3x3 512 to 512 f16".to_owned(), "b after a pass".to_owned());
+        assert_eq!(choices.into_iter().collect::<Vec<_>>(), [expected]);
     }
 
     #[test]
@@ -106,6 +132,7 @@ mod tests {
         let card = table.find("RTX 4090").unwrap();
         assert_eq!((card.decode.seconds(), card.transformer_3b.seconds()), (0.1, 0.02));
         assert_eq!(card.rate("conv 3x3x3 512 to 512 f16"), Some(120e12));
-        assert_eq!(card.rate("conv 3x3x3 512 to 512 f16, norm"), None);
+        assert_eq!(card.rate("conv 3x3x3 512 to 512 f16, norm"), Some(100e12));
+        assert_eq!(card.rate("conv 3x3x3 512 to 256 f16"), None);
     }
 }

@@ -179,6 +179,7 @@ kinds! { of_engine, ENGINE, EngineError;
     EngineError::Compute(ComputeError::OutOfMemory { .. } | ComputeError::HostMemory { .. })
     | EngineError::Plan(PlanError::Budget { .. }) => ("not-enough-memory", Memory),
     EngineError::Compute(ComputeError::Cancelled) => ("interrupted", Stopped),
+    EngineError::Compute(ComputeError::DeviceWrong { .. }) => ("device-wrong", Device),
     EngineError::Compute(_) => ("device-failed", Device),
     EngineError::Plan(
         PlanError::Slice { .. }

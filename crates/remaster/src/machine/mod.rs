@@ -12,6 +12,8 @@ pub(crate) mod rates;
 pub(crate) mod spill;
 #[cfg(feature = "gpu")]
 pub(crate) mod tune;
+#[cfg(feature = "gpu")]
+pub(crate) mod verdict;
 
 #[cfg(feature = "gpu")]
 pub use devices::memory_of;

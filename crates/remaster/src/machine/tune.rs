@@ -4,29 +4,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use remaster_compute::gpu::{AttentionLayer, Choices, GpuDevice, Tuned, tune, tune_attention};
+use remaster_compute::gpu::{
+    AttentionLayer, GpuDevice, KernelFault, ProductLayer, Timing, Tuned, layer_name, tune, tune_attention,
+};
 use remaster_compute::{DType, Weight, WeightSpec};
+use remaster_model::compact::{Compact, CompactConfig};
 use remaster_model::dit::{Dit, DitConfig, Text};
+use remaster_model::rrdb::{Rrdb, RrdbConfig};
 use remaster_model::vae::{Decoder, Encoder, VaeConfig};
 use remaster_model::{Module, Scope, computed};
 use remaster_weights::FormulaParams;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::cache;
 use super::host::Machine;
+use super::verdict::Verdict;
 use crate::control::lock;
 use crate::error::Error;
 use crate::event::Reporter;
-
-/// Changes when the list of kernels does, or what may be chosen unasked: what was kept before is then not used.
-const VERSION: u32 = 5;
-
-/// What is kept: kernels by layer, by the fingerprint of device and driver.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
-    version: u32,
-    devices: BTreeMap<String, BTreeMap<String, String>>,
-}
 
 /// A kernel that was timed.
 #[derive(Debug, Serialize)]
@@ -35,8 +29,11 @@ pub struct TunedKernel {
     pub layer: String,
     /// Its name.
     pub kernel: String,
-    /// Its results are those of the naive loops.
+    /// It is right: its results are those of the naive loops, twice to the bit, and it writes nothing else.
     pub right: bool,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<&'static str>,
     /// Largest difference; absent if it is infinite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_abs: Option<f64>,
@@ -63,28 +60,10 @@ pub struct Tuning {
     pub file: Option<PathBuf>,
 }
 
-fn file(machine: &Machine) -> Option<PathBuf> {
-    Some(machine.cache()?.join("tune.json"))
-}
-
-/// A file of another version, or one that is not ours, counts as none.
-fn kept(machine: &Machine) -> Kept {
-    let kept: Kept = file(machine).map(|file| cache::read(&file)).unwrap_or_default();
-    if kept.version == VERSION { kept } else { Kept { version: VERSION, ..Kept::default() } }
-}
-
-pub(crate) fn key(device: GpuDevice) -> String {
-    format!("{:016x}", device.fingerprint)
-}
-
 /// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
 pub(crate) fn apply(device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDevice {
-    let table = kept(machine).devices.remove(&key(device)).filter(|_| tuned);
-    GpuDevice {
-        choices: Choices::new(table.unwrap_or_default()),
-        cache: machine.cache().map(lasting),
-        ..device
-    }
+    let device = Verdict::of(device, machine).apply(device, tuned);
+    GpuDevice { cache: machine.cache().map(lasting), ..device }
 }
 
 /// The same path for the rest of the process: devices are copied freely, and there are few folders.
@@ -99,16 +78,43 @@ fn lasting(folder: PathBuf) -> &'static Path {
     kept
 }
 
-/// Every layer of the networks that is multiplied. The blocks of a transformer are alike.
-fn layers(dtype: DType) -> Vec<WeightSpec> {
-    let mut found = Vec::new();
+/// Networks that a run uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Networks {
+    /// The VAE and the transformers.
+    Restoration,
+    /// Those that take frame by frame.
+    Upscalers,
+}
+
+/// Every layer of some networks, and whether its input is normalised on the way in: weights come in the order of use, so that a
+/// normalisation stands right before the convolution that applies it. The blocks of a network are alike.
+fn layers(networks: Networks, dtype: DType) -> Vec<ProductLayer> {
+    let mut found: Vec<ProductLayer> = Vec::new();
+    let mut before = None;
     let mut note = |weight: &Weight| {
-        if !found.contains(&weight.spec()) {
-            found.push(weight.spec());
+        let spec = weight.spec();
+        let prologue = match spec {
+            WeightSpec::Conv { cin, .. } => before == Some(WeightSpec::Norm { channels: cin }),
+            _ => false,
+        };
+        before = Some(spec);
+        if matches!(spec, WeightSpec::Norm { .. } | WeightSpec::Vector { .. }) {
+            return;
+        }
+        match found.iter_mut().find(|layer| layer.spec == spec) {
+            Some(layer) => layer.prologue |= prologue,
+            None => found.push(ProductLayer { spec, prologue }),
         }
     };
-    let config = VaeConfig::full();
     let mut params = FormulaParams;
+    if networks == Networks::Upscalers {
+        Compact::new(&CompactConfig::anime(), &mut params, dtype).weights(&mut note);
+        let rrdb = RrdbConfig { width: 64, growth: 32, blocks: 1, scale: 4, unshuffle: 1 };
+        Rrdb::new(&rrdb, &mut params, dtype).weights(&mut note);
+        return found;
+    }
+    let config = VaeConfig::full();
     let mut scope = Scope::root(&mut params, dtype);
     Encoder::new(&config, &mut scope.at("encoder")).weights(&mut note);
     Decoder::new(&config, &mut scope.at("decoder")).weights(&mut note);
@@ -120,56 +126,65 @@ fn layers(dtype: DType) -> Vec<WeightSpec> {
     found
 }
 
-/// The ways in which the networks attend.
-fn attentions(dtype: DType) -> [AttentionLayer; 2] {
+/// The ways in which some networks attend.
+fn attentions(networks: Networks, dtype: DType) -> Vec<AttentionLayer> {
     let of = |windowed, width| AttentionLayer { windowed, width, dtype };
-    [of(false, VaeConfig::full().channels[3]), of(true, DitConfig::dit_3b().head)]
+    match networks {
+        Networks::Restoration => {
+            vec![of(false, VaeConfig::full().channels[3]), of(true, DitConfig::dit_3b().head)]
+        }
+        Networks::Upscalers => Vec::new(),
+    }
 }
 
-/// Times every kernel, or those of one family, in every layer.
+/// Checks every kernel in every layer of some networks, and times those that are right.
 pub(crate) fn search(
     device: GpuDevice,
+    networks: Networks,
     dtype: DType,
-    family: Option<&str>,
-    side: usize,
-    repeat: usize,
+    timing: Option<Timing>,
     report: &Reporter<'_>,
 ) -> Result<(Vec<TunedKernel>, BTreeMap<String, String>), Error> {
     let mut rows = Vec::new();
     let mut tell = |t: &Tuned| {
-        report.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.kernel, 1e3 * t.seconds));
+        let fault = t.fault.map(KernelFault::name);
+        match fault {
+            Some(fault) => report.detail(format_args!("{}: {} {fault}", t.layer, t.kernel)),
+            None => report.detail(format_args!("{}: {}, {:.3} ms", t.layer, t.kernel, 1e3 * t.seconds)),
+        }
         let finite = |v: f64| v.is_finite().then_some(v);
         rows.push(TunedKernel {
             layer: t.layer.clone(),
             kernel: t.kernel.clone(),
-            right: t.right,
+            right: fault.is_none(),
+            fault,
             max_abs: finite(t.max_abs),
-            seconds: finite(t.seconds),
+            seconds: finite(t.seconds).filter(|_| timing.is_some()),
         });
     };
-    let best = tune(device, &layers(dtype), family, side, repeat, &mut tell)?;
-    let best = tune_attention(best, &attentions(dtype), family, repeat, &mut tell)?;
+    let best = tune(device, &layers(networks, dtype), None, timing, &mut tell)?;
+    let runs = timing.map(|timing| timing.runs);
+    let best = tune_attention(best, &attentions(networks, dtype), None, runs, &mut tell)?;
     Ok((rows, best.choices.table()))
 }
 
 /// Keeps what was found; the file it is in, unless it cannot be written.
 pub(crate) fn keep(
     device: GpuDevice,
+    rows: &[TunedKernel],
     chosen: &BTreeMap<String, String>,
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Option<PathBuf> {
-    let file = file(machine)?;
-    let mut kept = kept(machine);
-    kept.devices.entry(key(device)).or_default().extend(chosen.clone());
-    let text = serde_json::to_string_pretty(&kept).unwrap_or_default();
-    match cache::write(&file, &text) {
-        Ok(()) => Some(file),
-        Err(error) => {
-            report.say(format_args!("cannot save the result to {}: {error}", file.display()));
-            None
-        }
-    }
+    let failed = rows.iter().filter_map(|row| Some((format!("{}: {}", row.layer, row.kernel), row.fault?)));
+    let kept = Verdict::change(device, machine, |verdict| {
+        verdict.kernels.extend(chosen.clone());
+        verdict.failed.extend(failed.map(|(kernel, fault)| (kernel, fault.to_owned())));
+    });
+    kept.unwrap_or_else(|error| {
+        report.say(format_args!("cannot save the result: {error}"));
+        None
+    })
 }
 
 /// Default rows and columns of the frame.
@@ -177,40 +192,82 @@ pub const SIDE: u16 = 128;
 /// Default number of runs of each kernel.
 pub const REPEAT: u16 = 3;
 
-/// Default family of kernels. All of it gives the same bits, whichever is
-/// fastest. `remaster tune` compares all families.
-fn usual_family(device: GpuDevice, dtype: DType) -> &'static str {
-    let units = || device.info().is_some_and(|i| i.units.is_some());
-    if dtype == DType::F16 && units() { "matrix" } else { "direct" }
-}
+/// How kernels are timed unasked.
+pub(crate) const TIMING: Timing = Timing { side: SIDE as usize, runs: REPEAT as usize };
 
-/// The device with its fastest kernels for a format, which are looked for if they never were. A software device is not
-/// tuned by itself: it would take longer than most of what is done on it.
+/// The device with its fastest kernels for a format, which are checked and timed if they never were. A software device is not
+/// checked by itself: it would take longer than most of what is done on it.
 pub(crate) fn tuned(
     device: GpuDevice,
+    networks: Networks,
     dtype: DType,
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Result<GpuDevice, Error> {
-    let applied = apply(device, true, machine);
-    let ending = format!(" {dtype}");
-    let known = applied.choices.table().keys().any(|layer| layer.ends_with(&ending));
+    let verdict = Verdict::of(device, machine);
+    if let Some(wrong) = &verdict.wrong {
+        let reason = format!(
+            "{device} computed wrong numbers in an earlier run ({wrong}); update its driver, check it with `remaster doctor --device {device}`, or use --device cpu"
+        );
+        return Err(Error::Device { reason });
+    }
+    let known = layers(networks, dtype).iter().all(|l| verdict.kernels.contains_key(&layer_name(&l.spec)));
     let software = || device.info().is_some_and(|i| i.kind == "software");
-    if known || software() {
-        return Ok(applied);
+    if !known && !software() {
+        report
+            .say(format_args!("checking and timing {dtype} kernels of {device} (once); skip with --no-tune"));
+        checked(device, networks, dtype, Some(TIMING), machine, report)?;
     }
-    report.say(format_args!("tuning {dtype} kernels for {device} (once); skip with --no-tune"));
-    let family = usual_family(device, dtype);
-    let search = |family| {
-        search(apply(device, false, machine), dtype, Some(family), SIDE.into(), REPEAT.into(), report)
-    };
-    let (_, mut chosen) = search(family)?;
-    if chosen.is_empty() && family != "direct" {
-        // Its matrix units cannot be used, or are wrong.
-        (_, chosen) = search("direct")?;
+    Ok(apply(device, true, machine))
+}
+
+/// Checks the kernels of some networks and keeps what was found. A layer without any kernel that is right is an error.
+pub(crate) fn checked(
+    device: GpuDevice,
+    networks: Networks,
+    dtype: DType,
+    timing: Option<Timing>,
+    machine: &Machine,
+    report: &Reporter<'_>,
+) -> Result<Vec<TunedKernel>, Error> {
+    let (rows, chosen) = search(apply(device, false, machine), networks, dtype, timing, report)?;
+    keep(device, &rows, &chosen, machine, report);
+    let wrong = rows.iter().filter(|row| !row.right).count();
+    if wrong > 0 {
+        report.warn(format!(
+            "{wrong} of {} kernels of {device} are wrong or cannot run, and are not used; `remaster doctor --device {device} --markdown` prints a report",
+            rows.len()
+        ));
     }
-    keep(device, &chosen, machine, report);
-    let mut table = applied.choices.table();
-    table.extend(chosen);
-    Ok(GpuDevice { choices: Choices::new(table), ..applied })
+    match layers(networks, dtype).iter().map(|l| layer_name(&l.spec)).find(|l| !chosen.contains_key(l)) {
+        None => Ok(rows),
+        Some(layer) => {
+            let reason = format!(
+                "no kernel for {layer} computes right numbers on {device}; update its driver, or use --device cpu"
+            );
+            Err(Error::Device { reason })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn convolutions_behind_a_normalisation_are_timed_so() {
+        let all = layers(Networks::Restoration, DType::F16);
+        let prologue = |spec: WeightSpec| all.iter().find(|l| l.spec == spec).map(|l| l.prologue);
+        let conv = |cin, cout| WeightSpec::conv([cin, cout], [3; 3], DType::F16);
+        for (cin, cout) in [(128, 128), (128, 256), (512, 512), (512, 256), (128, 3), (512, 32)] {
+            assert_eq!(prologue(conv(cin, cout)), Some(true), "{cin} to {cout}");
+        }
+        for (cin, cout) in [(3, 128), (16, 512)] {
+            assert_eq!(prologue(conv(cin, cout)), Some(false), "{cin} to {cout}");
+        }
+        let others = all
+            .iter()
+            .filter(|l| !matches!(l.spec, WeightSpec::Conv { kernel: [3, 3, 3], stride: [1, 1, 1], .. }));
+        assert!(others.clone().count() > 10 && others.clone().all(|l| !l.prologue));
+    }
 }

@@ -38,6 +38,8 @@ use crate::event::{Event, Reporter};
 use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
 use crate::machine::host::Machine;
+#[cfg(feature = "gpu")]
+use crate::machine::verdict;
 use crate::media::{Lazy, Target, is_pipe, refuse, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
@@ -177,12 +179,18 @@ impl Prepared {
     /// Restores the film. Units on other devices are done by processes of `worker`.
     pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
         let report = &Reporter::new(events);
+        #[cfg(feature = "gpu")]
+        let site = self.stage().map(|stage| (stage.film.site.backend, stage.film.site.machine.clone()));
         let outcome = match self.route {
             Route::Done => return Ok(Outcome::Skipped { output: self.output }),
             Route::Units(film) => film.run(worker, report),
             Route::Uncut(stage, settings) => units::uncut(*stage, *settings, report),
             Route::Whole(stage) => single_pass::run(*stage, report),
         };
+        #[cfg(feature = "gpu")]
+        if let Some((backend, machine)) = site {
+            verdict::note(&backend, &machine, &outcome);
+        }
         let outcome = outcome.map_err(|error| grown(error, &self.input))?;
         Ok(Outcome::Restored(Box::new(outcome)))
     }

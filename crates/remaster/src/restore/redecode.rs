@@ -242,8 +242,13 @@ impl Ready {
         check_input(&request.input)?;
         super::refuse_streams(&request.target)?;
         let room = Room::of_run(machine, Some(&output));
-        let site =
-            Site::open(&request.device.settle(machine)?, &request.limits, &room, control, Some(report))?;
+        let site = Site::open(
+            &request.device.settle(machine)?,
+            &request.limits,
+            &room,
+            control,
+            Some((false, report)),
+        )?;
         let file = LatentFile::open(&request.latents)?;
         file.restored()?;
         request.check_input(&file)?;

@@ -59,7 +59,7 @@ pub(crate) fn shared(
     for name in names {
         let device = Device { name: Some(name.clone()), threads: None, ..how.device.clone() };
         let device = device.settle(machine)?;
-        let backend = device.tuned_backend(machine, report)?;
+        let backend = device.tuned_backend(how.models.is_upscaler(), machine, report)?;
         let class = format!("{}, {}", backend.numerics(), device.dtype().name());
         found.push((backend, class));
     }

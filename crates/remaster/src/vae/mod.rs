@@ -66,7 +66,7 @@ impl Prepare for VaeRequest {
             false => tensors::check(&self).map(|()| None)?,
         };
         report.started("frames", About::default());
-        let site = Site::open(&self.device, &self.limits, room, control, Some(report))?;
+        let site = Site::open(&self.device, &self.limits, room, control, Some((false, report)))?;
         if let Some(note) = &site.spill.note {
             report.say(format_args!("note: {note}"));
         }

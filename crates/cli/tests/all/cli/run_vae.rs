@@ -140,7 +140,11 @@ fn a_gpu_is_examined_stage_by_stage() {
         return;
     }
     goldens(&desk, &["tiny_mod_conv", "tiny_image_64x64"]);
-    let json = desk.json("doctor --device vulkan:0 --no-tune --goldens goldens --json");
+    let json = desk.json("doctor --device vulkan:0 --goldens goldens --json");
+    let checks = json["checks"].as_array().unwrap();
+    let kernels = checks.iter().find(|check| check["name"] == "kernels").unwrap();
+    assert_eq!(kernels["ok"], true, "{kernels}");
+    assert!(kernels["text"].as_str().unwrap().contains("the same bits twice"), "{kernels}");
     assert_eq!((json["passed"].as_bool(), json["backend"].as_str()), (Some(true), Some("gpu")));
     let stages = json["stages"].as_array().unwrap();
     assert_eq!(stages.len(), 18 + 4);

@@ -18,7 +18,8 @@ use super::bindings::{Operand, Reach, declare};
 use super::pack::Order;
 use super::params::{
     ActivateParams, AddGatedParams, AfterParams, AttentionParams, CombineParams, CopyParams, Fields,
-    NormalizeParams, ProductParams, ShuffleParams, TokenNormParams, WindowAttentionParams, WindowParams,
+    NormalizeParams, ProductParams, ShuffleParams, TallyParams, TokenNormParams, WindowAttentionParams,
+    WindowParams,
 };
 use crate::dtype::DType;
 
@@ -67,19 +68,39 @@ impl Product {
 /// What a kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
-    Conv { product: Product, prologue: bool, shortcut: bool, slopes: bool, vec_out: bool, edges: Edges },
-    After { prologue: bool },
+    Conv {
+        product: Product,
+        prologue: bool,
+        shortcut: bool,
+        slopes: bool,
+        vec_out: bool,
+        edges: Edges,
+    },
+    After {
+        prologue: bool,
+    },
     Combine,
     Normalize,
-    Copy { from: DType },
+    Copy {
+        from: DType,
+    },
     Shuffle,
     Attention(Attend),
-    TokenNorm { from: DType, team: usize },
+    TokenNorm {
+        from: DType,
+        team: usize,
+    },
     Activate,
-    AddGated { from: DType },
+    AddGated {
+        from: DType,
+    },
     Gather,
     Scatter,
     WindowAttention(Attend),
+    /// Counts the marks of a batch, or sums words that travelled.
+    Tally {
+        checksum: bool,
+    },
 }
 
 /// A kernel: everything its text depends on, but for its bindings.
@@ -114,6 +135,7 @@ impl Kernel {
                 O::CommonValues,
                 O::Sums,
             ],
+            Role::Tally { checksum } => [O::Input].into_iter().filter(|_| checksum).collect(),
         };
         if let Role::Conv { shortcut: true, .. } = self.role {
             operands.extend([O::Shortcut, O::ShortcutWeight]);
@@ -121,7 +143,17 @@ impl Kernel {
         if self.prologue() {
             operands.extend([O::Stats, O::Affine]);
         }
+        operands.push(O::Marks);
         operands
+    }
+
+    /// Whether it writes an operand.
+    pub(super) fn writes(&self, operand: Operand) -> bool {
+        match operand {
+            Operand::Output => !matches!(self.role, Role::After { .. }),
+            Operand::Sums => matches!(self.role, Role::After { .. } | Role::WindowAttention(_)),
+            operand => operand == Operand::Carry,
+        }
     }
 
     /// Declares its parameters: those of the op, then where each operand starts in its first binding.
@@ -139,6 +171,7 @@ impl Kernel {
             Role::AddGated { .. } => AddGatedParams::declare,
             Role::Gather | Role::Scatter => WindowParams::declare,
             Role::WindowAttention(_) => WindowAttentionParams::declare,
+            Role::Tally { .. } => TallyParams::declare,
         };
         let mut members = String::new();
         declare("", &mut members);
@@ -184,7 +217,7 @@ impl Kernel {
         let (whole, to) = match self.role {
             Role::Conv { vec_out, .. } => (vec_out, Operand::Output),
             Role::After { .. } => (self.vec_in, Operand::Carry),
-            Role::Combine => (true, Operand::Output),
+            Role::Combine | Role::Tally { .. } => (true, Operand::Output),
             _ => (self.vec_in, Operand::Output),
         };
         (self.dtype != DType::F32 && !whole).then_some(to)
@@ -195,8 +228,10 @@ impl Kernel {
         let operands = self.operands();
         let mut text = format!("{INTERMEDIATE}{}", self.parameters());
         text += &declare(&operands, reach, self.merged());
+        constants(&mut text, &[("SLOTS", SLOTS as usize)]);
+        text += DONE;
         text += include_str!("../wgsl/formats.wgsl");
-        for operand in operands {
+        for operand in operands.into_iter().filter(|o| *o != Operand::Marks) {
             let dtype = if operand == Operand::Input { self.input_dtype() } else { self.dtype };
             text += &values(dtype, native, operand);
         }
@@ -212,6 +247,7 @@ impl Kernel {
             ("SLOPES", slopes),
             ("NARROW", edges.narrow),
             ("SCATTER", self.role == Role::Scatter),
+            ("CHECKSUM", self.role == Role::Tally { checksum: true }),
         ];
         let body = match self.role {
             Role::Conv { product: Product::Threads(tile), .. } => threads::text(&mut text, tile),
@@ -239,6 +275,10 @@ impl Kernel {
             Role::WindowAttention(Attend::Matrix(heads)) => {
                 attention::by_matrix(&mut text, heads, include_str!("../wgsl/attention_window.wgsl"))
             }
+            Role::Tally { .. } => {
+                constants(&mut text, &[("SHARE", SHARE as usize)]);
+                include_str!("../wgsl/tally.wgsl").into()
+            }
         };
         text + &choose(&body, &flags)
     }
@@ -254,6 +294,15 @@ impl Kernel {
 /// it was told about checks: without it every loop counts, and workgroup memory is zeroed.
 const INTERMEDIATE: &str = "override intermediate: u32 = 0u;\n";
 
+/// Slots for what is counted of a batch: marks, and what travels: 12 MiB each way at once, and hundreds of small pieces.
+pub(super) const SLOTS: u32 = 1024;
+/// Workgroups of a batch, each of which leaves a mark: 4 MiB of them. A copy of 1 GiB has as many.
+pub(super) const MARKS: u32 = 1 << 20;
+/// Marks or words that one workgroup of a tally takes.
+pub(super) const SHARE: u32 = 1 << 14;
+
+/// How a workgroup says that it finished.
+const DONE: &str = include_str!("../wgsl/done.wgsl");
 /// Which part of a product a workgroup makes.
 const JOB: &str = include_str!("../wgsl/job.wgsl");
 const TOTAL: &str = include_str!("../wgsl/total.wgsl");
@@ -398,7 +447,9 @@ mod tests {
                 }));
             }
         }
-        kernels.push(Kernel { role: Role::Combine, dtype: DType::F32, vec_in: true });
+        for role in [Role::Combine, Role::Tally { checksum: false }, Role::Tally { checksum: true }] {
+            kernels.push(Kernel { role, dtype: DType::F32, vec_in: true });
+        }
         let reach = |k: &Kernel, n: u8| {
             let mut bindings = [0; Operand::COUNT];
             k.operands().into_iter().for_each(|o| bindings[o as usize] = n);

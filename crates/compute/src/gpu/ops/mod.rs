@@ -4,8 +4,12 @@ mod after;
 mod attention;
 mod moves;
 mod norm;
+mod pass;
 mod product;
 mod tokens;
+
+pub(super) use norm::RUN;
+pub(super) use pass::pass_bytes;
 
 use std::ops::Range;
 
@@ -77,9 +81,11 @@ impl Gpu {
     ) -> Result<()> {
         let each = (macs / jobs.max(1) as u64).max(1);
         let mut first = 0;
+        let mut ranges = ranges.clone();
         while first < jobs {
             let most = usize::try_from(self.stream.most(&kernel) / each).unwrap_or(usize::MAX);
             let n = most.clamp(1, jobs - first);
+            ranges.partial |= n < jobs;
             let [x, y] = self.stream.grid(n);
             let part = params(Jobs { first_job: first, end_job: first + n });
             let params = Params::new(&part, ranges.clone());

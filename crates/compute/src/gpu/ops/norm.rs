@@ -11,6 +11,9 @@ use crate::gpu::params::{CombineParams, NormalizeParams};
 use crate::ops::{CombineDesc, NormalizeDesc};
 use crate::tensor::Shape;
 
+/// Pixels of a thread of the kernel that normalises.
+pub(in crate::gpu) const RUN: usize = 4;
+
 impl Gpu {
     pub(in crate::gpu) fn combine_now(&mut self, d: &CombineDesc<'_>) -> Result<()> {
         const OP: &str = "combine_sums";
@@ -43,6 +46,7 @@ impl Gpu {
         const OP: &str = "normalize";
         let Shape { t, h, w, c } = d.input.shape();
         let mut ranges = Ranges::default();
+        let frame_runs = (h * w).div_ceil(RUN);
         let params = NormalizeParams {
             input: self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?,
             output: self.bind(OP, &mut ranges, Operand::Output, "output", &d.output)?,
@@ -50,10 +54,11 @@ impl Gpu {
             cin: c,
             cin4: up4(c),
             frame_pixels: h * w,
-            pixels: t * h * w,
+            frame_runs,
+            runs: t * frame_runs,
         };
         let kernel = Kernel { role: Role::Normalize, dtype: d.input.dtype(), vec_in: quad(c) };
-        let threads = params.pixels * params.cin4 / 4;
+        let threads = params.runs * params.cin4 / 4;
         self.enqueue(kernel, &params, ranges, threads.div_ceil(THREADS))
     }
 }

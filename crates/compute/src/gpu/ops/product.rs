@@ -13,8 +13,11 @@ use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, Upsam
 use crate::tensor::Shape;
 use crate::weight::Weight;
 
+const CONV: &str = "conv";
+
 /// A product, but for what its weight says.
-struct Multiply {
+#[derive(Clone)]
+pub(super) struct Multiply {
     params: ProductParams,
     ranges: Ranges,
     prologue: bool,
@@ -75,15 +78,27 @@ impl Gpu {
     }
 
     pub(in crate::gpu) fn conv_now(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
-        const OP: &str = "conv";
+        let multiply = self.places(d, work)?;
+        match &d.prologue {
+            Some(prologue) if self.choices.passes(&d.weight.spec()) => {
+                self.convolve_after_pass(d, prologue, work)?;
+            }
+            _ => self.convolve(d, multiply.clone())?,
+        }
+        let tail = [work.tail, work.prefix + work.t_in - work.tail];
+        self.after(CONV, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())?;
+        self.recheck_conv(d, work)
+    }
+
+    /// Where a convolution reads and writes, but for its shortcut.
+    pub(super) fn places(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<Multiply> {
         let mut ranges = Ranges::default();
-        let plain = self.begin(OP, d, &mut ranges)?;
+        let plain = self.begin(CONV, d, &mut ranges)?;
         let norm = match &d.prologue {
-            Some(prologue) => self.norm(OP, prologue, work.cin, &mut ranges)?,
+            Some(prologue) => self.norm(CONV, prologue, work.cin, &mut ranges)?,
             None => Norm::default(),
         };
-        let by = self.product(OP, &d.weight.spec())?;
-        let transformed = matches!(by, Product::Winograd(_));
+        let transformed = matches!(self.product(CONV, &d.weight.spec())?, Product::Winograd(_));
         // Transformed tiles are cells of two by two pixels.
         let factor = if transformed { 2 } else { 1 };
         let first = work.rows.start / factor;
@@ -91,7 +106,7 @@ impl Gpu {
         let need = work.input_rows();
         let [kernel_t, ..] = work.kernel;
         let [stride_t, stride_y, stride_x] = work.stride;
-        let mut params = ProductParams {
+        let params = ProductParams {
             source: Source { prefix: work.prefix, ..plain.source },
             norm,
             h_in: work.h_in,
@@ -108,31 +123,37 @@ impl Gpu {
             pad_top: work.padding.top,
             pad_left: work.padding.left,
             kernel_t,
+            cout: work.cout,
             ..plain
         };
+        let (prologue, frames, macs) = (d.prologue.is_some(), work.t_out, work.macs());
+        Ok(Multiply { params, ranges, prologue, shortcut: false, frames, macs })
+    }
+
+    /// Enqueues a convolution and its shortcut.
+    pub(super) fn convolve(&mut self, d: &ConvDesc<'_>, mut multiply: Multiply) -> Result<()> {
+        let by = self.product(CONV, &d.weight.spec())?;
         let fused = match &d.shortcut {
-            Some(s) if self.product(OP, &s.weight.spec())?.order() == by.order() => Some(s),
+            Some(s) if self.product(CONV, &s.weight.spec())?.order() == by.order() => Some(s),
             _ => None,
         };
         if let Some(shortcut) = fused {
-            params.shortcut = self.bind(OP, &mut ranges, Operand::Shortcut, "shortcut", &shortcut.input)?;
-            let (range, layout) = self.weight(OP, shortcut.weight)?;
+            let Multiply { params, ranges, .. } = &mut multiply;
+            params.shortcut = self.bind(CONV, ranges, Operand::Shortcut, "shortcut", &shortcut.input)?;
+            let (range, layout) = self.weight(CONV, shortcut.weight)?;
             ranges.set(Operand::ShortcutWeight, range);
             params.shortcut_cin = shortcut.input.shape().c;
             params.shortcut_bias = layout.bias() / 4;
+            multiply.shortcut = true;
         }
-        let (prologue, shortcut) = (d.prologue.is_some(), fused.is_some());
-        let (frames, macs) = (work.t_out, work.macs());
-        let multiply = Multiply { params, ranges, prologue, shortcut, frames, macs };
-        let multiply = self.multiply(OP, d.weight, multiply)?;
+        self.multiply(CONV, d.weight, multiply)?;
         // A shortcut cannot be transformed: it becomes a product of its own, as does one whose weights lie otherwise.
         if let (Some(shortcut), None) = (&d.shortcut, fused) {
             let (input, output) = (shortcut.input.clone(), d.output.clone());
             let alone = ConvDesc::new(input, shortcut.weight, Padding::all(0), output);
             self.conv(&ConvDesc { accumulate: true, ..alone })?;
         }
-        let tail = [work.tail, work.prefix + work.t_in - work.tail];
-        self.after(OP, multiply.after(work.dtype, tail), d.carry.as_ref(), d.sums.as_ref())
+        Ok(())
     }
 
     pub(in crate::gpu) fn upsample_now(&mut self, d: &UpsampleDesc<'_>, work: &UpsampleWork) -> Result<()> {
@@ -182,7 +203,8 @@ impl Gpu {
         let (frames, macs) = (work.t, work.macs());
         let multiply = Multiply { params, ranges, prologue: false, shortcut: false, frames, macs };
         let multiply = self.multiply(OP, d.weight, multiply)?;
-        self.after(OP, multiply.after(work.dtype, [0; 2]), None, d.sums.as_ref())
+        self.after(OP, multiply.after(work.dtype, [0; 2]), None, d.sums.as_ref())?;
+        self.recheck_linear(d, work)
     }
 
     /// Enqueues the product with a weight, and returns it with what the weight said.
@@ -192,6 +214,7 @@ impl Gpu {
         let Layout { cin, cout, dtype, .. } = layout;
         let [bm, bn, _] = product.tile();
         multiply.ranges.set(Operand::Weight, range);
+        multiply.ranges.accumulates = multiply.params.accumulate;
         let params = &mut multiply.params;
         params.cout = cout;
         params.cout4 = up4(cout);

@@ -62,7 +62,7 @@ impl Gpu {
 
     pub(in crate::gpu) fn activate_now(&mut self, d: &ActivateDesc<'_>) -> Result<()> {
         const OP: &str = "activate";
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges { accumulates: true, ..Ranges::default() };
         let output = self.bind(OP, &mut ranges, Operand::Output, "values", &d.x)?;
         let (lanes, frame_units, units) = units(&d.x);
         let gelu = d.function == Activation::GeluTanh;
@@ -77,7 +77,7 @@ impl Gpu {
 
     pub(in crate::gpu) fn add_gated_now(&mut self, d: &AddGatedDesc<'_>) -> Result<()> {
         const OP: &str = "add_gated";
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges { accumulates: true, ..Ranges::default() };
         let input = self.bind(OP, &mut ranges, Operand::Input, "input", &d.input)?;
         let output = self.bind(OP, &mut ranges, Operand::Output, "residual", &d.residual)?;
         let (lanes, frame_units, units) = units(&d.input);
@@ -107,7 +107,7 @@ impl Gpu {
             Role::Scatter => (Operand::Output, Operand::Input),
             _ => (Operand::Input, Operand::Output),
         };
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges { partial: true, ..Ranges::default() };
         let grid = self.bind(OP, &mut ranges, of_grid, "grid", &d.grid)?;
         let tokens = self.bind(OP, &mut ranges, of_tokens, "tokens", &d.tokens)?;
         let (lanes, ..) = units(&d.grid);
@@ -141,7 +141,8 @@ impl Gpu {
         work: &WindowAttentionWork,
     ) -> Result<()> {
         const OP: &str = "window_attention";
-        let mut ranges = Ranges::default();
+        // Several windows add to the sums of the common tokens.
+        let mut ranges = Ranges { accumulates: true, partial: true, ..Ranges::default() };
         let mut bind = |operand, what, view| self.bind(OP, &mut ranges, operand, what, view);
         let mut params = WindowAttentionParams {
             queries: bind(Operand::Queries, "queries", &d.q)?,

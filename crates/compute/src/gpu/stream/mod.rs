@@ -2,10 +2,12 @@
 //! batches run (`submit`), and bytes move through staging buffers (`staging`). A steady slice makes nothing: it
 //! finds the pipelines, bind groups, parameters and buffers of the slice before it.
 
+mod batch;
 mod pace;
 mod record;
 mod staging;
 mod submit;
+mod swap;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -14,13 +16,16 @@ use std::sync::Arc;
 use super::bindings::{Binding, Grid, Reach};
 use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened};
 use super::driver::{self, GpuMemory};
-use super::kernels::Kernel;
+use super::kernels::{Kernel, MARKS, SLOTS};
 use super::params::{WORDS, Words};
 use crate::cancel::CancelToken;
 use crate::error::{ComputeError, Result};
+use batch::Batch;
 pub(super) use pace::Pace;
-use record::{BLOCKS, Command};
+use record::BLOCKS;
 use staging::{STAGE, STAGES, Stage};
+use submit::FLIGHT;
+use swap::Swap;
 
 /// Work done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,13 +44,20 @@ pub struct GpuCounts {
     pub uploaded: u64,
     /// Bytes copied from the device.
     pub downloaded: u64,
+    /// Batches carried out again because the device had lost some of them.
+    pub repeats: u64,
 }
 
 /// Most buffers of an arena. At 2 GiB each, the smallest limit of current drivers, they hold 2 TiB.
 const MOST_BUFFERS: u64 = 1024;
 /// Device memory beside the arena: parameters, staging, and up to a block each lost to rounding behind the
 /// parameters, behind the arena, and in the buffer that wgpu sends parameters with.
-pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64 + 2 * STAGES as u64 * STAGE + 3 * BLOCK;
+pub(super) const BESIDE: u64 = BLOCKS as u64 * (WORDS * 4) as u64
+    + 2 * STAGES as u64 * STAGE
+    + COUNTED.next_multiple_of(BLOCK)
+    + 3 * BLOCK;
+/// Bytes of slots and marks, where one binding can hold them.
+const COUNTED: u64 = SLOTS as u64 * 8 + MARKS as u64 * 4;
 /// Bytes of the note behind the arena. The arena is rounded up to a multiple of it, where a binding may start.
 const NOTE: u64 = 256;
 
@@ -69,16 +81,24 @@ pub(super) struct Stream {
     compiled: HashMap<(Kernel, Reach), usize>,
     /// Bindings of the current dispatch.
     bindings: Vec<Binding>,
-    /// The batch being recorded, and the seconds it should take.
-    commands: Vec<Command>,
-    seconds: f64,
-    /// Batches under way, oldest first.
-    flight: VecDeque<wgpu::SubmissionIndex>,
+    /// The last of `buffers`: slots, then marks of finished workgroups.
+    counted: Binding,
+    /// Counts marks.
+    tally: Option<(wgpu::ComputePipeline, wgpu::BindGroup)>,
+    /// The batch being recorded, and the stamp of the one before.
+    batch: Batch,
+    serial: u32,
+    /// Batches under way, oldest first, and empty ones.
+    flight: VecDeque<Batch>,
+    spare: Vec<Batch>,
+    /// Slots of the batches under way, for the host.
+    proofs: Vec<Stage>,
     /// Staging buffers to the device, and the one being filled.
     up: Vec<Stage>,
     filling: usize,
     /// Staging buffers from the device.
     down: Vec<Stage>,
+    swap: Swap,
     counts: GpuCounts,
 }
 
@@ -106,14 +126,20 @@ impl Stream {
         };
         use wgpu::BufferUsages as Usage;
         let arena = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
-        let buffers: Vec<wgpu::Buffer> =
+        let mut buffers: Vec<wgpu::Buffer> =
             (0..grid.buffers()).map(|i| make("arena", grid.left(i * grid.buffer), arena, false)).collect();
+        let counted = Binding { buffer: buffers.len(), start: 0, bytes: COUNTED.min(grid.limit) };
+        buffers.push(make("marks", counted.bytes, Usage::STORAGE | Usage::COPY_SRC, false));
         let block = (WORDS * 4) as u64;
         let params = make("parameters", u64::from(BLOCKS) * block, Usage::UNIFORM | Usage::COPY_DST, false);
+        let proof = Usage::MAP_READ | Usage::COPY_DST;
+        let proofs =
+            (0..=FLIGHT).map(|_| Stage::new(make("proof", u64::from(SLOTS) * 8, proof, false), false));
+        let proofs = proofs.collect();
         let mut stage = |usage, mapped| Stage::new(make("staging", STAGE, usage, mapped), mapped);
         let up = (0..STAGES).map(|_| stage(Usage::MAP_WRITE | Usage::COPY_SRC, true)).collect();
         let down = (0..STAGES).map(|_| stage(Usage::MAP_READ | Usage::COPY_DST, false)).collect();
-        let stream = Stream {
+        let mut stream = Stream {
             name: gpu.to_string(),
             opened: opened.clone(),
             cancel,
@@ -128,16 +154,27 @@ impl Stream {
             pipelines: Vec::new(),
             compiled: HashMap::new(),
             bindings: Vec::new(),
-            commands: Vec::new(),
-            seconds: 0.0,
+            counted,
+            tally: None,
+            batch: Batch::default(),
+            serial: 0,
             flight: VecDeque::new(),
+            spare: Vec::new(),
+            proofs,
             up,
             filling: 0,
             down,
+            swap: Swap::new(),
             counts,
         };
         stream.check()?;
+        stream.tally = Some(stream.ready_tally()?);
         Ok(stream)
+    }
+
+    /// Most workgroups of a batch.
+    fn most_marks(&self) -> u32 {
+        ((self.counted.bytes / 4) as u32).saturating_sub(2 * SLOTS).max(1)
     }
 
     pub(super) fn counts(&self) -> GpuCounts {
@@ -155,12 +192,13 @@ impl Stream {
     }
 
     /// The first fault that the driver reported, as an error.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let device = self.name.clone();
         Err(match self.opened.fault.get() {
             None => return Ok(()),
             Some(Fault::Memory) => ComputeError::DeviceMemory { device, bytes: self.note },
             Some(Fault::Lost(reason)) => ComputeError::DeviceLost { device, reason: reason.clone() },
+            Some(Fault::Wrong(reason)) => ComputeError::DeviceWrong { device, reason: reason.clone() },
             Some(Fault::Other(reason)) => ComputeError::Device { device, reason: reason.clone() },
         })
     }

@@ -39,6 +39,11 @@ impl Pace {
         Pace { assumed: !timed, ..Pace::default() }
     }
 
+    /// Whether anything is measured.
+    pub(super) fn is_timed(&self) -> bool {
+        !self.assumed
+    }
+
     /// Whether a dispatch of this much work is to be timed on its own.
     pub(super) fn wants(&self, kernel: &Kernel, work: u64) -> bool {
         !self.assumed

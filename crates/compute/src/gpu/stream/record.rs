@@ -5,12 +5,14 @@ use std::num::NonZeroU64;
 use std::time::Instant;
 
 use super::Stream;
+use super::batch::{Slot, Touch, Touched};
 use super::pace::Pace;
+use crate::dtype::DType;
 use crate::error::{ComputeError, Result};
-use crate::gpu::bindings::{Operand, Reach};
+use crate::gpu::bindings::{Operand, Ranges, Reach};
 use crate::gpu::device::lock;
-use crate::gpu::kernels::Kernel;
-use crate::gpu::params::{Params, WORDS, Words};
+use crate::gpu::kernels::{Kernel, MARKS, Role, SHARE, SLOTS};
+use crate::gpu::params::{Params, TallyParams, WORDS, Words};
 
 /// Blocks of parameters kept.
 pub(super) const BLOCKS: u32 = 4096;
@@ -21,9 +23,66 @@ const BATCH: usize = 64;
 
 /// A recorded command. Pipelines, bind groups, blocks, buffers and stages are named by their index.
 pub(super) enum Command {
-    Dispatch { pipeline: usize, group: usize, block: u32, grid: [u32; 3] },
-    Up { stage: usize, from: u64, buffer: usize, to: u64, bytes: u64 },
-    Down { buffer: usize, from: u64, stage: usize, to: u64, bytes: u64 },
+    Dispatch {
+        pipeline: usize,
+        group: usize,
+        block: u32,
+        grid: [u32; 3],
+        run: Run,
+    },
+    /// `filled`: how often the stage had been filled.
+    Up {
+        stage: usize,
+        filled: u64,
+        from: u64,
+        buffer: usize,
+        to: u64,
+        bytes: u64,
+    },
+    Down {
+        buffer: usize,
+        from: u64,
+        stage: usize,
+        to: u64,
+        bytes: u64,
+    },
+}
+
+/// What is told with each dispatch: see `done.wgsl`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) first: u32,
+    pub(super) base: u32,
+    pub(super) words: u32,
+}
+
+impl Run {
+    /// In the order of the fields there.
+    pub(super) fn bytes(&self, stamp: u32) -> [u8; RUN] {
+        let mut bytes = [0; RUN];
+        let words = [self.first, self.base, stamp, self.words];
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        bytes
+    }
+}
+
+/// Bytes of a [`Run`].
+const RUN: usize = 16;
+
+/// The kernel that counts marks, and the one that sums what travelled.
+const TALLY: Kernel = Kernel { role: Role::Tally { checksum: false }, dtype: DType::F32, vec_in: true };
+const CHECKSUM: Kernel = Kernel { role: Role::Tally { checksum: true }, ..TALLY };
+
+/// A grid as dispatches of about `most` workgroups, each with the number of its first one along the first two axes.
+fn parts([x, y, z]: [u32; 3], most: u32) -> impl Iterator<Item = ([u32; 3], u32)> {
+    let all = u64::from(x) * u64::from(y);
+    let whole = all.saturating_mul(z.into()) <= most.into();
+    let most = (u64::from(most) / u64::from(z.max(1))).clamp(1, u64::from(x.max(1)));
+    let starts = (0..all).step_by(most as usize).filter(move |_| !whole);
+    let cut = starts.map(move |first| ([(all - first).min(most) as u32, 1, z], first as u32));
+    whole.then_some(([x, y, z], 0)).into_iter().chain(cut)
 }
 
 impl Stream {
@@ -38,24 +97,87 @@ impl Stream {
         if self.cancel.is_cancelled() {
             return Ok(());
         }
-        let mut words = params.words;
-        let reach = self.reach(kernel, params, &mut words);
-        let group = self.group()?;
-        let pipeline = self.pipeline(kernel, reach)?;
-        let block = self.block(words)?;
+        let (pipeline, group, block) = self.ready(kernel, params)?;
         let work = if macs > 0 { macs } else { grid.iter().map(|n| u64::from(*n)).product() };
         let timed = lock(&self.opened.pace).wants(&kernel, work);
         if timed {
             self.submit()?;
             self.drain()?;
         }
-        self.commands.push(Command::Dispatch { pipeline, group, block, grid });
-        self.counts.dispatches += 1;
+        let most = self.most_marks();
+        for (grid, base) in parts(grid, most) {
+            let groups = grid.iter().fold(1u32, |n, axis| n.saturating_mul(*axis));
+            if self.batch.marks.saturating_add(groups) > most {
+                self.submit()?;
+            }
+            self.touch(kernel, &params.ranges);
+            let run = Run { first: self.batch.marks, base, words: 0 };
+            self.batch.commands.push(Command::Dispatch { pipeline, group, block, grid, run });
+            self.batch.marks = self.batch.marks.saturating_add(groups);
+            self.counts.dispatches += 1;
+        }
         if timed {
             return self.time(kernel, work);
         }
-        self.seconds += lock(&self.opened.pace).seconds(&kernel, work);
-        if self.commands.len() >= BATCH || Pace::is_full(self.seconds) { self.submit() } else { Ok(()) }
+        self.batch.seconds += lock(&self.opened.pace).seconds(&kernel, work);
+        let full = self.batch.commands.len() >= BATCH || Pace::is_full(self.batch.seconds);
+        if full { self.submit() } else { Ok(()) }
+    }
+
+    /// Pipeline, bind group and block of parameters of a dispatch. Making room for them may submit the batch.
+    fn ready(&mut self, kernel: Kernel, params: &Params) -> Result<(usize, usize, u32)> {
+        let mut words = params.words;
+        let reach = self.reach(kernel, params, &mut words);
+        let group = self.group()?;
+        let pipeline = self.pipeline(kernel, reach)?;
+        Ok((pipeline, group, self.block(words)?))
+    }
+
+    /// The kernel that counts marks, with what is bound to it. Its parameters are zeros: the first block.
+    pub(super) fn ready_tally(&mut self) -> Result<(wgpu::ComputePipeline, wgpu::BindGroup)> {
+        self.block([0; WORDS])?;
+        let (pipeline, group, _) =
+            self.ready(TALLY, &Params::new(&TallyParams::default(), Ranges::default()))?;
+        Ok((self.pipelines[pipeline].clone(), self.groups[group].clone()))
+    }
+
+    /// Notes what a dispatch reads and writes.
+    fn touch(&mut self, kernel: Kernel, ranges: &Ranges) {
+        let whole = if ranges.partial { Touched::Some } else { Touched::All };
+        let operands = kernel.operands();
+        let used = |writes: bool| {
+            let operands = operands.iter().filter(move |o| kernel.writes(**o) == writes);
+            operands.filter_map(|o| ranges.find(*o))
+        };
+        let read = used(false).chain(used(true).filter(|_| ranges.accumulates));
+        let read = read.map(|range| Touch { range, kind: Touched::Read });
+        let written = used(true).map(|range| Touch { range, kind: whole });
+        self.batch.touched.extend(read.chain(written));
+    }
+
+    /// Prepares the sum of words of the arena, the first of which is number `base` of a staging buffer. Submits the batch if it
+    /// has no room for it.
+    pub(super) fn ready_checksum(&mut self, at: u64, bytes: u64, base: u64) -> Result<Command> {
+        let mut ranges = Ranges::default();
+        let start = at / 16 * 16;
+        ranges.set(Operand::Input, start..at + bytes);
+        let params = TallyParams { input_skip: ((at - start) / 4) as usize };
+        let words = (bytes / 4) as u32;
+        let groups = words.div_ceil(SHARE);
+        if self.batch.slots.len() as u32 + groups > SLOTS - MARKS / SHARE {
+            self.submit()?;
+        }
+        let (pipeline, group, block) = self.ready(CHECKSUM, &Params::new(&params, ranges))?;
+        let run = Run { first: self.batch.slots.len() as u32, base: (base / 4) as u32, words };
+        Ok(Command::Dispatch { pipeline, group, block, grid: [groups, 1, 1], run })
+    }
+
+    /// Records a sum that was prepared.
+    pub(super) fn sum(&mut self, sum: Command, slot: Slot) {
+        if let Command::Dispatch { grid, .. } = &sum {
+            self.batch.slots.extend((0..grid[0]).map(|_| slot));
+        }
+        self.batch.commands.push(sum);
     }
 
     /// Submits a dispatch on its own and notes how long it takes.
@@ -78,6 +200,11 @@ impl Stream {
         self.bindings.clear();
         let mut bindings = [0; Operand::COUNT];
         for (i, operand) in kernel.operands().into_iter().enumerate() {
+            if operand == Operand::Marks {
+                self.bindings.push(self.counted);
+                bindings[operand as usize] = 1;
+                continue;
+            }
             let (count, base) = self.grid.cover(&params.ranges.get(operand), &mut self.bindings);
             // `group` refuses more than 255: no device binds as many.
             bindings[operand as usize] = count.min(255) as u8;
@@ -100,6 +227,8 @@ impl Stream {
             self.submit()?;
             self.drain()?;
             self.blocks.clear();
+            // Another block may be the first now, which belongs to the tally.
+            self.block([0; WORDS])?;
         }
         let block = self.blocks.len() as u32;
         self.blocks.insert(words, block);
@@ -232,7 +361,7 @@ fn make_layout(device: &wgpu::Device, count: u32) -> (wgpu::BindGroupLayout, wgp
     let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label: None,
         bind_group_layouts: &[Some(&group)],
-        immediate_size: 0,
+        immediate_size: RUN as u32,
     });
     (group, pipeline)
 }

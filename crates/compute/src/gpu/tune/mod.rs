@@ -1,12 +1,11 @@
-//! Finds the fastest kernel for each layer. A kernel can win only if it agrees with the reference backend on a
-//! small input.
+//! Finds the fastest kernel for each layer. A kernel can win only if it agrees with the naive loops on a small input, gives the
+//! same bits twice, and writes nothing but its output.
 
 mod attention;
 
 pub use attention::{AttentionLayer, tune_attention};
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,12 +13,30 @@ use super::choice::{Choices, Variant, layer_name, variants};
 use super::{Gpu, GpuDevice, GpuSizing};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::{Result, SourceError, mismatch};
+use crate::error::{ComputeError, Result, SourceError, mismatch};
 use crate::host_tensor::Difference;
-use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Sizing, UpsampleDesc};
+use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Prologue, Sizing, UpsampleDesc};
 use crate::reference::Reference;
-use crate::tensor::Shape;
+use crate::tensor::{Shape, Tensor};
 use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
+
+/// A layer that is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProductLayer {
+    /// Its weight.
+    pub spec: WeightSpec,
+    /// Whether it is a convolution whose input is normalised. It is then timed so, on the way in and by a pass of its own.
+    pub prologue: bool,
+}
+
+impl ProductLayer {
+    /// Groups of the normalisation: 32 as in the VAE if the channels allow it.
+    fn groups(&self) -> Option<usize> {
+        let WeightSpec::Conv { cin, .. } = self.spec else { return None };
+        let groups = if cin.is_multiple_of(32) { 32 } else { 1 };
+        self.prologue.then_some(groups)
+    }
+}
 
 /// Result of one kernel in one layer.
 #[derive(Clone, Debug)]
@@ -32,16 +49,56 @@ pub struct Tuned {
     pub family: &'static str,
     /// Largest difference from the reference.
     pub max_abs: f64,
-    /// Whether that difference is within rounding.
-    pub right: bool,
-    /// Fastest of a few runs; infinite if the kernel was wrong or could not run.
+    /// Why it cannot be chosen.
+    pub fault: Option<KernelFault>,
+    /// Fastest of a few runs; infinite if the kernel was wrong or could not run, and 0 if it was not timed.
     pub seconds: f64,
+}
+
+/// Why a kernel cannot be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelFault {
+    /// The device refused it.
+    Refused,
+    /// Its results differ from those of the naive loops by more than rounding.
+    Differs,
+    /// It gave other bits the second time.
+    Unsteady,
+    /// It wrote where it must not.
+    Beyond,
+}
+
+impl KernelFault {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            KernelFault::Refused => "cannot run",
+            KernelFault::Differs => "differs from the naive loops",
+            KernelFault::Unsteady => "gives other bits the second time",
+            KernelFault::Beyond => "writes beyond its buffers",
+        }
+    }
+}
+
+/// How kernels are timed: over a frame of `side` by `side` pixels, the fastest of `runs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Rows and columns.
+    pub side: usize,
+    /// Runs of each.
+    pub runs: usize,
 }
 
 /// Weights from pseudo-random numbers.
 struct Numbers;
 
+/// Some are large, and some are small enough to be flushed to zero.
 fn number(i: usize) -> f32 {
+    match i % 97 {
+        11 => return 4.0,
+        23 => return 3e-8,
+        _ => {}
+    }
     let h = (i as u32).wrapping_mul(0x9e37_79b9) ^ 0x85eb_ca6b;
     (h ^ (h >> 15)) as f32 / u32::MAX as f32 * 2.0 - 1.0
 }
@@ -51,18 +108,6 @@ impl WeightSource for Numbers {
         out.iter_mut().enumerate().for_each(|(i, v)| *v = 0.05 * number(start + i));
         Ok(())
     }
-}
-
-/// The same layer with other channels; `None` if it is not a product.
-fn with_channels(spec: &WeightSpec, cin: usize, cout: usize) -> Option<WeightSpec> {
-    Some(match *spec {
-        WeightSpec::Conv { kernel, stride, dtype, slopes, .. } => {
-            WeightSpec::Conv { cin, cout, kernel, stride, dtype, slopes }
-        }
-        WeightSpec::Upsample { time, dtype, .. } => WeightSpec::Upsample { cin, cout, time, dtype },
-        WeightSpec::Linear { dtype, .. } => WeightSpec::Linear { cin, cout, dtype },
-        WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => return None,
-    })
 }
 
 /// What is timed in place of a layer: a part of a wide linear one. 3072 to 12288 channels over 128 by 128 pixels would take
@@ -97,23 +142,71 @@ fn shapes(spec: &WeightSpec, frames: usize, side: usize) -> Result<(DType, Shape
     Ok((dtype, Shape::new(t, side, side, cin), output))
 }
 
-/// Runs one layer over a slice. Returns its output and the seconds of the fastest of `runs`.
-fn layer(
-    ops: &mut dyn Ops,
-    spec: &WeightSpec,
-    frames: usize,
-    side: usize,
-    runs: usize,
-) -> Result<(Vec<f32>, f64)> {
+/// What a layer gave.
+struct Ran {
+    values: Vec<f32>,
+    /// Of the fastest run.
+    seconds: f64,
+    /// The last two runs gave the same bits.
+    steady: bool,
+    /// Nothing was written between the operands.
+    intact: bool,
+}
+
+impl Ran {
+    /// With the values of the run before, if there was one.
+    fn new(values: Vec<f32>, before: &[f32], seconds: f64, intact: bool) -> Self {
+        let same = || values.iter().map(|v| v.to_bits()).eq(before.iter().map(|v| v.to_bits()));
+        Ran { steady: before.is_empty() || same(), values, seconds, intact }
+    }
+}
+
+/// Numbers between operands that nothing may change.
+struct Guard(Tensor);
+
+impl Guard {
+    const VALUES: usize = 64;
+
+    fn values() -> Vec<f32> {
+        (0..Self::VALUES).map(|i| 7.0 + i as f32).collect()
+    }
+
+    fn new(ops: &mut dyn Ops) -> Result<Self> {
+        let tensor = ops.alloc(Shape::new(1, 1, 1, Self::VALUES), DType::F32)?;
+        ops.upload(&Self::values(), tensor.view())?;
+        Ok(Guard(tensor))
+    }
+
+    fn is_intact(&self, ops: &mut dyn Ops) -> Result<bool> {
+        Ok(ops.values(self.0.view())? == Self::values())
+    }
+}
+
+/// Runs one layer over a slice, at least once.
+fn layer(ops: &mut dyn Ops, one: &ProductLayer, frames: usize, side: usize, runs: usize) -> Result<Ran> {
+    let spec = &one.spec;
     let weight = Weight::upsampler("tune", *spec, Arc::new(Numbers), Arc::new(Numbers));
     let (dtype, input, output) = shapes(spec, frames, side)?;
     ops.load(&weight)?;
-    let (x, y) = (ops.alloc(input, dtype)?, ops.alloc(output, dtype)?);
+    let mut guards = vec![Guard::new(ops)?];
+    let x = ops.alloc(input, dtype)?;
+    guards.push(Guard::new(ops)?);
+    let y = ops.alloc(output, dtype)?;
+    guards.push(Guard::new(ops)?);
     let values: Vec<f32> = (0..input.len()).map(number).collect();
     ops.upload(&values, x.view())?;
+    let affine = Weight::new("tune", WeightSpec::Norm { channels: input.c }, Arc::new(Numbers));
+    let groups = one.groups();
+    let stats = ops.alloc(Shape::new(input.t, 1, 1, 2 * groups.unwrap_or(1)), DType::F32)?;
+    if let Some(groups) = groups {
+        ops.load(&affine)?;
+        ops.upload(&[0.1, 20.0].repeat(input.t * groups), stats.view())?;
+    }
+    let prologue = groups.map(|_| Prologue { stats: stats.view(), affine: &affine, silu: true });
     ops.wait()?;
     let mut fastest = f64::INFINITY;
-    for _ in 0..runs {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for left in (0..runs.max(1)).rev() {
         let started = Instant::now();
         let (input, output, weight) = (x.view(), y.view(), &weight);
         match *spec {
@@ -123,21 +216,27 @@ fn layer(
             }
             WeightSpec::Conv { kernel: [_, ky, kx], .. } => {
                 let padding = Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 };
-                ops.conv(&ConvDesc::new(input, weight, padding, output))?;
+                let prologue = prologue.clone();
+                ops.conv(&ConvDesc { prologue, ..ConvDesc::new(input, weight, padding, output) })?;
             }
             WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {}
         }
         ops.wait()?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
+        if left < 2 {
+            before = std::mem::replace(&mut after, ops.values(y.view())?);
+        }
     }
-    let out = ops.values(y.view())?;
+    let intact =
+        guards.iter().try_fold(true, |all, guard| Ok::<_, ComputeError>(guard.is_intact(ops)? && all))?;
     ops.evict(&weight);
-    Ok((out, fastest))
+    ops.evict(&affine);
+    Ok(Ran::new(after, &before, fastest, intact))
 }
 
 /// Largest difference due to rounding for results around 1: a unit in the last place of the format, and another
 /// where sums are added in a different order.
-fn tolerance(dtype: DType) -> f64 {
+pub(super) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 2e-5,
         DType::F16 => 2e-3,
@@ -145,18 +244,31 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// The largest difference from the reference, whether it is within rounding, and the seconds of the fastest run. A kernel
+/// What a kernel is worth: the largest difference from the reference, its fault, and the seconds of the fastest run. A kernel
 /// that this device cannot run loses, as one that is wrong does. Any other device error will show again in a run.
 fn tried(
     dtype: DType,
-    max_abs: impl FnOnce() -> Result<f64>,
+    twin: &[f32],
+    check: impl FnOnce() -> Result<Ran>,
     seconds: impl FnOnce() -> Result<f64>,
-) -> (f64, bool, f64) {
-    let result = max_abs().and_then(|max_abs| match max_abs <= tolerance(dtype) {
-        true => Ok((max_abs, true, seconds()?)),
-        false => Ok((max_abs, false, f64::INFINITY)),
-    });
-    result.unwrap_or((f64::INFINITY, false, f64::INFINITY))
+) -> (f64, Option<KernelFault>, f64) {
+    let Ok(Ran { values, steady, intact, .. }) = check() else {
+        return (f64::INFINITY, Some(KernelFault::Refused), f64::INFINITY);
+    };
+    let largest = twin.iter().fold(1.0f64, |most, v| most.max(f64::from(v.abs())));
+    let max_abs = Difference::between(&values, twin).max_abs;
+    let fault = match (max_abs <= tolerance(dtype) * largest, steady, intact) {
+        (false, ..) => KernelFault::Differs,
+        (_, false, _) => KernelFault::Unsteady,
+        (.., false) => KernelFault::Beyond,
+        _ => {
+            return match seconds() {
+                Ok(seconds) => (max_abs, None, seconds),
+                Err(_) => (max_abs, Some(KernelFault::Refused), f64::INFINITY),
+            };
+        }
+    };
+    (max_abs, Some(fault), f64::INFINITY)
 }
 
 /// The device with one kernel chosen for every layer that can use it.
@@ -166,42 +278,36 @@ pub fn with_variant(device: GpuDevice, variant: &Variant) -> GpuDevice {
 }
 
 /// Bytes of an arena for one layer, alignment included.
-fn arena(device: &GpuDevice, spec: &WeightSpec, frames: usize, side: usize) -> Result<u64> {
-    let (dtype, input, output) = shapes(spec, frames, side)?;
-    let values = ((input.len() + output.len()) * dtype.bytes()) as u64;
-    let weight = GpuSizing { choices: device.choices }.weight_bytes(spec);
+fn arena(device: &GpuDevice, layer: &ProductLayer, frames: usize, side: usize) -> Result<u64> {
+    let (dtype, input, output) = shapes(&layer.spec, frames, side)?;
+    // A pass before the product keeps the input once more.
+    let inputs = if layer.prologue { 2 } else { 1 };
+    let values = ((inputs * input.len() + output.len()) * dtype.bytes()) as u64;
+    let weight = GpuSizing { choices: device.choices }.weight_bytes(&layer.spec);
     Ok(values + weight + (1 << 20))
 }
 
-/// Times every kernel of `device`, or those of one `family`, for each layer over a frame of `side` by `side` pixels,
-/// and passes each result to `tell`. Returns the device with the fastest kernels chosen. A layer listed twice is
-/// timed once; so are wide linear layers of which the same part is timed.
+/// Checks every kernel of `device`, or those of one `family`, for each layer: against the naive loops at the layer's width,
+/// twice for the same bits, and with guards between its operands. Those that are right are timed, both ways where the input is
+/// normalised, or the first of them is taken. Each result is passed to `tell`. Returns the device with the fastest kernels
+/// chosen. A layer listed twice is checked once.
 pub fn tune(
     device: GpuDevice,
-    layers: &[WeightSpec],
+    layers: &[ProductLayer],
     family: Option<&str>,
-    side: usize,
-    runs: usize,
+    timing: Option<Timing>,
     tell: &mut dyn FnMut(&Tuned),
 ) -> Result<GpuDevice> {
     let device = GpuDevice { choices: Choices::default(), ..device };
     let mut table = BTreeMap::new();
-    let mut done: HashMap<WeightSpec, Vec<Tuned>> = HashMap::new();
     for layer in layers {
-        let name = layer_name(layer);
+        let name = layer_name(&layer.spec);
         if table.contains_key(&name) {
             continue;
         }
-        let spec = timed(layer);
-        let results = match done.entry(spec) {
-            Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(new) => new.insert(times(device, &spec, family, side, runs)?),
-        };
-        for result in results.iter_mut() {
-            result.layer.clone_from(&name);
-            tell(result);
-        }
-        if let Some(best) = fastest(results) {
+        let results = checked(device, layer, family, timing)?;
+        results.iter().for_each(&mut *tell);
+        if let Some(best) = fastest(&results) {
             table.insert(name, best.kernel.clone());
         }
     }
@@ -213,39 +319,53 @@ fn fastest(results: &[Tuned]) -> Option<&Tuned> {
     results.iter().filter(|t| t.seconds.is_finite()).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
+/// Most multiply-adds of a layer that the naive loops compute: a tenth of a second.
+const NAIVE: usize = 120_000_000;
+
+/// Frames and sides of what is computed by the naive loops, the largest that they can afford first. One row and column more
+/// than the taps of a layer are enough for all its borders.
+const SMALL: [[usize; 2]; 4] = [[3, 6], [2, 5], [1, 4], [1, 2]];
+
 /// The results of every kernel in one layer.
-fn times(
+fn checked(
     device: GpuDevice,
-    spec: &WeightSpec,
+    one: &ProductLayer,
     family: Option<&str>,
-    side: usize,
-    runs: usize,
+    timing: Option<Timing>,
 ) -> Result<Vec<Tuned>> {
+    let ProductLayer { spec, prologue } = one;
     let mut all = variants(spec, device.open()?.units);
     all.retain(|v| family.is_none_or(|f| v.family() == f));
+    if *prologue {
+        all = all.into_iter().flat_map(|v| [v, v.after_a_pass()]).collect();
+    }
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let (dtype, _, output) = shapes(spec, 1, side)?;
-    // Channels that do not divide into tiles, few enough for the reference.
-    let Some(small) = with_channels(spec, 24, if output.c > 16 { 40 } else { 7 }) else {
-        return Ok(Vec::new());
-    };
-    let (twin, _) = layer(&mut Reference::new(8 << 20)?, &small, 3, 6, 1)?;
+    let fits = |[frames, side]: &[usize; 2]| spec.main_len() * frames * side * side <= NAIVE;
+    let [frames, side] = SMALL.into_iter().find(fits).unwrap_or([1, 2]);
+    let (dtype, ..) = shapes(spec, frames, side)?;
+    let room = 4 * (spec.main_len() + spec.bias_len()) as u64 + (64 << 20);
+    let twin = layer(&mut Reference::new(room)?, one, frames, side, 1)?.values;
+    let part = ProductLayer { spec: timed(spec), ..*one };
     let mut results = Vec::new();
     for variant in all {
         let with = with_variant(device, &variant);
-        let run = |spec: &WeightSpec, frames: usize, side: usize, runs: usize| {
-            let mut gpu = Gpu::new(with, arena(&with, spec, frames, side)?, CancelToken::default())?;
-            layer(&mut gpu, spec, frames, side, runs)
+        let run = |one: &ProductLayer, frames: usize, side: usize, runs: usize| {
+            let mut gpu = Gpu::new(with, arena(&with, one, frames, side)?, CancelToken::default())?;
+            layer(&mut gpu, one, frames, side, runs)
         };
-        let (max_abs, right, seconds) = tried(
+        let (max_abs, fault, seconds) = tried(
             dtype,
-            || Ok(Difference::between(&run(&small, 3, 6, 1)?.0, &twin).max_abs),
-            || Ok(run(spec, 1, side, runs.max(1) + 1)?.1),
+            &twin,
+            || run(one, frames, side, 2),
+            || match timing {
+                Some(Timing { side, runs }) => Ok(run(&part, 1, side, runs.max(1) + 1)?.seconds),
+                None => Ok(0.0),
+            },
         );
         let (kernel, family) = (variant.to_string(), variant.family());
-        results.push(Tuned { layer: layer_name(spec), kernel, family, max_abs, right, seconds });
+        results.push(Tuned { layer: layer_name(spec), kernel, family, max_abs, fault, seconds });
     }
     Ok(results)
 }

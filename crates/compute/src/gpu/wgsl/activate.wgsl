@@ -7,9 +7,7 @@ fn activated(x: vec4<f32>) -> vec4<f32> {
     return x / (vec4<f32>(1.0) + exp(inner * -1.595769));
 }
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let i = (wid.x + wid.y * grid.x) * 64u + tid;
+fn one(i: u32) {
     if (i >= op.units) { return; }
     let t = i / op.frame_units;
     let rest = i % op.frame_units * LANES;
@@ -24,4 +22,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     if (op.factors != 0u) { y *= ld_input(factor); }
     st_output(o, y);
 @END@
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    one((run.base + wid.x + wid.y * grid.x) * 64u + tid);
+    done(wid, grid, tid);
 }

@@ -1,8 +1,6 @@
 // Adds to a residual, with a factor per channel. The output is the residual.
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let i = (wid.x + wid.y * grid.x) * 64u + tid;
+fn one(i: u32) {
     if (i >= op.units) { return; }
     let t = i / op.frame_units;
     let rest = i % op.frame_units * LANES;
@@ -18,4 +16,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     if (op.gated != 0u) { gate = lf_affine(channel); }
     st_output(o, fma(gate, ld_input(source), ld_output(o)));
 @END@
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    one((run.base + wid.x + wid.y * grid.x) * 64u + tid);
+    done(wid, grid, tid);
 }

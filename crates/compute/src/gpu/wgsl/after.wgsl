@@ -53,10 +53,11 @@ fn tail(i: u32) {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = wid.x + wid.y * grid.x;
+    let job = run.base + wid.x + wid.y * grid.x;
     if (job < op.tail_jobs) {
         tail(job * 64u + tid);
     } else if (job < op.jobs) {
         row_sums(job - op.tail_jobs, tid);
     }
+    done(wid, grid, tid);
 }

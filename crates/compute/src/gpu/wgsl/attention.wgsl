@@ -12,8 +12,11 @@ var<workgroup> sp: array<f32, QUERIES * KEYS>;
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
+    let job = op.first_job + run.base + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) {
+        done(wid, grid, tid);
+        return;
+    }
     let head = wid.z % op.heads;
     let column = wid.z / op.heads * VALUES;
     let t = job / op.tiles;
@@ -81,9 +84,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         }
     }
     let n = first + mine;
-    if (n >= queries) { return; }
-    let o = op.output_skip + t * op.output_frame + n * c + head * wide;
+    if (n < queries) {
+        let o = op.output_skip + t * op.output_frame + n * c + head * wide;
 @STORE@
+    }
+    done(wid, grid, tid);
 }
 
 fn give(o: u32, x: u32, v: vec4<f32>) {

@@ -28,8 +28,11 @@ fn power(v: vec4<f32>) -> vec4<f32> {
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32, @builtin(subgroup_id) sub: u32) {
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
+    let job = op.first_job + run.base + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) {
+        done(wid, grid, tid);
+        return;
+    }
     let column = wid.z / op.heads * CHUNKS * SIDE;
     let place = place_of(job, wid.z % op.heads * op.head_width);
     let keys = key_total();
@@ -91,4 +94,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     sum = 0.0;
     for (var i = 0u; i < PER; i++) { sum += sr[mine * PER + i]; }
 @STORE@
+    done(wid, grid, tid);
 }

@@ -6,8 +6,11 @@ fn is_finite(v: f32) -> bool {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = wid.x + wid.y * grid.x;
-    if (job >= op.jobs) { return; }
+    let job = run.base + wid.x + wid.y * grid.x;
+    if (job >= op.jobs) {
+        done(wid, grid, tid);
+        return;
+    }
     let groups = op.groups;
     let g = job % groups;
     let t = job / groups;
@@ -34,4 +37,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         // same number, and dispatches run in order.
         if (!(is_finite(mean) && is_finite(rstd)) && word_note(0u, 0u) == 0u) { put_word_note(0u, 0u, op.number); }
     }
+    done(wid, grid, tid);
 }

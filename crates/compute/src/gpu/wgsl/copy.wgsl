@@ -1,8 +1,6 @@
 // Copies values, converting them if the formats differ.
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let i = (wid.x + wid.y * grid.x) * 64u + tid;
+fn one(i: u32) {
     if (i >= op.units) { return; }
     let t = i / op.frame_units;
     let rest = i % op.frame_units;
@@ -11,4 +9,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 @ELSE@
     st_output(op.output_skip + t * op.output_frame + rest, ld_input(op.input_skip + t * op.input_frame + rest));
 @END@
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    one((run.base + wid.x + wid.y * grid.x) * 64u + tid);
+    done(wid, grid, tid);
 }

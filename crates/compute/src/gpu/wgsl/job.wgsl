@@ -1,5 +1,8 @@
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
+    let job = op.first_job + run.base + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) {
+        done(wid, grid, tid);
+        return;
+    }
     let tiles = op.tiles;
     let t = job / tiles;
     let first = (job % tiles) * BM;

@@ -94,4 +94,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     }
 @END@
 @STORE@
+    done(wid, grid, tid);
 }

@@ -1,8 +1,6 @@
 // Moves channels to time, rows and columns: one output value, or four channels, per thread.
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let i = (wid.x + wid.y * grid.x) * 64u + tid;
+fn one(i: u32) {
     if (i >= op.units) { return; }
     let cout = op.cout;
     let e = i * LANES;
@@ -23,4 +21,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 @ELSE@
     st_output(to, ld_input(o));
 @END@
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    one((run.base + wid.x + wid.y * grid.x) * 64u + tid);
+    done(wid, grid, tid);
 }

@@ -60,7 +60,7 @@ fn turned(v: vec2<f32>, pair: u32, places: u32) -> vec2<f32> {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let unit = (wid.x + wid.y * grid.x) * (64u / TEAM) + tid / TEAM;
+    let unit = (run.base + wid.x + wid.y * grid.x) * (64u / TEAM) + tid / TEAM;
     let wide = select(0u, op.head_width, unit < op.units);
     let head = unit % op.heads;
     let token = unit / op.heads;
@@ -92,4 +92,5 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         st_some_output(to + c, wide - c, v);
 @END@
     }
+    done(wid, grid, tid);
 }

@@ -1,8 +1,6 @@
 // Copies the tokens of one window out of the grid, or back.
 
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let i = (wid.x + wid.y * grid.x) * 64u + tid;
+fn one(i: u32) {
     if (i >= op.units) { return; }
     let n = i / op.token_units;
     let channel = i % op.token_units * LANES;
@@ -24,4 +22,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
 @ELSE@
     st_output(to, ld_input(source));
 @END@
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
+    one((run.base + wid.x + wid.y * grid.x) * 64u + tid);
+    done(wid, grid, tid);
 }

@@ -44,8 +44,11 @@ fn power(v: vec4<f32>) -> vec4<f32> {
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
+    let job = op.first_job + run.base + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) {
+        done(wid, grid, tid);
+        return;
+    }
     let wide = op.head_width;
     let head = wid.z % op.heads * wide;
     let column = wid.z / op.heads * VALUES;
@@ -121,6 +124,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
         sum += sp[i * GROUPS + mine];
     }
 @STORE@
+    done(wid, grid, tid);
 }
 
 fn give(own: bool, n: u32, head: u32, x: u32, v: vec4<f32>) {

@@ -10,8 +10,11 @@ var<workgroup> sh: array<vec4<f32>, 2u * BEHIND>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) tid: u32) {
-    let job = op.first_job + wid.x + wid.y * grid.x;
-    if (job >= op.end_job) { return; }
+    let job = op.first_job + run.base + wid.x + wid.y * grid.x;
+    if (job >= op.end_job) {
+        done(wid, grid, tid);
+        return;
+    }
     let t = job / op.tiles;
     let first = (job % op.tiles) * TM;
     let n0 = wid.z * BN;
@@ -73,6 +76,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) grid: ve
     let py = tid / 128u;
     let px = tid / 64u % 2u;
 @STORE@
+    done(wid, grid, tid);
 }
 
 // Four channels of a pixel; zero outside the frame.

@@ -1,0 +1,387 @@
+//! While a device has no film behind it, some of its results are computed again by the naive loops: now and then a few pixels
+//! and channels of a product, from the inputs that lie on the device.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::Gpu;
+use super::choice::layer_name;
+use super::device::{Fault, lock};
+use super::tune::tolerance;
+use crate::dtype::{DType, decode};
+use crate::error::{Result, SourceError};
+use crate::host_tensor::Difference;
+use crate::ops::{ConvDesc, ConvWork, LinearDesc, LinearWork, Ops, Padding, Prologue, Shortcut};
+use crate::reference::Reference;
+use crate::tensor::{Shape, View};
+use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
+
+/// How often results are computed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Watch {
+    /// Not at all.
+    #[default]
+    Never,
+    /// Now and then, in at most 1/200 of the time.
+    Seldom,
+    /// Every product, before the next one: for tests.
+    Always,
+}
+
+/// Of the time, one part in so many.
+const SHARE: u32 = 200;
+/// Pixels and channels that are computed again.
+const PIXELS: usize = 2;
+const CHANNELS: usize = 8;
+/// Bytes of the naive loops' arena: channels of the widest layers, and a few pixels.
+const ROOM: u64 = 16 << 20;
+/// Times the tolerance of small numbers: real sums cancel more, and what a broken driver does is not small.
+const MARGIN: f64 = 8.0;
+
+/// What was computed again so far.
+pub(super) struct Recheck {
+    watch: Watch,
+    started: Instant,
+    turn: u64,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    busy: AtomicBool,
+    /// Nanoseconds.
+    spent: AtomicU64,
+    wrong: Mutex<Option<String>>,
+    checked: AtomicU64,
+}
+
+/// A few output channels of a weight, from `first` on.
+struct SomeChannels {
+    weight: Weight,
+    first: usize,
+    count: usize,
+}
+
+impl WeightSource for SomeChannels {
+    fn read(&self, part: WeightPart, start: usize, out: &mut [f32]) -> Result<(), SourceError> {
+        let (cin, cout) = self.weight.spec().product().map_or((1, 1), |(cin, cout, _)| (cin, cout));
+        let taps = self.weight.spec().main_len() / (cin * cout).max(1);
+        let read = |part, start: usize, out: &mut [f32]| {
+            self.weight.read(part, start, out).map_err(|e| SourceError(e.to_string()))
+        };
+        match part {
+            WeightPart::Main => read(part, self.first * cin * taps + start, out),
+            // Slopes lie behind the bias of all channels.
+            WeightPart::Bias => out.iter_mut().zip(start..).try_for_each(|(value, i)| {
+                let row = if i < self.count { i } else { cout + i - self.count };
+                read(part, self.first + row, std::slice::from_mut(value))
+            }),
+        }
+    }
+}
+
+/// Pixels of a product's operands.
+struct Crop {
+    /// What the product is of.
+    weight: Weight,
+    spec: WeightSpec,
+    first: usize,
+    input: (Shape, Vec<f32>),
+    norm: Option<(Weight, Vec<f32>, bool)>,
+    shortcut: Option<(Weight, Vec<f32>)>,
+    dtype: DType,
+    /// What the device made of them.
+    made: Vec<f32>,
+}
+
+impl Crop {
+    /// Some channels of a weight, as a weight.
+    fn part(&self, weight: &Weight) -> Weight {
+        let count = self.spec.product().map_or(1, |(_, cout, _)| cout);
+        let spec = match weight.spec() {
+            WeightSpec::Conv { cin, kernel, stride, dtype, slopes, .. } => {
+                WeightSpec::Conv { cin, cout: count, kernel, stride, dtype, slopes }
+            }
+            _ => self.spec,
+        };
+        let some = SomeChannels { weight: weight.clone(), first: self.first, count };
+        Weight::new(weight.name(), spec, Arc::new(some))
+    }
+
+    /// What the device should have made.
+    fn twin(&self) -> Result<Vec<f32>> {
+        let mut ops = Reference::new(ROOM)?;
+        let weight = self.part(&self.weight);
+        ops.load(&weight)?;
+        let (shape, values) = &self.input;
+        let x = ops.alloc(*shape, self.dtype)?;
+        ops.upload(values, x.view())?;
+        let channels = self.spec.product().map_or(1, |(_, cout, _)| cout);
+        let WeightSpec::Conv { kernel: [kt, ..], stride: [st, ..], .. } = self.spec else {
+            let y = ops.alloc(Shape { c: channels, ..*shape }, self.dtype)?;
+            let (input, output) = (x.view(), y.view());
+            ops.linear(&LinearDesc { input, weight: &weight, accumulate: false, sums: None, output })?;
+            return ops.values(y.view());
+        };
+        // The first frame is repeated in front; the last output frame sees the real ones alone.
+        let frames = (kt - 1) / st + 1;
+        let y = ops.alloc(Shape::new(frames, 1, PIXELS, channels), self.dtype)?;
+        let mut desc = ConvDesc::new(x.view(), &weight, Padding::default(), y.view());
+        let stats = match &self.norm {
+            Some((_, stats, _)) => {
+                let tensor = ops.alloc(Shape::new(kt, 1, 1, stats.len() / kt), DType::F32)?;
+                ops.upload(stats, tensor.view())?;
+                Some(tensor)
+            }
+            None => None,
+        };
+        if let (Some((affine, _, silu)), Some(stats)) = (&self.norm, &stats) {
+            ops.load(affine)?;
+            desc.prologue = Some(Prologue { stats: stats.view(), affine, silu: *silu });
+        }
+        let short = match &self.shortcut {
+            Some((weight, values)) => {
+                let weight = self.part(weight);
+                ops.load(&weight)?;
+                let cin = values.len() / PIXELS;
+                let tensor = ops.alloc(Shape::new(frames, 1, PIXELS, cin), self.dtype)?;
+                ops.upload(&values.repeat(frames), tensor.view())?;
+                Some((weight, tensor))
+            }
+            None => None,
+        };
+        if let Some((weight, tensor)) = &short {
+            desc.shortcut = Some(Shortcut { input: tensor.view(), weight });
+        }
+        ops.conv(&desc)?;
+        let all = ops.values(y.view())?;
+        if let Some((affine, ..)) = &self.norm {
+            ops.evict(affine);
+        }
+        Ok(all[all.len() - PIXELS * channels..].to_vec())
+    }
+
+    /// How the device's result differs, if it does.
+    fn wrong(&self) -> Result<Option<String>> {
+        let twin = self.twin()?;
+        let largest = twin.iter().fold(1.0f64, |most, v| most.max(f64::from(v.abs())));
+        let found = Difference::between(&self.made, &twin).max_abs;
+        // Numbers that are not finite are noticed elsewhere.
+        let bound = MARGIN * tolerance(self.dtype) * largest;
+        let wrong = found > bound && twin.iter().all(|v| v.is_finite());
+        Ok(wrong.then(|| {
+            format!("{} of {} is off by {found:.1e}", layer_name(&self.weight.spec()), self.weight.name())
+        }))
+    }
+}
+
+impl Shared {
+    fn look(&self, crop: &Crop) {
+        // A weight that cannot be read fails where it is needed.
+        if let Ok(Some(wrong)) = crop.wrong() {
+            lock(&self.wrong).get_or_insert(wrong);
+        }
+        self.checked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn spend(&self, time: Duration) {
+        self.spent.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Recheck {
+    pub(super) fn new(watch: Watch) -> Self {
+        Recheck { watch, started: Instant::now(), turn: 0, shared: Arc::default() }
+    }
+
+    /// Products computed again so far.
+    pub(super) fn checked(&self) -> u64 {
+        self.shared.checked.load(Ordering::Relaxed)
+    }
+
+    fn is_due(&self) -> bool {
+        let spent = Duration::from_nanos(self.shared.spent.load(Ordering::Relaxed));
+        match self.watch {
+            Watch::Never => false,
+            Watch::Always => true,
+            // The first costs a few milliseconds.
+            Watch::Seldom => {
+                let cost = spent.max(Duration::from_millis(5));
+                !self.shared.busy.load(Ordering::Acquire) && self.started.elapsed() >= cost * SHARE
+            }
+        }
+    }
+
+    /// Any number of a range, another one each time.
+    fn any(&mut self, range: Range<usize>) -> Option<usize> {
+        self.turn = self.turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let len = range.end.checked_sub(range.start).filter(|n| *n > 0)?;
+        Some(range.start + (self.turn >> 33) as usize % len)
+    }
+
+    /// Looks at a crop: at once, or in a thread of its own, one at a time.
+    fn look(&self, crop: Crop) {
+        let shared = Arc::clone(&self.shared);
+        if self.watch == Watch::Always {
+            return shared.look(&crop);
+        }
+        shared.busy.store(true, Ordering::Release);
+        let work = move || {
+            let started = Instant::now();
+            shared.look(&crop);
+            shared.spend(started.elapsed());
+            shared.busy.store(false, Ordering::Release);
+        };
+        if std::thread::Builder::new().name("recheck".into()).spawn(work).is_err() {
+            self.shared.busy.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Coordinates such that the taps of a few neighbours lie inside of `size`.
+fn inside(
+    range: &Range<usize>,
+    size: usize,
+    taps: usize,
+    step: usize,
+    pad: usize,
+    count: usize,
+) -> Range<usize> {
+    let first = range.start.max(pad.div_ceil(step));
+    let reach = taps + (count - 1) * step;
+    let last = (size + pad).checked_sub(reach).map_or(0, |n| n / step + 1);
+    first..last.min((range.end + 1).saturating_sub(count))
+}
+
+impl Gpu {
+    /// What was found wrong becomes the fault of the device.
+    pub(super) fn check_again(&self) -> Result<()> {
+        let wrong = self.recheck.as_ref().and_then(|r| lock(&r.shared.wrong).take());
+        if let Some(wrong) = wrong {
+            let _ = self.stream.opened.fault.set(Fault::Wrong(wrong));
+        }
+        self.stream.check()
+    }
+
+    /// Values of neighbouring pixels.
+    fn crop(&mut self, view: &View<'_>, frame: usize, row: usize, columns: Range<usize>) -> Result<Vec<f32>> {
+        let offset = self.address("recheck", "tensor", view.tensor().buffer())?;
+        let (whole, size) = (view.tensor().shape(), view.dtype().bytes());
+        let line = (view.first_frame() + frame) * whole.h + row - view.tensor().band().first;
+        let at = offset + ((line * whole.w + columns.start) * whole.c * size) as u64;
+        let mut bytes = Vec::new();
+        self.read_runs(&[(at, (columns.len() * whole.c * size) as u64)], &mut bytes)?;
+        let mut values = vec![0.0; columns.len() * whole.c];
+        decode(view.dtype(), &bytes, &mut values);
+        Ok(values)
+    }
+
+    /// Some neighbouring channels out of those of pixels.
+    fn some(values: &[f32], all: usize, first: usize, count: usize) -> Vec<f32> {
+        values.chunks_exact(all).flat_map(|pixel| &pixel[first..first + count]).copied().collect()
+    }
+
+    pub(super) fn recheck_conv(&mut self, d: &ConvDesc<'_>, work: &ConvWork) -> Result<()> {
+        let Some(recheck) = self.recheck.as_mut().filter(|r| r.is_due() && !d.accumulate) else {
+            return Ok(());
+        };
+        let ([kt, ky, kx], [st, sy, sx]) = (work.kernel, work.stride);
+        let count = work.cout.min(CHANNELS);
+        let rows = inside(&work.rows, work.h_in, ky, sy, work.padding.top, 1);
+        let columns = inside(&(0..work.w_out), work.w_in, kx, sx, work.padding.left, PIXELS);
+        // The tail in front of the slice may be another by now.
+        let frames = if work.continued { work.prefix.div_ceil(st) } else { 0 }..work.t_out;
+        let place = (
+            recheck.any(frames),
+            recheck.any(rows),
+            recheck.any(columns),
+            recheck.any(0..work.cout + 1 - count),
+        );
+        let (Some(t), Some(y), Some(x), Some(first)) = place else { return Ok(()) };
+        self.wait()?;
+        let started = Instant::now();
+        let frame = |i: usize| (t * st + i).saturating_sub(work.prefix);
+        let left = x * sx - work.padding.left;
+        let wide = (PIXELS - 1) * sx + kx;
+        let mut input = Vec::new();
+        for i in 0..kt {
+            for row in 0..ky {
+                input.extend(self.crop(
+                    &d.input,
+                    frame(i),
+                    y * sy - work.padding.top + row,
+                    left..left + wide,
+                )?);
+            }
+        }
+        let norm = match &d.prologue {
+            Some(p) => {
+                let mut stats = Vec::new();
+                for i in 0..kt {
+                    stats.extend(self.crop(&p.stats, frame(i), p.stats.row_range().start, 0..1)?);
+                }
+                Some((p.affine.clone(), stats, p.silu))
+            }
+            None => None,
+        };
+        let shortcut = match &d.shortcut {
+            Some(s) => Some((s.weight.clone(), self.crop(&s.input, t, y, x..x + PIXELS)?)),
+            None => None,
+        };
+        let made = self.crop(&d.output, t, y, x..x + PIXELS)?;
+        let WeightSpec::Conv { cin, kernel, stride, dtype, slopes, .. } = d.weight.spec() else {
+            return Ok(());
+        };
+        let crop = Crop {
+            weight: d.weight.clone(),
+            spec: WeightSpec::Conv { cin, cout: count, kernel, stride, dtype, slopes },
+            first,
+            input: (Shape::new(kt, ky, wide, cin), input),
+            norm,
+            shortcut,
+            dtype: work.dtype,
+            made: Self::some(&made, work.cout, first, count),
+        };
+        self.look_again(crop, started)
+    }
+
+    pub(super) fn recheck_linear(&mut self, d: &LinearDesc<'_>, work: &LinearWork) -> Result<()> {
+        let Some(recheck) = self.recheck.as_mut().filter(|r| r.is_due() && !d.accumulate) else {
+            return Ok(());
+        };
+        let WeightSpec::Linear { cin, cout, dtype } = d.weight.spec() else { return Ok(()) };
+        let count = cout.min(CHANNELS);
+        let place = (
+            recheck.any(0..work.t),
+            recheck.any(work.rows.clone()),
+            recheck.any(0..work.w),
+            recheck.any(0..cout + 1 - count),
+        );
+        let (Some(t), Some(y), Some(x), Some(first)) = place else { return Ok(()) };
+        self.wait()?;
+        let started = Instant::now();
+        let input = self.crop(&d.input, t, y, x..x + 1)?;
+        let made = self.crop(&d.output, t, y, x..x + 1)?;
+        let crop = Crop {
+            weight: d.weight.clone(),
+            spec: WeightSpec::Linear { cin, cout: count, dtype },
+            first,
+            input: (Shape::new(1, 1, 1, cin), input),
+            norm: None,
+            shortcut: None,
+            dtype: work.dtype,
+            made: Self::some(&made, cout, first, count),
+        };
+        self.look_again(crop, started)
+    }
+
+    fn look_again(&mut self, crop: Crop, started: Instant) -> Result<()> {
+        if let Some(recheck) = &self.recheck {
+            recheck.shared.spend(started.elapsed());
+            recheck.look(crop);
+        }
+        self.check_again()
+    }
+}
