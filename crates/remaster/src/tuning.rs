@@ -80,7 +80,7 @@ pub fn check_kernels(
     let all: &[Networks] =
         if software { &[Networks::Upscalers] } else { &[Networks::Upscalers, Networks::Restoration] };
     let timing = (!software).then_some(TIMING);
-    // What was found wrong before is looked at again.
+    // An earlier verdict must not decide this one.
     let _ = Verdict::change(device, machine, |verdict| {
         verdict.wrong = None;
         verdict.failed.clear();
@@ -88,7 +88,7 @@ pub fn check_kernels(
     let mut rows: Vec<TunedKernel> = Vec::new();
     for networks in all {
         match checked(device, *networks, dtype, timing, machine, report) {
-            Ok(found) => rows.extend(found),
+            Ok((found, _)) => rows.extend(found),
             Err(error) => {
                 return Check::problem(
                     "kernels",

@@ -62,8 +62,11 @@ pub struct Tuning {
 
 /// The device with what is kept for it: compiled kernels and, if `tuned`, the choice among them.
 pub(crate) fn apply(device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDevice {
-    let device = Verdict::of(device, machine).apply(device, tuned);
-    GpuDevice { cache: machine.cache().map(lasting), ..device }
+    with(&Verdict::of(device, machine), device, tuned, machine)
+}
+
+fn with(verdict: &Verdict, device: GpuDevice, tuned: bool, machine: &Machine) -> GpuDevice {
+    GpuDevice { cache: machine.cache().map(lasting), ..verdict.apply(device, tuned) }
 }
 
 /// The same path for the rest of the process: devices are copied freely, and there are few folders.
@@ -137,6 +140,9 @@ fn attentions(networks: Networks, dtype: DType) -> Vec<AttentionLayer> {
     }
 }
 
+/// Every kernel that was checked, and the fastest right one by layer.
+pub(crate) type Found = (Vec<TunedKernel>, BTreeMap<String, String>);
+
 /// Checks every kernel in every layer of some networks, and times those that are right.
 pub(crate) fn search(
     device: GpuDevice,
@@ -144,7 +150,7 @@ pub(crate) fn search(
     dtype: DType,
     timing: Option<Timing>,
     report: &Reporter<'_>,
-) -> Result<(Vec<TunedKernel>, BTreeMap<String, String>), Error> {
+) -> Result<Found, Error> {
     let mut rows = Vec::new();
     let mut tell = |t: &Tuned| {
         let fault = t.fault.map(KernelFault::name);
@@ -204,7 +210,7 @@ pub(crate) fn tuned(
     machine: &Machine,
     report: &Reporter<'_>,
 ) -> Result<GpuDevice, Error> {
-    let verdict = Verdict::of(device, machine);
+    let mut verdict = Verdict::of(device, machine);
     if let Some(wrong) = &verdict.wrong {
         let reason = format!(
             "{device} computed wrong numbers in an earlier run ({wrong}); update its driver, check it with `remaster doctor --device {device}`, or use --device cpu"
@@ -216,9 +222,10 @@ pub(crate) fn tuned(
     if !known && !software() {
         report
             .say(format_args!("checking and timing {dtype} kernels of {device} (once); skip with --no-tune"));
-        checked(device, networks, dtype, Some(TIMING), machine, report)?;
+        let (_, chosen) = checked(device, networks, dtype, Some(TIMING), machine, report)?;
+        verdict.kernels.extend(chosen);
     }
-    Ok(apply(device, true, machine))
+    Ok(with(&verdict, device, true, machine))
 }
 
 /// Checks the kernels of some networks and keeps what was found. A layer without any kernel that is right is an error.
@@ -229,7 +236,7 @@ pub(crate) fn checked(
     timing: Option<Timing>,
     machine: &Machine,
     report: &Reporter<'_>,
-) -> Result<Vec<TunedKernel>, Error> {
+) -> Result<Found, Error> {
     let (rows, chosen) = search(apply(device, false, machine), networks, dtype, timing, report)?;
     keep(device, &rows, &chosen, machine, report);
     let wrong = rows.iter().filter(|row| !row.right).count();
@@ -240,7 +247,7 @@ pub(crate) fn checked(
         ));
     }
     match layers(networks, dtype).iter().map(|l| layer_name(&l.spec)).find(|l| !chosen.contains_key(l)) {
-        None => Ok(rows),
+        None => Ok((rows, chosen)),
         Some(layer) => {
             let reason = format!(
                 "no kernel for {layer} computes right numbers on {device}; update its driver, or use --device cpu"

@@ -43,6 +43,14 @@ struct Kept {
     devices: BTreeMap<String, Verdict>,
 }
 
+impl Kept {
+    /// What this build of the program knows about a GPU.
+    fn of(&mut self, device: GpuDevice) -> Verdict {
+        let known = self.devices.remove(&key(device)).filter(|verdict| verdict.build == BUILD);
+        known.unwrap_or_else(|| Verdict { build: BUILD.into(), ..Verdict::default() })
+    }
+}
+
 fn file(machine: &Machine) -> Option<PathBuf> {
     Some(machine.cache()?.join("tune.json"))
 }
@@ -60,10 +68,7 @@ pub(crate) fn key(device: GpuDevice) -> String {
 impl Verdict {
     /// What this build of the program knows about a GPU.
     pub(crate) fn of(device: GpuDevice, machine: &Machine) -> Self {
-        let known = kept(machine).devices.remove(&key(device));
-        known
-            .filter(|verdict| verdict.build == BUILD)
-            .unwrap_or_else(|| Verdict { build: BUILD.into(), ..Verdict::default() })
+        kept(machine).of(device)
     }
 
     /// Changes what is known. The file it is in, if there is a folder for it.
@@ -73,9 +78,9 @@ impl Verdict {
         change: impl FnOnce(&mut Verdict),
     ) -> Result<Option<PathBuf>, Error> {
         let Some(file) = file(machine) else { return Ok(None) };
-        let mut verdict = Verdict::of(device, machine);
-        change(&mut verdict);
         let mut kept = kept(machine);
+        let mut verdict = kept.of(device);
+        change(&mut verdict);
         kept.devices.insert(key(device), verdict);
         cache::write(&file, &serde_json::to_string_pretty(&kept).unwrap_or_default())?;
         Ok(Some(file))
@@ -84,17 +89,16 @@ impl Verdict {
     /// The device with the kernels that are known to be right. Until a film was made on a card, its results are looked at.
     pub(crate) fn apply(&self, device: GpuDevice, tuned: bool) -> GpuDevice {
         let kernels = if tuned { self.kernels.clone() } else { BTreeMap::new() };
-        let software = || device.info().is_some_and(|info| info.kind == "software");
-        let watch = if self.films == 0 && !software() { Watch::Seldom } else { Watch::Never };
+        let watch = if self.films == 0 { Watch::Seldom } else { Watch::Never };
         GpuDevice { choices: Choices::new(kernels), watch, ..device }
     }
 }
 
-/// Notes what a film came to on a device. What cannot be written is looked at again in the next run.
+/// Records how a film ended on a device. If it cannot be written, the next run checks the device again.
 pub(crate) fn note<T>(backend: &Backend, machine: &Machine, outcome: &Result<T, Error>) {
     let Backend::Gpu(device) = *backend else { return };
     let _ = match outcome {
-        Ok(_) => Verdict::change(device, machine, |verdict| verdict.films += 1),
+        Ok(_) => Verdict::change(device, machine, |verdict| verdict.films = verdict.films.saturating_add(1)),
         Err(error) if error.kind() == WRONG => {
             Verdict::change(device, machine, |verdict| verdict.wrong = Some(with_causes(error)))
         }
@@ -130,6 +134,10 @@ mod tests {
         assert!(Verdict::of(device, &machine).wrong.is_some_and(|wrong| wrong.contains("off")));
         // Another build knows nothing, and no more does one that finds a damaged file.
         let text = std::fs::read_to_string(&file).unwrap();
+        let many = text.replace("\"films\": 1", &format!("\"films\": {}", u64::MAX));
+        std::fs::write(&file, &many).unwrap();
+        note(&Backend::Gpu(device), &machine, &Ok(()));
+        assert_eq!(Verdict::of(device, &machine).films, u64::MAX);
         std::fs::write(&file, text.replace(BUILD, "0.0.1 other")).unwrap();
         assert_eq!(Verdict::of(device, &machine).kernels.len(), 0);
         std::fs::write(&file, &text[..text.len() / 2]).unwrap();
