@@ -1,4 +1,4 @@
-//! Names that Windows does not take for files. A device is opened by whoever names it, in any folder: `aux.mkv` is no film
+//! Names that Windows does not take for files. A name such as `aux` opens a device in every folder: `aux.mkv` is no film
 //! there, and a serial port is waited for without an end.
 
 use std::io;

@@ -80,7 +80,7 @@ mod windows {
             if handle.is_null() {
                 return Group(None);
             }
-            // SAFETY: the handle was just made and belongs to nobody else.
+            // SAFETY: the handle was just created, and nothing else owns it.
             let job = unsafe { OwnedHandle::from_raw_handle(handle) };
             let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
             limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
@@ -142,7 +142,7 @@ mod windows {
         if handle.is_null() {
             return None;
         }
-        // SAFETY: the handle was just made and belongs to nobody else.
+        // SAFETY: the handle was just created, and nothing else owns it.
         let process = unsafe { OwnedHandle::from_raw_handle(handle) };
         let mut memory = PROCESS_MEMORY_COUNTERS::default();
         let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: everything that people install, in one folder.
+//! `cargo xtask dist`: builds all release artefacts into one folder.
 
 mod crates;
 mod deb;
@@ -44,7 +44,7 @@ const TEXTS: [(&str, &str); 6] = [
 /// Where the list of hashes is.
 const SUMS: &str = "SHA256SUMS";
 
-/// Names of all parts, for people.
+/// Names of all parts.
 fn parts() -> Vec<&'static str> {
     ALL.iter().map(|system| system.name).chain(OTHERS).collect()
 }

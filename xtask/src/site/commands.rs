@@ -37,7 +37,7 @@ fn path(words: &[&str]) -> String {
     format!("commands/{}.md", if words.is_empty() { "remaster".to_owned() } else { words.join("-") })
 }
 
-/// What `--help` says: words for people, then sections.
+/// The text of `--help`: an introduction, then sections.
 struct Help {
     about: Vec<String>,
     sections: Vec<(String, Vec<String>)>,

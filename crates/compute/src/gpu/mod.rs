@@ -103,15 +103,21 @@ impl Sizing for GpuSizing {
 impl Gpu {
     /// Opens a device with an arena of `cap` bytes.
     pub fn new(device: GpuDevice, cap: u64, cancel: CancelToken) -> Result<Self> {
+        let stream = Stream::new(device, cap, cancel.clone())?;
+        let watched = match device.watch {
+            Watch::Never => false,
+            Watch::Seldom => stream.is_timed(),
+            Watch::Always => true,
+        };
         Ok(Gpu {
             ahead: Ahead::default(),
-            loader: Loader::new(cancel.clone()),
-            stream: Stream::new(device, cap, cancel)?,
+            loader: Loader::new(cancel),
+            stream,
             arena: Arena::new("gpu", cap),
             choices: device.choices,
             products: HashMap::new(),
             norms: Vec::new(),
-            recheck: (device.watch != Watch::Never).then(|| Recheck::new(device.watch)),
+            recheck: watched.then(|| Recheck::new(device.watch)),
         })
     }
 

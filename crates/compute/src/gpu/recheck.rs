@@ -24,7 +24,7 @@ pub enum Watch {
     /// Not at all.
     #[default]
     Never,
-    /// Now and then, in at most 1/200 of the time.
+    /// Now and then, in at most 1/200 of the time; on a software device not at all.
     Seldom,
     /// Every product, before the next one: for tests.
     Always,
@@ -82,12 +82,24 @@ impl WeightSource for SomeChannels {
     }
 }
 
+/// The same layer with other output channels.
+fn with_outputs(spec: WeightSpec, count: usize) -> WeightSpec {
+    match spec {
+        WeightSpec::Conv { cin, kernel, stride, dtype, slopes, .. } => {
+            WeightSpec::Conv { cin, cout: count, kernel, stride, dtype, slopes }
+        }
+        WeightSpec::Linear { cin, dtype, .. } => WeightSpec::Linear { cin, cout: count, dtype },
+        other => other,
+    }
+}
+
 /// Pixels of a product's operands.
 struct Crop {
     /// What the product is of.
     weight: Weight,
-    spec: WeightSpec,
+    /// Its output channels that are computed again.
     first: usize,
+    count: usize,
     input: (Shape, Vec<f32>),
     norm: Option<(Weight, Vec<f32>, bool)>,
     shortcut: Option<(Weight, Vec<f32>)>,
@@ -99,13 +111,8 @@ struct Crop {
 impl Crop {
     /// Some channels of a weight, as a weight.
     fn part(&self, weight: &Weight) -> Weight {
-        let count = self.spec.product().map_or(1, |(_, cout, _)| cout);
-        let spec = match weight.spec() {
-            WeightSpec::Conv { cin, kernel, stride, dtype, slopes, .. } => {
-                WeightSpec::Conv { cin, cout: count, kernel, stride, dtype, slopes }
-            }
-            _ => self.spec,
-        };
+        let count = self.count;
+        let spec = with_outputs(weight.spec(), count);
         let some = SomeChannels { weight: weight.clone(), first: self.first, count };
         Weight::new(weight.name(), spec, Arc::new(some))
     }
@@ -118,8 +125,8 @@ impl Crop {
         let (shape, values) = &self.input;
         let x = ops.alloc(*shape, self.dtype)?;
         ops.upload(values, x.view())?;
-        let channels = self.spec.product().map_or(1, |(_, cout, _)| cout);
-        let WeightSpec::Conv { kernel: [kt, ..], stride: [st, ..], .. } = self.spec else {
+        let channels = self.count;
+        let WeightSpec::Conv { kernel: [kt, ..], stride: [st, ..], .. } = self.weight.spec() else {
             let y = ops.alloc(Shape { c: channels, ..*shape }, self.dtype)?;
             let (input, output) = (x.view(), y.view());
             ops.linear(&LinearDesc { input, weight: &weight, accumulate: false, sums: None, output })?;
@@ -331,14 +338,11 @@ impl Gpu {
             None => None,
         };
         let made = self.crop(&d.output, t, y, x..x + PIXELS)?;
-        let WeightSpec::Conv { cin, kernel, stride, dtype, slopes, .. } = d.weight.spec() else {
-            return Ok(());
-        };
         let crop = Crop {
             weight: d.weight.clone(),
-            spec: WeightSpec::Conv { cin, cout: count, kernel, stride, dtype, slopes },
             first,
-            input: (Shape::new(kt, ky, wide, cin), input),
+            count,
+            input: (Shape::new(kt, ky, wide, work.cin), input),
             norm,
             shortcut,
             dtype: work.dtype,
@@ -351,7 +355,7 @@ impl Gpu {
         let Some(recheck) = self.recheck.as_mut().filter(|r| r.is_due() && !d.accumulate) else {
             return Ok(());
         };
-        let WeightSpec::Linear { cin, cout, dtype } = d.weight.spec() else { return Ok(()) };
+        let (cin, cout) = (work.cin, work.cout);
         let count = cout.min(CHANNELS);
         let place = (
             recheck.any(0..work.t),
@@ -366,8 +370,8 @@ impl Gpu {
         let made = self.crop(&d.output, t, y, x..x + 1)?;
         let crop = Crop {
             weight: d.weight.clone(),
-            spec: WeightSpec::Linear { cin, cout: count, dtype },
             first,
+            count,
             input: (Shape::new(1, 1, 1, cin), input),
             norm: None,
             shortcut: None,

@@ -151,7 +151,7 @@ impl Program {
     }
 }
 
-/// Markdown and forms that people read: of the root, of `docs`, of the site, of packages and of GitHub.
+/// Documents with commands: Markdown of the root, `docs`, the site and packages, and the forms of GitHub.
 fn documents(folder: &Path, deep: bool, found: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bindings::{Binding, Grid, Reach};
-use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened};
+use super::device::{BLOCK, Fault, GpuDevice, MatrixUnits, Opened, lock};
 use super::driver::{self, GpuMemory};
 use super::kernels::{Kernel, MARKS, SLOTS};
 use super::params::{WORDS, Words};
@@ -44,8 +44,6 @@ pub struct GpuCounts {
     pub uploaded: u64,
     /// Bytes copied from the device.
     pub downloaded: u64,
-    /// Batches carried out again because the device had lost some of them.
-    pub repeats: u64,
 }
 
 /// Most buffers of an arena. At 2 GiB each, the smallest limit of current drivers, they hold 2 TiB.
@@ -201,6 +199,11 @@ impl Stream {
             Some(Fault::Wrong(reason)) => ComputeError::DeviceWrong { device, reason: reason.clone() },
             Some(Fault::Other(reason)) => ComputeError::Device { device, reason: reason.clone() },
         })
+    }
+
+    /// Whether kernels are timed: not on a software device.
+    pub(super) fn is_timed(&self) -> bool {
+        lock(&self.opened.pace).is_timed()
     }
 
     /// Matrix units that kernels can use.

@@ -129,10 +129,9 @@ impl Stream {
         self.wait_for(&self.proofs[number])?;
         let bytes = 8 * (batch.slots.len() + batch.mark_slots() as usize);
         let judged = self.proofs[number].with(bytes as u64, &self.name, |bytes| {
-            let word = |b: &[u8]| b.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b));
-            let counts: Vec<[u32; 2]> =
-                bytes.chunks_exact(8).map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect();
-            judge(batch, &counts)
+            let (pairs, _) = bytes.as_chunks::<8>();
+            let pairs = pairs.iter().map(|pair| u64::from_le_bytes(*pair));
+            judge(batch, &pairs.map(|pair| [pair as u32, (pair >> 32) as u32]).collect::<Vec<_>>())
         })?;
         Ok(judged.map(|went| {
             for (stage, sum) in went {
@@ -166,7 +165,6 @@ impl Stream {
         downs.iter().for_each(|i| self.down[*i].unmap());
         // Their proofs may be mapped, and go on under new stamps.
         self.proofs.iter_mut().for_each(Stage::unmap);
-        self.counts.repeats += window.len() as u64;
         for mut batch in window {
             self.carry_out(&mut batch);
             self.poll(batch.index.clone())?;

@@ -7,7 +7,6 @@ use super::Stream;
 use super::batch::Slot;
 use super::staging::STAGE;
 use crate::error::{ComputeError, Result};
-use crate::gpu::device::lock;
 
 /// Time between looks, and between a slow one and the next.
 const EVERY: Duration = Duration::from_secs(20);
@@ -50,10 +49,7 @@ impl Stream {
     /// Looks if it is time. Nothing may be under way.
     pub(super) fn look_for_swap(&mut self) -> Result<()> {
         let bytes = BYTES.min(self.note / 16 * 16);
-        if Instant::now() < self.swap.next
-            || !lock(&self.opened.pace).is_timed()
-            || self.cancel.is_cancelled()
-        {
+        if Instant::now() < self.swap.next || !self.is_timed() || self.cancel.is_cancelled() {
             return Ok(());
         }
         let rates = [self.sum_rate(bytes)?, self.transfer_rate()?];

@@ -1,7 +1,6 @@
 //! Finds the faster way to attend: by threads, or on matrix units.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use super::{Guard, Ran, Tuned, fastest, number, tried};
 use crate::cancel::CancelToken;
@@ -92,14 +91,10 @@ fn attend(
     let y = ops.alloc(shape, layer.dtype)?;
     let behind = Guard::new(ops)?;
     let scale = (layer.width as f32).sqrt().recip();
-    ops.wait()?;
-    let mut fastest = f64::INFINITY;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for left in (0..runs.max(1)).rev() {
-        let started = Instant::now();
+    Ran::of(ops, &y, &[front, behind], runs, |ops| {
         let (q, k, v, output) = (q.view(), k.view(), v.view(), y.view());
         match layer.windowed {
-            false => ops.attention(&AttentionDesc { q, k, v, heads, scale, output })?,
+            false => ops.attention(&AttentionDesc { q, k, v, heads, scale, output }),
             true => ops.window_attention(&WindowAttentionDesc {
                 q,
                 k,
@@ -111,14 +106,7 @@ fn attend(
                 heads,
                 scale,
                 output,
-            })?,
+            }),
         }
-        ops.wait()?;
-        fastest = fastest.min(started.elapsed().as_secs_f64());
-        if left < 2 {
-            before = std::mem::replace(&mut after, ops.values(y.view())?);
-        }
-    }
-    let intact = front.is_intact(ops)? && behind.is_intact(ops)?;
-    Ok(Ran::new(after, &before, fastest, intact))
+    })
 }

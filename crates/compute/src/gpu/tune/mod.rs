@@ -13,7 +13,7 @@ use super::choice::{Choices, Variant, layer_name, variants};
 use super::{Gpu, GpuDevice, GpuSizing};
 use crate::cancel::CancelToken;
 use crate::dtype::DType;
-use crate::error::{ComputeError, Result, SourceError, mismatch};
+use crate::error::{Result, SourceError, mismatch};
 use crate::host_tensor::Difference;
 use crate::ops::{ConvDesc, LinearDesc, Ops, Padding, Prologue, Sizing, UpsampleDesc};
 use crate::reference::Reference;
@@ -154,10 +154,33 @@ struct Ran {
 }
 
 impl Ran {
-    /// With the values of the run before, if there was one.
-    fn new(values: Vec<f32>, before: &[f32], seconds: f64, intact: bool) -> Self {
-        let same = || values.iter().map(|v| v.to_bits()).eq(before.iter().map(|v| v.to_bits()));
-        Ran { steady: before.is_empty() || same(), values, seconds, intact }
+    /// Runs an op at least once, and compares what the last two runs left in `output`.
+    fn of(
+        ops: &mut dyn Ops,
+        output: &Tensor,
+        guards: &[Guard],
+        runs: usize,
+        mut op: impl FnMut(&mut dyn Ops) -> Result<()>,
+    ) -> Result<Self> {
+        ops.wait()?;
+        let mut seconds = f64::INFINITY;
+        let (mut before, mut values) = (Vec::new(), Vec::new());
+        for left in (0..runs.max(1)).rev() {
+            let started = Instant::now();
+            op(ops)?;
+            ops.wait()?;
+            seconds = seconds.min(started.elapsed().as_secs_f64());
+            if left < 2 {
+                before = std::mem::replace(&mut values, ops.values(output.view())?);
+            }
+        }
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let steady = runs < 2 || bits(&before) == bits(&values);
+        let mut intact = true;
+        for guard in guards {
+            intact &= guard.is_intact(ops)?;
+        }
+        Ok(Ran { values, seconds, steady, intact })
     }
 }
 
@@ -203,35 +226,24 @@ fn layer(ops: &mut dyn Ops, one: &ProductLayer, frames: usize, side: usize, runs
         ops.upload(&[0.1, 20.0].repeat(input.t * groups), stats.view())?;
     }
     let prologue = groups.map(|_| Prologue { stats: stats.view(), affine: &affine, silu: true });
-    ops.wait()?;
-    let mut fastest = f64::INFINITY;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for left in (0..runs.max(1)).rev() {
-        let started = Instant::now();
+    let ran = Ran::of(ops, &y, &guards, runs, |ops| {
         let (input, output, weight) = (x.view(), y.view(), &weight);
         match *spec {
-            WeightSpec::Upsample { .. } => ops.upsample(&UpsampleDesc::new(input, weight, output))?,
+            WeightSpec::Upsample { .. } => ops.upsample(&UpsampleDesc::new(input, weight, output)),
             WeightSpec::Linear { .. } => {
-                ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })?;
+                ops.linear(&LinearDesc { input, weight, accumulate: false, sums: None, output })
             }
             WeightSpec::Conv { kernel: [_, ky, kx], .. } => {
                 let padding = Padding { top: ky / 2, bottom: ky / 2, left: kx / 2, right: kx / 2 };
                 let prologue = prologue.clone();
-                ops.conv(&ConvDesc { prologue, ..ConvDesc::new(input, weight, padding, output) })?;
+                ops.conv(&ConvDesc { prologue, ..ConvDesc::new(input, weight, padding, output) })
             }
-            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => {}
+            WeightSpec::Norm { .. } | WeightSpec::Vector { .. } => Ok(()),
         }
-        ops.wait()?;
-        fastest = fastest.min(started.elapsed().as_secs_f64());
-        if left < 2 {
-            before = std::mem::replace(&mut after, ops.values(y.view())?);
-        }
-    }
-    let intact =
-        guards.iter().try_fold(true, |all, guard| Ok::<_, ComputeError>(guard.is_intact(ops)? && all))?;
+    })?;
     ops.evict(&weight);
     ops.evict(&affine);
-    Ok(Ran::new(after, &before, fastest, intact))
+    Ok(ran)
 }
 
 /// Largest difference due to rounding for results around 1: a unit in the last place of the format, and another
