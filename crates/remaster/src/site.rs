@@ -24,7 +24,6 @@ use crate::limits::{Limits, Room};
 use crate::machine::devices;
 use crate::machine::host::Machine;
 use crate::machine::spill::Spill;
-use crate::request::Restoration;
 
 /// The device of a run, and what may be used on it.
 #[derive(Clone)]
@@ -69,17 +68,6 @@ impl Site {
             machine: room.machine.clone(),
             control: control.clone(),
         })
-    }
-
-    /// Opens the device of a restoration in the format that is fast on it. Its kernels are checked if they never were.
-    pub(crate) fn of_run(
-        how: &Restoration,
-        room: &Room<'_>,
-        control: &Control,
-        report: &Reporter<'_>,
-    ) -> Result<Self, Error> {
-        let first = Some((how.models.is_upscaler(), report));
-        Self::open(&how.device.settle(room.machine)?, &how.limits, room, control, first)
     }
 
     /// A card that is not there and has nothing else to do, in f16 unless another format was asked for. It has the kernels that

@@ -70,7 +70,8 @@ impl Prepare for PreviewRequest {
         let path = self.output.clone().unwrap_or_else(|| beside(&self.input));
         check_file(&path, "png", &[&self.input], self.overwrite)?;
         let room = &Room::of_run(machine, Some(&path));
-        let site = Site::of_run(how, room, control, report)?;
+        let first = Some((how.models.is_upscaler(), report));
+        let site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, first)?;
         let networks = Networks::open(&how.models, &site)?;
         let threads = threads(&how.limits, room)?;
         let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);

@@ -75,7 +75,8 @@ impl Staged {
         let Context { machine, control, report } = *context;
         let how = &request.how;
         let room = &Room::of_run(machine, Some(&output));
-        let mut site = Site::of_run(how, room, control, report)?;
+        let first = Some((how.models.is_upscaler(), report));
+        let mut site = Site::open(&how.device.settle(machine)?, &how.limits, room, control, first)?;
         let (_, disk) = how.limits.resolve(room)?;
         // What comes through a pipe is kept, and gets half of the disk.
         let piped = if is_pipe(&request.input) { disk / 2 } else { 0 };
