@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-pub use folder::{About, Folder, Kind, MOST_NAMES, if_there, is_ours};
+pub use folder::{About, Folder, Kind, MOST_NAMES, has_name, if_there, is_locked, is_ours};
 pub use hash::{hex, sha256_of};
 pub use names::check_path;
 pub(crate) use paths::write_counted;

@@ -349,10 +349,21 @@ impl fmt::Debug for Folder {
     }
 }
 
-/// Locks a file that was just created. False if another process took it for a leftover. Where the file system has no locks
-/// nobody can.
+/// Locks a file that was just created. False if another process took it for a leftover. Where the file system has no locks,
+/// none does.
 pub fn is_ours(file: &File) -> bool {
-    !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && sys::has_name(file)
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && has_name(file)
+}
+
+/// True if an open file still has a name: another process may have removed it.
+pub fn has_name(file: &File) -> bool {
+    sys::has_name(file)
+}
+
+/// True if a read failed because another process has locked the file. Locks of Unix do not keep others from reading.
+pub fn is_locked(error: &io::Error) -> bool {
+    const ERROR_LOCK_VIOLATION: i32 = 33;
+    cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION)
 }
 
 fn single(name: &OsStr) -> io::Result<&OsStr> {

@@ -86,13 +86,15 @@ impl State {
                 Ok(None) => return Err(Error::NotOurs { folder }),
                 // The folder was removed, or marked, by another run.
                 Err(error) if is_passing(&error) => continue,
+                Err(error) if remaster_disk::is_locked(&error) => return Err(Error::Busy { folder }),
                 Err(error) => return Err(failed(error)),
             };
             // Some network file systems have no locks.
             if let Err(TryLockError::WouldBlock) = lock.try_lock() {
                 return Err(Error::Busy { folder });
             }
-            if !remaster_disk::is_ours(&lock) {
+            // Swept before it was locked. A second lock would not do for asking: Windows refuses it to the owner of the first.
+            if !remaster_disk::has_name(&lock) {
                 continue;
             }
             if !whole {
