@@ -20,6 +20,8 @@ fail() {
 case "$(uname -s)-$(uname -m)" in
   Linux-x86_64 | Linux-amd64) system=linux-x86-64 ;;
   Linux-aarch64 | Linux-arm64) system=linux-aarch64 ;;
+  Darwin-arm64) system=macos-aarch64 ;;
+  Darwin-x86_64) system=macos-x86-64 ;;
   *) fail "there is no program for $(uname -s) on $(uname -m); build it from source: $base" ;;
 esac
 # Only glibc's own ldd names it; musl's fails.

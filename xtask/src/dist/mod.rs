@@ -143,10 +143,9 @@ impl Dist<'_> {
             return Ok(known.clone());
         }
         // A program of another system cannot write its completions here: it has those of the first system.
-        let foreign = !system.triple.starts_with("x86_64-unknown-linux");
         let files = match system.missing() {
             Some(_) => None,
-            None if foreign && self.bundle(&ALL[0])?.is_none() => None,
+            None if !system.runs_here() && self.bundle(&ALL[0])?.is_none() => None,
             None => Some(self.collect(system)?),
         };
         self.bundles.insert(system.name, files.clone());
@@ -168,24 +167,28 @@ impl Dist<'_> {
         let crates = crates::of(self.root, system.triple, system.features)?;
         files.add("licenses/crates.txt", licences::text(&crates)?);
         files.add("remaster.cdx.json", sbom::document(&crates, system.triple)?);
-        self.spoken(&path, &mut files)?;
+        match system.runs_here() {
+            true => self.spoken(&path, &mut files)?,
+            false => self.borrowed(&mut files)?,
+        }
         Ok(files)
     }
 
-    /// Completions and manual pages, which a program writes itself. One that does not run here has those of the first system.
-    fn spoken(&mut self, program: &Path, files: &mut Files) -> Outcome {
-        let runs = Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
-        if !runs {
-            let first = self
-                .bundle(&ALL[0])?
-                .ok_or("completions need the program of linux-x86-64, which cannot be built here")?;
-            for (path, entry) in first.iter() {
-                if path.starts_with("completions/") || path.starts_with("man/") {
-                    files.add(path, entry.bytes.clone());
-                }
+    /// Completions and manual pages of the first system, for a program that does not run here.
+    fn borrowed(&mut self, files: &mut Files) -> Outcome {
+        let first = self
+            .bundle(&ALL[0])?
+            .ok_or("completions need the program of linux-x86-64, which cannot be built here")?;
+        for (path, entry) in first.iter() {
+            if path.starts_with("completions/") || path.starts_with("man/") {
+                files.add(path, entry.bytes.clone());
             }
-            return Ok(());
         }
+        Ok(())
+    }
+
+    /// Completions and manual pages, which the program writes itself.
+    fn spoken(&self, program: &Path, files: &mut Files) -> Outcome {
         let said = |args: &[&str]| {
             let out = Command::new(program)
                 .args(args)

@@ -13,6 +13,8 @@ enum Tool {
     Zig,
     /// `cargo build`, with a C compiler of this name.
     Cargo(&'static str),
+    /// `cargo build` on macOS itself, whose libraries may not be copied elsewhere.
+    Mac,
 }
 
 /// A system.
@@ -29,8 +31,11 @@ pub(crate) struct System {
     pub(crate) debian: Option<&'static str>,
 }
 
-/// The first runs where artefacts are made, and writes completions and manual pages for those that do not.
-pub(crate) const ALL: [System; 4] = [
+/// The oldest macOS, which is the first with Metal 3.
+const MACOS: &str = "13.0";
+
+/// The first writes completions and manual pages for those that do not run where artefacts are made.
+pub(crate) const ALL: [System; 6] = [
     System {
         name: "linux-x86-64",
         triple: "x86_64-unknown-linux-gnu",
@@ -64,11 +69,34 @@ pub(crate) const ALL: [System; 4] = [
         wheel: Some("win_amd64"),
         debian: None,
     },
+    System {
+        name: "macos-aarch64",
+        triple: "aarch64-apple-darwin",
+        features: &[],
+        tool: Tool::Mac,
+        wheel: None,
+        debian: None,
+    },
+    System {
+        name: "macos-x86-64",
+        triple: "x86_64-apple-darwin",
+        features: &[],
+        tool: Tool::Mac,
+        wheel: None,
+        debian: None,
+    },
 ];
 
 impl System {
     pub(crate) fn is_windows(&self) -> bool {
         self.triple.contains("windows")
+    }
+
+    /// True if its programs run on this machine.
+    pub(crate) fn runs_here(&self) -> bool {
+        use std::env::consts::{ARCH, OS};
+        let os = if OS == "macos" { "darwin" } else { OS };
+        self.triple.starts_with(ARCH) && self.triple.contains(os)
     }
 
     /// Name of the program's file.
@@ -88,6 +116,7 @@ impl System {
         let there = match self.tool {
             Tool::Zig => output("cargo-zigbuild", &["--version"]).map(drop),
             Tool::Cargo(compiler) => output(compiler, &["--version"]).map(drop),
+            Tool::Mac => cfg!(target_os = "macos").then_some(()),
         };
         match (there, self.tool) {
             (Some(()), _) => None,
@@ -95,6 +124,7 @@ impl System {
                 Some("cargo-zigbuild is missing; run `pip install cargo-zigbuild ziglang`".into())
             }
             (None, Tool::Cargo(compiler)) => Some(format!("{compiler} is missing")),
+            (None, Tool::Mac) => Some("programs for macOS are built on macOS".into()),
         }
     }
 
@@ -103,10 +133,13 @@ impl System {
         let mut command = Command::new(crate::tool());
         let (word, triple) = match self.tool {
             Tool::Zig => ("zigbuild", format!("{}.{}.{}", self.triple, GLIBC.0, GLIBC.1)),
-            Tool::Cargo(_) => ("build", self.triple.to_owned()),
+            Tool::Cargo(_) | Tool::Mac => ("build", self.triple.to_owned()),
         };
         command.args([word, "--release", "--locked", "--package", "remaster-cli", "--target", &triple]);
         command.args(self.features).current_dir(root).env("RUSTFLAGS", flags(root));
+        if self.tool == Tool::Mac {
+            command.env("MACOSX_DEPLOYMENT_TARGET", MACOS);
+        }
         match command.status() {
             Ok(status) if status.success() => {}
             Ok(status) => return Err(format!("`cargo {word} --target {triple}` ended with {status}")),
@@ -157,6 +190,15 @@ mod tests {
     fn the_newest_version_of_the_c_library_counts() {
         assert_eq!(glibc_of(b"\0GLIBC_2.2.5\0GLIBC_2.17\0GLIBC_2.9\0GLIBC_PRIVATE\0"), Some((2, 17)));
         assert_eq!(glibc_of(b"static"), None);
+    }
+
+    #[test]
+    fn one_system_at_least_runs_where_it_is_built() {
+        let here: Vec<&str> =
+            ALL.iter().filter(|system| system.runs_here()).map(|system| system.name).collect();
+        assert!(!here.is_empty());
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        assert_eq!(here, ["linux-x86-64", "linux-x86-64-static"]);
     }
 
     #[test]
