@@ -73,28 +73,6 @@ fn long_paths_and_letters_of_any_language_are_paths() {
 }
 
 #[test]
-fn one_racer_gets_a_name_that_is_not_replaced() {
-    let desk = tempfile::tempdir().unwrap();
-    let folder = Folder::open(desk.path()).unwrap();
-    let race = |i: usize| {
-        let from = format!("from-{i}");
-        folder.create(&from).unwrap();
-        match folder.rename_new(&from, "to") {
-            Ok(()) => 1,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
-                0
-            }
-        }
-    };
-    let wins: usize = std::thread::scope(|scope| {
-        let racers: Vec<_> = (0..8).map(|i| scope.spawn(move || race(i))).collect();
-        racers.into_iter().map(|racer| racer.join().unwrap()).sum()
-    });
-    assert_eq!(wins, 1);
-}
-
-#[test]
 fn a_file_that_another_program_holds_is_not_replaced_and_stays_whole() {
     let desk = tempfile::tempdir().unwrap();
     let folder = Folder::open(desk.path()).unwrap();
@@ -107,16 +85,4 @@ fn a_file_that_another_program_holds_is_not_replaced_and_stays_whole() {
     assert_eq!(folder.names(9).unwrap(), ["a"], "nothing is left beside it");
     folder.write_whole("a", |file| file.write_all(b"new")).unwrap();
     assert_eq!(folder.bytes("a", 9).unwrap(), b"new");
-}
-
-#[test]
-fn what_a_killed_writer_left_goes_with_the_next_one_and_one_that_lives_stays() {
-    let desk = tempfile::tempdir().unwrap();
-    let folder = Folder::open(desk.path()).unwrap();
-    fs::write(desk.path().join(".a.0.part"), "half").unwrap();
-    let living = folder.create(".a.1.part").unwrap();
-    living.lock().unwrap();
-    folder.write_whole("a", |file| file.write_all(b"whole")).unwrap();
-    assert_eq!(fs::read(desk.path().join("a")).unwrap(), b"whole");
-    assert!(!desk.path().join(".a.0.part").exists() && desk.path().join(".a.1.part").exists());
 }
