@@ -8,7 +8,8 @@
 //! * [`fingerprint`]: which film a file is, and whether it was touched;
 //! * [`Excerpt`]: some frames of a film, with their times in the film;
 //! * [`Encoder::segment`], [`join`]: a film in pieces, encoded apart and joined without encoding again;
-//! * [`Y4mReader`], [`Y4mWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures, without ffmpeg;
+//! * [`Y4mReader`], [`Y4mWriter`], [`RawReader`], [`RawWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures,
+//!   without ffmpeg;
 //! * [`Replay`]: a pipe that is read twice.
 //!
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
@@ -41,11 +42,13 @@ mod pinned;
 pub mod place;
 mod probe;
 mod quality;
+mod raw;
 mod replay;
 mod resident;
 mod segment;
 mod sequence;
 mod span;
+mod stream;
 mod supervised;
 mod target;
 mod trial;
@@ -69,6 +72,7 @@ pub use kind::{Container, OutputKind};
 pub use nut::TimeBase;
 pub use pinned::repeats;
 pub use probe::{MAX_AREA, MAX_SIDE, Probe, Stream, Video, count_frames, probe};
+pub use raw::{RawFrames, RawReader, RawWriter};
 pub use remaster_picture::PictureInfo;
 pub use replay::{Again, Replay};
 pub use resident::resident;

@@ -1,9 +1,9 @@
 //! YUV4MPEG2, the raw video of pipes: read and written without ffmpeg.
 
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use remaster_picture::{Coding, Frame, Kind, Layout, PictureError};
+use remaster_picture::{Coding, Frame, Kind, Layout};
 
 use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
@@ -12,17 +12,12 @@ use crate::decode::shape;
 use crate::error::MediaError;
 use crate::nut::TimeBase;
 use crate::place::PartialFile;
-use crate::probe::{MAX_AREA, MAX_SIDE};
 use crate::span::Span;
+use crate::stream::{Counted, Named, check_size, ratio};
 
 const MAGIC: &str = "YUV4MPEG2";
 
-/// Headers are some dozen bytes; comments in them may be longer.
-const MAX_LINE: u64 = 4096;
-
-fn broken(reason: impl Into<String>) -> MediaError {
-    MediaError::broken("the y4m stream", reason)
-}
+const STREAM: Named = Named("the y4m stream");
 
 /// Reads frames from a file or from stdin.
 pub struct Y4mReader<R> {
@@ -86,10 +81,10 @@ fn word(layout: &Layout, siting: &str) -> Option<String> {
 impl<R: BufRead + Send> Y4mReader<R> {
     /// Reads the header. A frame on its way may take `most` bytes.
     pub fn new(mut input: R, path: PathBuf, most: u64, stop: Stop) -> Result<Self, MediaError> {
-        let line = line(&mut input)?.ok_or_else(|| broken("it is empty"))?;
+        let line = STREAM.line(&mut input)?.ok_or_else(|| STREAM.broken("it is empty"))?;
         let mut words = line.split(' ');
         if words.next() != Some(MAGIC) {
-            return Err(broken(format!("it does not start with {MAGIC}")));
+            return Err(STREAM.broken(format!("it does not start with {MAGIC}")));
         }
         let (mut width, mut height) = (0u64, 0u64);
         let (mut rate, mut aspect) = (None, None);
@@ -98,16 +93,11 @@ impl<R: BufRead + Send> Y4mReader<R> {
             let (Some(key), value) = (word.chars().next(), word.get(1..).unwrap_or_default()) else {
                 continue;
             };
-            let ratio = || {
-                let (num, den) = value.split_once(':')?;
-                let (num, den) = (num.parse::<u32>().ok()?, den.parse::<u32>().ok()?);
-                (num > 0 && den > 0).then_some([num, den])
-            };
             match key {
                 'W' => width = value.parse().unwrap_or(0),
                 'H' => height = value.parse().unwrap_or(0),
-                'F' => rate = ratio().and_then(|[num, den]| TimeBase::new(num.into(), den.into())),
-                'A' => aspect = ratio(),
+                'F' => rate = ratio(value).and_then(|[num, den]| TimeBase::new(num.into(), den.into())),
+                'A' => aspect = ratio(value),
                 'C' => chroma = value.to_owned(),
                 'I' if matches!(value, "t" | "b" | "m") => fields = Some(value.to_owned()),
                 'X' => match value {
@@ -118,10 +108,6 @@ impl<R: BufRead + Send> Y4mReader<R> {
                 _ => {}
             }
         }
-        if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) || width * height > MAX_AREA
-        {
-            return Err(MediaError::TooLarge { path, width, height, limit: MAX_SIDE, area: MAX_AREA });
-        }
         if let Some(order) = fields {
             // Making frames of fields is ffmpeg's work, and this reader has none.
             let order = format!("I{order} in its header; deinterlacing needs a file instead of a pipe");
@@ -130,19 +116,10 @@ impl<R: BufRead + Send> Y4mReader<R> {
         let unsupported = |what| MediaError::Samples { path: path.clone(), what };
         let (layout, siting) =
             samples(&chroma).ok_or_else(|| unsupported(format!("the chroma format C{chroma}")))?;
-        let size = [width as usize, height as usize];
+        let size = check_size(&path, [width, height], &layout, most)?;
         let said = Said { range, siting: Some(siting), ..Said::default() };
         let colour = Colour::new(said, &layout, size);
         let coding = colour.coding().map_err(unsupported)?;
-        let raw = layout.bytes(size[0], size[1]).unwrap_or(usize::MAX) as u64;
-        let values = 4 * (3 + u64::from(layout.alpha));
-        let needs = raw.saturating_add(values * width * height);
-        if needs > most {
-            return Err(MediaError::Picture {
-                path,
-                source: PictureError::OverBudget { width, height, needs, most },
-            });
-        }
         let rate = rate.unwrap_or(TimeBase { num: 25, den: 1 });
         let sample_aspect = aspect.unwrap_or([1, 1]);
         let format = Format { sample_aspect, ..Format::even(size, layout, colour, rate) };
@@ -157,43 +134,29 @@ impl<R: BufRead + Send> Y4mReader<R> {
         self.span = span;
         Ok(self)
     }
+}
 
-    /// The next frame's samples go into `bytes`: whether there is one.
-    fn raw(&mut self) -> Result<bool, MediaError> {
+impl<R: BufRead> Counted for Y4mReader<R> {
+    fn about(&self) -> (&Format, &Path, Span, i64) {
+        (&self.format, &self.path, self.span, self.frames)
+    }
+
+    fn read(&mut self) -> Result<bool, MediaError> {
         if self.stop.is_stopped() {
             return Err(MediaError::Cancelled);
         }
-        let Some(line) = line(&mut self.input)? else { return Ok(false) };
+        let Some(line) = STREAM.line(&mut self.input)? else { return Ok(false) };
         if !line.starts_with("FRAME") {
-            return Err(broken(format!("frame {} does not start with FRAME", self.frames)));
+            return Err(STREAM.broken(format!("frame {} does not start with FRAME", self.frames)));
         }
         let Format { width, height, layout, .. } = self.format;
         let length = layout.bytes(width, height).unwrap_or(0);
-        // Grown as it comes: a header that lies about its size costs nothing.
-        self.bytes.clear();
-        let read = std::io::Read::take(&mut self.input, length as u64);
-        let mut read = std::io::BufReader::with_capacity(1 << 16, read);
-        std::io::Read::read_to_end(&mut read, &mut self.bytes).map_err(failed)?;
+        STREAM.fill(&mut self.input, length, &mut self.bytes)?;
         if self.bytes.len() < length {
-            return Err(broken(format!("it ends within frame {}", self.frames)));
+            return Err(STREAM.broken(format!("it ends within frame {}", self.frames)));
         }
         self.frames += 1;
         Ok(true)
-    }
-}
-
-fn failed(source: std::io::Error) -> MediaError {
-    MediaError::reading("read the y4m stream", source)
-}
-
-/// One line of text; `None` at the end.
-fn line(input: &mut impl BufRead) -> Result<Option<String>, MediaError> {
-    let mut bytes = Vec::new();
-    std::io::Read::take(&mut *input, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)?;
-    match bytes.pop() {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Some(_) => Err(broken("it ends in the middle of a header")),
     }
 }
 
@@ -203,24 +166,11 @@ impl<R: BufRead + Send> FrameSource for Y4mReader<R> {
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        let ticks = self.span.counted(self.format.time_base);
-        while !ticks.is_over(self.frames) {
-            let pts = self.frames;
-            if !self.raw()? {
-                let length = self.format.time_base.seconds(self.frames);
-                let is_empty = !self.span.is_whole() && self.frames <= ticks.first.max(0);
-                return if is_empty { Err(self.span.empty(&self.path, Some(length))) } else { Ok(None) };
-            }
-            if pts >= ticks.first {
-                let Format { width, height, layout, .. } = self.format;
-                shape(frame, width, height, self.format.channels());
-                layout.unpack(&self.bytes, &self.coding, frame)?;
-                return Ok(Some(ticks.shown(pts)));
-            }
-        }
-        // A part that lies between two frames.
-        let is_empty = ticks.first.max(0) >= self.frames;
-        if is_empty { Err(self.span.empty(&self.path, None)) } else { Ok(None) }
+        let Some(pts) = self.read_wanted()? else { return Ok(None) };
+        let Format { width, height, layout, .. } = self.format;
+        shape(frame, width, height, self.format.channels());
+        layout.unpack(&self.bytes, &self.coding, frame)?;
+        Ok(Some(pts))
     }
 }
 

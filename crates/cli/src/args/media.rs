@@ -1,11 +1,11 @@
 //! Options for reading and writing video.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use remaster::{Programs, Size, Source, Target};
-use remaster_media::{Deinterlace, Encoding, Filters, TimeBase};
+use remaster::{Programs, Size, Source, Target, is_pipe};
+use remaster_media::{Deinterlace, Encoding, Filters, RawFrames, TimeBase};
 use remaster_picture::Edges;
 use remaster_restore::Resize;
 
@@ -128,6 +128,16 @@ pub(crate) struct TargetArgs {
     streams: Option<PathBuf>,
 }
 
+/// What `-` stands for.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct FramesArgs {
+    /// What - reads and writes instead of y4m: rgb16, rgbf32 or rgba16
+    ///
+    /// Raw planes behind a line of text, for programs that send or take RGB; docs/formats.md describes them.
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(RawFrames::NAMES), hide_possible_values = true, hide_short_help = true, help_heading = "Output")]
+    frames: Option<RawFrames>,
+}
+
 /// Where ffmpeg is.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
@@ -163,12 +173,22 @@ impl ProgramArgs {
     }
 }
 
+impl FramesArgs {
+    /// Says to both ends what their `-` is. If neither is one, the input refuses it.
+    pub(crate) fn apply(self, input: &Path, output: Option<&Path>, source: &mut Source, target: &mut Target) {
+        let written = output.is_some_and(is_pipe);
+        source.frames = self.frames.filter(|_| is_pipe(input) || !written);
+        target.frames = self.frames.filter(|_| written);
+    }
+}
+
 impl SourceArgs {
     /// The same for the library.
     pub(crate) fn source(&self) -> Source {
         let SourceArgs { ss: start, to: end, vf: filters, fps: rate, deinterlace, exr, .. } = self.clone();
         let (keep_hdr, keep_damaged, programs) = (self.hdr, self.damaged, self.programs.programs());
-        Source { start, end, filters, rate, deinterlace, keep_hdr, keep_damaged, exr, programs }
+        let frames = None;
+        Source { start, end, filters, rate, deinterlace, keep_hdr, keep_damaged, exr, frames, programs }
     }
 }
 
@@ -183,6 +203,7 @@ impl TargetArgs {
     /// The same for the library.
     pub(crate) fn target(&self) -> Target {
         let TargetArgs { video, crf, encoder_threads, pixel_format, lossless, audio, streams } = self.clone();
-        Target { encoder: video, crf, encoder_threads, pixel_format, lossless, no_audio: audio, streams }
+        let (encoder, no_audio, frames) = (video, audio, None);
+        Target { encoder, crf, encoder_threads, pixel_format, lossless, no_audio, streams, frames }
     }
 }

@@ -12,7 +12,7 @@ use remaster_restore::Pool;
 
 use super::compat::CompatArgs;
 use super::limits::MachineArgs;
-use super::media::{SizeArgs, SourceArgs, TargetArgs};
+use super::media::{FramesArgs, SizeArgs, SourceArgs, TargetArgs};
 use super::models::ModelDirArgs;
 use super::units::LocalArgs;
 use super::{ProgressArgs, one_of};
@@ -37,6 +37,8 @@ pub(crate) struct RestoreArgs {
     /// `remaster redecode` makes another file of them, in another codec, depth or colour, without restoring again.
     #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub(crate) keep_latents: Option<PathBuf>,
+    #[command(flatten)]
+    frames: FramesArgs,
     #[command(flatten)]
     pub(crate) how: RecipeArgs,
     #[command(flatten)]
@@ -188,6 +190,8 @@ pub(crate) struct RedecodeArgs {
     #[arg(short = 'y', long, help_heading = "Output")]
     yes: bool,
     #[command(flatten)]
+    frames: FramesArgs,
+    #[command(flatten)]
     finish: FinishArgs,
     /// VAE file; must be the one of the restoration [default: the installed one]
     #[arg(long, value_name = "FILE", help_heading = "Model")]
@@ -251,12 +255,15 @@ impl RecipeArgs {
 impl RestoreArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> Request {
-        Request {
+        let mut request = Request {
             output: self.output.clone(),
             overwrite: self.yes,
             keep_latents: self.keep_latents.clone(),
             ..self.how.request(&self.input, &self.target, &self.local)
-        }
+        };
+        let Request { input, output, how, target, .. } = &mut request;
+        self.frames.apply(input, output.as_deref(), &mut how.source, target);
+        request
     }
 }
 
@@ -271,6 +278,8 @@ impl PreviewArgs {
 impl RedecodeArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> RedecodeRequest {
+        let (mut source, mut target) = (self.source.source(), self.target.target());
+        self.frames.apply(&self.input, self.output.as_deref(), &mut source, &mut target);
         RedecodeRequest {
             input: self.input.clone(),
             latents: self.latents.clone(),
@@ -279,8 +288,8 @@ impl RedecodeArgs {
             finish: self.finish.finishing(),
             vae: self.vae.clone(),
             folder: self.dirs.model_dir.clone(),
-            source: self.source.source(),
-            target: self.target.target(),
+            source,
+            target,
             limits: self.machine.limits.limits(self.machine.vram),
             device: self.machine.device.device(),
         }

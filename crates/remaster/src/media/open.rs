@@ -1,11 +1,11 @@
-//! Clips for reading: files, images, folders of images, y4m pipes.
+//! Clips for reading: files, images, folders of images, pipes.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use remaster_media::{
-    Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, Originals, Pictures, Probe, ReadOptions,
-    Replay, Stop, TimeBase, Y4mReader, is_still, probe,
+    Decoder, Excerpt, Excerpted, FrameSource, Late, MediaError, Originals, Pictures, Probe, RawReader,
+    ReadOptions, Replay, Stop, TimeBase, Y4mReader, is_still, probe,
 };
 use remaster_picture::{Frame, StillFormat, still};
 
@@ -48,6 +48,9 @@ pub(crate) struct Spool<'a> {
     pub(crate) most: u64,
 }
 
+/// Why filters do not apply.
+const RAW: &str = "raw frames, which are read without ffmpeg";
+
 /// By its name or by its content.
 fn is_exr(path: &Path) -> bool {
     has_ending(path, "exr") || still::sniff(path).is_ok_and(|format| format == Some(StillFormat::Exr))
@@ -85,7 +88,7 @@ impl Source {
             }
             return Ok((self.open(path, ram, tools)?, None));
         }
-        self.refuse_filters("y4m, which is read without ffmpeg")?;
+        self.refuse_filters(RAW)?;
         let (first, second) =
             Replay::new(std::io::stdin(), spool.folder, spool.most, tools.control.child_stop())?;
         let first = self.raw(Box::new(first), path, ram / 4, tools.control.child_stop())?;
@@ -142,15 +145,21 @@ impl Source {
 
     /// Raw frames.
     fn raw(&self, input: Box<dyn Read + Send>, path: &Path, most: u64, stop: Stop) -> Result<Opened, Error> {
-        let input = BufReader::with_capacity(1 << 20, input);
-        let reader = Y4mReader::new(input, path.to_owned(), most, stop)?.within(self.span())?;
+        let (input, name, span) = (BufReader::with_capacity(1 << 20, input), path.to_owned(), self.span());
+        let reader: Box<dyn FrameSource> = match self.frames {
+            Some(kind) => Box::new(RawReader::new(kind, input, name, most, stop)?.within(span)?),
+            None => Box::new(Y4mReader::new(input, name, most, stop)?.within(span)?),
+        };
         let notes = reader.format().colour.guesses().into_iter().collect();
-        Ok(Opened::plain(Box::new(reader), notes, false))
+        // A stream with another number than it announced is refused.
+        let counted = reader.format().frames.is_some();
+        Ok(Opened::plain(reader, notes, counted))
     }
 
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
     pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy) -> Result<Opened, Error> {
         refuse_url(path)?;
+        self.refuse_frames(path)?;
         let stop = tools.control.child_stop();
         let most = ram / 4;
         let raw = is_pipe(path) || has_ending(path, "y4m");
@@ -165,7 +174,7 @@ impl Source {
             return Err(Error::NoEffect { flag: "--fps", what: "video, which has its own frame rate" });
         }
         if raw {
-            self.refuse_filters("y4m, which is read without ffmpeg")?;
+            self.refuse_filters(RAW)?;
             let input: Box<dyn Read + Send> = if is_pipe(path) {
                 Box::new(std::io::stdin())
             } else {

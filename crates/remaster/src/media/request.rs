@@ -1,17 +1,17 @@
 //! How video is read, resized and written, and which of it applies where.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use remaster_media::{
-    Deinterlace, Encoding, Filters, Format, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
+    Deinterlace, Encoding, Filters, Format, RawFrames, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
 };
 use remaster_picture::{Edges, Layout};
 use remaster_restore::{Geometry, Resize};
 use serde::{Deserialize, Serialize};
 
-use super::Opened;
+use super::{Opened, is_pipe};
 use crate::control::Control;
 use crate::error::Error;
 use crate::seconds;
@@ -42,6 +42,8 @@ pub struct Source {
     pub keep_damaged: bool,
     /// Read OpenEXR images: linear values are converted to sRGB and back.
     pub exr: bool,
+    /// What comes from stdin; y4m if `None`.
+    pub frames: Option<RawFrames>,
     /// Where ffmpeg is.
     pub programs: Programs,
 }
@@ -74,6 +76,8 @@ pub struct Target {
     pub no_audio: bool,
     /// When decoding latents, copy audio, subtitles, chapters and tags from this file.
     pub streams: Option<PathBuf>,
+    /// What goes to stdout; y4m if `None`.
+    pub frames: Option<RawFrames>,
 }
 
 /// Where ffmpeg is.
@@ -122,6 +126,10 @@ pub(crate) fn refuse(flags: &[(&'static str, bool)], what: &'static str) -> Resu
     given.map_or(Ok(()), |(flag, _)| Err(Error::NoEffect { flag, what }))
 }
 
+fn refuse_frames(frames: Option<RawFrames>, path: &Path) -> Result<(), Error> {
+    refuse(&[("--frames", frames.is_some() && !is_pipe(path))], "files, only on - as input or output")
+}
+
 impl Source {
     /// An error if an option was given that cannot affect `what`.
     pub fn refuse(&self, what: &'static str) -> Result<(), Error> {
@@ -134,8 +142,14 @@ impl Source {
             ("--deinterlace", self.deinterlace != Deinterlace::Auto),
             ("--hdr", self.keep_hdr),
             ("--damaged", self.keep_damaged),
+            ("--frames", self.frames.is_some()),
         ];
         refuse(&flags, what)
+    }
+
+    /// An error if raw frames are said to come from something else than stdin.
+    pub(crate) fn refuse_frames(&self, path: &Path) -> Result<(), Error> {
+        refuse_frames(self.frames, path)
     }
 
     /// The options that decide which frames an input has, in one way of writing them.
@@ -214,9 +228,15 @@ impl Target {
         refuse(&flags, what)
     }
 
+    /// An error if raw frames are said to go to something else than stdout.
+    pub(crate) fn refuse_frames(&self, path: &Path) -> Result<(), Error> {
+        refuse_frames(self.frames, path)
+    }
+
     /// How samples are written, as far as it is known before: as asked for, or as they came.
     pub(crate) fn layout(&self, format: &Format) -> Layout {
-        self.pixel_format.as_deref().and_then(Layout::from_name).unwrap_or(format.layout)
+        let asked = self.pixel_format.as_deref().and_then(Layout::from_name);
+        asked.or(self.frames.map(RawFrames::layout)).unwrap_or(format.layout)
     }
 
     /// Threads of the encoder. They decide the bytes of x264, x265 and VP9, so neither memory nor cores have a say.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use remaster_media::{
-    Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, SegmentKind,
-    Tools, WriteOptions, Y4mWriter, encoder_name, ffmpeg_memory, trial,
+    Encoder, Film, Format, FrameSink, MediaError, Originals, OutputKind, PictureWriter, Probe, RawWriter,
+    SegmentKind, Tools, WriteOptions, Y4mWriter, encoder_name, ffmpeg_memory, trial,
 };
 use remaster_picture::{Frame, Layout};
 
@@ -25,14 +25,16 @@ impl Target {
         from: Option<&Probe>,
         tools: &mut Lazy,
     ) -> Result<Option<String>, Error> {
+        self.refuse_frames(goal.path)?;
         let raw = destination::raw_bytes(goal.format);
         let size = match destination::kind(goal.path)? {
             OutputKind::Pipe => {
-                self.refuse(Y4M)?;
+                self.refuse(RAW)?;
+                self.frames.map_or(Ok(()), |kind| kind.check(goal.format))?;
                 return Ok(None);
             }
             OutputKind::Y4m => {
-                self.refuse(Y4M)?;
+                self.refuse(RAW)?;
                 Size::Exact
             }
             kind @ (OutputKind::Picture | OutputKind::Folder) => {
@@ -68,6 +70,11 @@ impl Target {
     ) -> Result<(Box<dyn FrameSink>, Vec<String>), Error> {
         let Goal { path, format, overwrite, .. } = *goal;
         match destination::kind(goal.path)? {
+            OutputKind::Pipe if let Some(kind) = self.frames => {
+                let frames = format.frames.filter(|_| goal.counted);
+                let writer = RawWriter::create(kind, std::io::stdout(), format, frames)?;
+                Ok((Box::new(writer), dropped(from, kind.name())))
+            }
             kind @ (OutputKind::Pipe | OutputKind::Y4m) => {
                 let place = (kind == OutputKind::Y4m).then(|| (path.to_owned(), overwrite));
                 Ok((Box::new(Y4mWriter::create(place, format)?), dropped(from, "y4m")))
@@ -145,7 +152,7 @@ impl Target {
 }
 
 /// Why options of the output do not apply to it.
-const Y4M: &str = "y4m, which stores raw frames only";
+const RAW: &str = "raw frames, which are written as they are";
 
 /// What is to be written.
 #[derive(Clone, Copy)]

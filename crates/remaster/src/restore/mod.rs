@@ -88,6 +88,8 @@ impl Prepare for Request {
     fn prepare(self, context: &Context<'_, '_>) -> Result<Prepared, Error> {
         refuse_url(&self.input)?;
         let output = output_of(&self)?;
+        self.how.source.refuse_frames(&self.input)?;
+        self.target.refuse_frames(&output)?;
         let by_units = takes_units(&self, &output);
         let replace =
             self.overwrite || self.skip_done || by_units && units::may_be_done(&output, &self.units);
