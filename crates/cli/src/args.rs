@@ -184,6 +184,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
+    /// Describe this program for programs that wrap it
+    Generate {
+        #[command(subcommand)]
+        command: GenerateCommand,
+    },
     /// Print the licences of this program and of the data inside it
     Licenses,
 }
@@ -218,6 +223,14 @@ pub(crate) enum UnitCommand {
     Run(Box<UnitRunArgs>),
     /// Show which units of a plan are done
     Status(UnitStatusArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateCommand {
+    /// List the options of a restoration: names, types, ranges and defaults
+    ///
+    /// With --json, all that a binding needs: see docs/json.md.
+    Options,
 }
 
 #[derive(Debug, Subcommand)]

@@ -13,7 +13,7 @@ const OTHERS: [(&str, &[&str]); 6] = [
     ("Machines", &["devices", "tune", "bench"]),
     ("Farms", &["unit", "assemble"]),
     ("Latents", &["vae"]),
-    ("Shells", &["completions", "man"]),
+    ("Shells", &["completions", "man", "generate"]),
     ("About", &["licenses"]),
 ];
 

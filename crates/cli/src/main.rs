@@ -14,6 +14,7 @@ mod keys;
 #[cfg(debug_assertions)]
 mod kill;
 mod names;
+mod options;
 mod output;
 mod progress;
 mod show;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use args::{Cli, Command, ModelsCommand, ProgressMode, UnitCommand};
+use args::{Cli, Command, GenerateCommand, ModelsCommand, ProgressMode, UnitCommand};
 use commands::{models, unit};
 use config::Refusal;
 use error::CliError;
@@ -129,6 +130,10 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
             Ok(())
         }
         Command::Man { dir } => generate::man(dir.as_deref(), out),
+        Command::Generate { command: GenerateCommand::Options } => {
+            options::print(out);
+            Ok(())
+        }
     }
 }
 

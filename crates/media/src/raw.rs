@@ -249,7 +249,9 @@ impl<R: BufRead + Send> FrameSource for RawReader<R> {
 
 fn not_finite(value: f32, frame: i64, channel: usize, [x, y]: [usize; 2]) -> MediaError {
     let channel = ["red", "green", "blue"].get(channel).unwrap_or(&"alpha");
-    STREAM.broken(format!("{channel} of frame {frame} is {value} at column {x}, row {y}; send numbers from 0 to 1"))
+    STREAM.broken(format!(
+        "{channel} of frame {frame} is {value} at column {x}, row {y}; send numbers from 0 to 1"
+    ))
 }
 
 /// Writes frames to stdout.
@@ -277,7 +279,8 @@ impl<W: Write + Send> RawWriter<W> {
             (kind.name(), format.sample_aspect, [format.width, format.height]);
         let stated = frames.map_or_else(String::new, |n| format!(" L{n}"));
         let mut to = BufWriter::with_capacity(1 << 20, to);
-        let header = writeln!(to, "{MAGIC} {name} W{width} H{height} F{}:{} A{a}:{b}{stated}", rate.num, rate.den);
+        let header =
+            writeln!(to, "{MAGIC} {name} W{width} H{height} F{}:{} A{a}:{b}{stated}", rate.num, rate.den);
         header.and_then(|()| to.flush()).map_err(to_stdout)?;
         Ok(RawWriter { to, kind, size: [width, height], stated: frames, written: 0, row: Vec::new() })
     }

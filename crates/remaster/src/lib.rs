@@ -76,6 +76,7 @@ mod network;
 mod network_plan;
 mod notices;
 pub mod numbers;
+mod options;
 mod outcome;
 mod plan;
 mod probe;
@@ -109,6 +110,7 @@ pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,
 };
 pub use notices::notices;
+pub use options::{OptionType, REQUEST_OPTIONS, RequestOption};
 pub use outcome::{Estimate, FilmOutcome, FilmPlan, SourceInfo, words as time_in_words};
 pub use plan::{Total, describe as describe_plan, plan_task};
 pub use probe::probe;
@@ -128,6 +130,6 @@ pub use worker::WorkerProgram;
 // Types of the fields of a request.
 pub use remaster_colour::Mode as Color;
 pub use remaster_compute::{Backend, CpuPath, DType};
-pub use remaster_media::{Deinterlace, Encoding, Filters, TimeBase};
+pub use remaster_media::{Deinterlace, Encoding, Filters, RawFrames, TimeBase};
 pub use remaster_picture::Edges;
 pub use remaster_restore::{Pool, Resize};

@@ -24,7 +24,7 @@ const OTHERS: &str = "
     dtype threads cpu_path no_tune no_collapse ffmpeg ffprobe stall_seconds progress streams help
     unit_frames piece_frames mix_devices lossless_units devices temp keep restart keep_going until
     wait_disk checkpoint no_manifest embed_manifest quiet verbose json cancel_on_stdin_close config
-    preset
+    preset frames
 ";
 
 fn asked(line: &str) -> Request {

@@ -342,6 +342,7 @@ fn every_field_of_every_command_is_documented_with_its_type() {
         ("remaster-man", "man"),
         ("remaster-licenses", "licenses"),
         ("remaster-man", "man --dir pages"),
+        ("remaster-generate-options", "generate options"),
     ];
     if embedding.is_some() {
         cases.push(("remaster-models-pull", "models pull text --model-dir models"));

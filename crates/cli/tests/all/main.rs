@@ -29,6 +29,7 @@ mod not_finite;
 mod outputs;
 mod promise;
 mod pull;
+mod raw_frames;
 mod restore;
 mod same_film;
 mod scenes;

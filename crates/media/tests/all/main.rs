@@ -9,6 +9,7 @@ mod doors;
 mod excerpts;
 mod filters;
 mod parts;
+mod raw_frames;
 mod repeats;
 mod segments;
 mod stills;
