@@ -306,7 +306,7 @@ impl<W: Write + Send> FrameSink for RawWriter<W> {
                 self.row.clear();
                 // What has no alpha is opaque. What is no number is 0, as in every other output.
                 let values = row.chunks_exact(channels).map(|pixel| *pixel.get(c).unwrap_or(&1.0));
-                let values = values.map(|value| value.max(0.0).min(1.0));
+                let values = values.map(|value| if value > 0.0 { value.min(1.0) } else { 0.0 });
                 match self.kind {
                     RawFrames::Rgb16 | RawFrames::Rgba16 => {
                         let codes = values.map(|value| (value * 65535.0 + 0.5) as u16);

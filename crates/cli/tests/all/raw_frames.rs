@@ -107,7 +107,12 @@ fn files_go_to_frames_and_frames_to_files() {
         ffprobe("-show_entries stream=codec_name,pix_fmt,width,height -of csv=p=0", desk.join("out.mkv"));
     assert_eq!(about.trim().split(',').collect::<Vec<_>>(), ["ffv1", "34", "20", "gbrp16le"]);
     assert!(raw == ffmpeg(&desk, "-i out.mkv -pix_fmt gbrp16le -f rawvideo -"));
-    works(&desk, &format!("- -o half.mp4 --frames rgbf32 --pixel-format yuv420p {SAME}"), &frames.stdout);
+    // x265 of some versions crashes at this size.
+    works(
+        &desk,
+        &format!("- -o half.mp4 --frames rgbf32 --pixel-format yuv420p --video libx264 {SAME}"),
+        &frames.stdout,
+    );
     assert!(!bytes(&desk, "half.mp4").is_empty());
 }
 

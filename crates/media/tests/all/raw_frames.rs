@@ -253,7 +253,12 @@ fn floats_that_are_no_numbers_are_refused_with_their_place() {
     for (i, value) in [-0.5f32, 1.5, 1e30].into_iter().enumerate() {
         stream[at + 4 * i..][..4].copy_from_slice(&value.to_le_bytes());
     }
-    assert_eq!(read(RawFrames::Rgbf32, &stream).unwrap().1[0].data, [0.0, 1.0, 1.0]);
+    let (format, mut frames) = read(RawFrames::Rgbf32, &stream).unwrap();
+    assert_eq!(frames[0].data, [0.0, 1.0, 1.0]);
+    // None is ever written.
+    frames[0].data = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    let made = write(RawFrames::Rgbf32, &format, false, &frames);
+    assert_eq!(read(RawFrames::Rgbf32, &made).unwrap().1[0].data, [0.0, 1.0, 0.0]);
 }
 
 #[test]
