@@ -8,7 +8,8 @@ use crate::workspace::sources;
 use crate::{Outcome, suite};
 
 /// The words. A child is started by another test.
-const WORDS: [&str; 8] = ["nightly", "ffmpegs", "moto", "seaweedfs", "rclone", "openjd", "kubernetes", CHILD];
+const WORDS: [&str; 9] =
+    ["nightly", "ffmpegs", "moto", "seaweedfs", "rclone", "openjd", "kubernetes", "vapoursynth", CHILD];
 const CHILD: &str = "child";
 
 /// One test that is ignored.

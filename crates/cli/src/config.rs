@@ -34,8 +34,8 @@ pub(crate) enum ConfigError {
     Refused { place: String, reason: String },
 }
 
-/// Keys that say where settings come from cannot be settings.
-const NOT_IN_A_FILE: [&str; 4] = ["config", "preset", "help", "version"];
+/// Keys that say where settings come from cannot be settings, nor can the permission to run a script.
+const NOT_IN_A_FILE: [&str; 5] = ["config", "preset", "help", "version", "script"];
 
 /// Why there are no arguments to run with.
 #[derive(Debug)]

@@ -21,10 +21,11 @@ pub(crate) const OPTIONS: [&str; 12] = [
 ];
 
 /// Variables with a meaning of their own.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "REMASTER_MODEL_DIR",
     "REMASTER_FFMPEG",
     "REMASTER_FFPROBE",
+    "REMASTER_VSPIPE",
     "REMASTER_CPU_PATH",
     "REMASTER_STALL_SECONDS",
 ];

@@ -137,6 +137,7 @@ mod tests {
         ("progress", "what is shown"),
         ("until", "when the run is stopped, which its control decides"),
         ("streams", "a restoration refuses it"),
+        ("no_scripts", "permission to run scripts is no part of a request"),
     ];
 
     fn cli() -> Command {

@@ -18,6 +18,9 @@ use crate::error::{self, CliError};
 /// The kind of the line that ends a run which was asked to stop: no error in text, one in JSON.
 const STOPPED: &str = "stopped";
 
+/// Kind and exit code of an error.
+type Why = (&'static str, u8);
+
 /// What a panic is called.
 const BUG: &str = "internal error, please report it at https://github.com/remaster-video/remaster/issues";
 
@@ -104,7 +107,11 @@ impl Output {
                 _ => String::new(),
             };
             let text = format!("{BUG}: {panic}");
-            screen.line_at_once("error", &format!("{text}{trace}"));
+            screen.line_at_once(
+                "error",
+                &format!("{text}{trace}"),
+                Some((error::INTERNAL, Class::Internal.exit_code())),
+            );
             let _ = first.set(text);
         }));
     }
@@ -170,7 +177,7 @@ impl Output {
     /// the exit code and the result itself then say so.
     pub(crate) fn failed(&self, error: &CliError) {
         let message = with_causes(error);
-        self.screen.line(if error.is_stop() { STOPPED } else { "error" }, &message);
+        self.screen.failure(error.is_stop(), &message, (error.kind(), error.exit_code()));
         answer(self.is_json(), &self.answered, &message, error.kind(), error.exit_code());
     }
 
@@ -181,8 +188,8 @@ impl Output {
         let (message, kind, code) = (error.to_string(), error.kind(), error.exit_code());
         let line = if error.is_stop() { STOPPED } else { "error" };
         move |notes| {
-            notes.iter().for_each(|note| screen.line_at_once("message", note));
-            screen.line_at_once(line, &message);
+            notes.iter().for_each(|note| screen.line_at_once("message", note, None));
+            screen.line_at_once(line, &message, Some((kind, code)));
             answer(json, &answered, &message, kind, code);
         }
     }
@@ -213,15 +220,20 @@ impl Screen {
 
     /// A line above the bar. `kind` is one of `message`, `warning`, `error`.
     pub(crate) fn line(&self, kind: &'static str, text: impl Display) {
-        self.lock().say(kind, text);
+        self.lock().say(kind, text, None);
+    }
+
+    /// The line of a run that failed or was stopped: why, for programs too.
+    fn failure(&self, stopped: bool, text: &str, why: Why) {
+        self.lock().say(if stopped { STOPPED } else { "error" }, text, Some(why));
     }
 
     /// The same as the last line of all, unless another thread is writing.
-    fn line_at_once(&self, kind: &'static str, text: &str) {
+    fn line_at_once(&self, kind: &'static str, text: &str, why: Option<Why>) {
         if let Ok(mut lines) = self.0.try_lock() {
             lines.wipe();
             lines.bar = None;
-            lines.say(kind, text);
+            lines.say(kind, text, why);
         }
     }
 
@@ -257,13 +269,19 @@ impl Screen {
 }
 
 impl Lines {
-    fn say(&mut self, kind: &'static str, text: impl Display) {
+    fn say(&mut self, kind: &'static str, text: impl Display, why: Option<Why>) {
         if self.quiet && !self.json && !matches!(kind, "error" | STOPPED) {
             return;
         }
         let text = match (self.json, kind) {
-            (true, STOPPED) => json!({ "event": "error", "text": text.to_string() }).to_string(),
-            (true, _) => json!({ "event": kind, "text": text.to_string() }).to_string(),
+            (true, _) => {
+                let event = if kind == STOPPED { "error" } else { kind };
+                let mut line = json!({ "event": event, "text": text.to_string() });
+                if let (Some((kind, code)), Some(fields)) = (why, line.as_object_mut()) {
+                    fields.extend([("kind".to_owned(), kind.into()), ("exit_code".to_owned(), code.into())]);
+                }
+                line.to_string()
+            }
             (false, "message" | STOPPED) => printable(&text.to_string()).into_owned(),
             (false, _) => printable(&format!("{kind}: {text}")).into_owned(),
         };

@@ -22,7 +22,7 @@ const NEWEST: u32 = 9;
 const DESCRIBE_SECONDS: u64 = 20;
 
 /// Descriptions are some KiB; chapters and tags can make it more.
-const DESCRIBE_BYTES: usize = 16 << 20;
+pub(crate) const DESCRIBE_BYTES: usize = 16 << 20;
 
 /// A decoder gives a frame of the largest size in seconds.
 const FRAME_SECONDS: u64 = 60;
@@ -68,9 +68,7 @@ impl std::fmt::Debug for Stop {
 pub struct Tools {
     ffmpeg: Tool,
     ffprobe: Tool,
-    stop: Stop,
-    children: Children,
-    gauge: Gauge,
+    keeper: Keeper,
     /// What ffmpeg says about encoders: it is the same for every part of a film, and asking takes 0.1 s.
     encoders: Arc<Mutex<HashMap<String, Arc<str>>>>,
 }
@@ -109,9 +107,7 @@ impl Tools {
         let mut tools = Tools {
             ffmpeg: Tool::default(),
             ffprobe: Tool::default(),
-            stop,
-            children: Children::default(),
-            gauge: Gauge::default(),
+            keeper: Keeper::new(stop),
             encoders: Arc::default(),
         };
         tools.ffmpeg = tools.ask_version(ffmpeg)?;
@@ -167,19 +163,17 @@ impl Tools {
 
     /// What stops the children of these tools.
     pub fn stopper(&self) -> &Stop {
-        &self.stop
+        &self.keeper.stop
     }
 
     /// The most memory that all children together held so far.
     pub fn children_peak(&self) -> u64 {
-        self.gauge.most()
+        self.keeper.peak()
     }
 
     /// Ends all children now: for a process that has to end itself without going back.
     pub fn kill_all(&self) {
-        for child in lock(&self.children).iter().filter_map(Weak::upgrade) {
-            child.kill();
-        }
+        self.keeper.kill_all();
     }
 
     /// Names of all encoders of this ffmpeg.
@@ -249,13 +243,8 @@ impl Tools {
     ) -> Result<(Vec<u8>, Supervised), MediaError> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null());
-        let mut watched = self.watched(command, what, patience)?;
-        let mut out = Vec::new();
-        if let Some(stdout) = watched.stdout.take() {
-            let read = watched.waiting(|| stdout.take(DESCRIBE_BYTES as u64 + 1).read_to_end(&mut out));
-            read.map_err(|source| MediaError::Io { doing: format!("read from {what}"), source })?;
-        }
-        Ok((out, watched))
+        quiet(&mut command);
+        self.keeper.read(command, what, patience)
     }
 
     /// Frames that ffmpeg counts while it goes through a whole file, and its complaints. `args` say what to count.
@@ -308,13 +297,69 @@ impl Tools {
         what: &'static str,
         patience: u64,
     ) -> Result<Supervised, MediaError> {
-        // Otherwise SVT-AV1 tells its settings where only complaints are expected.
-        command.env("SVT_LOG", "1");
+        quiet(&mut command);
+        self.keeper.watched(command, what, patience)
+    }
+}
+
+/// Otherwise SVT-AV1 tells its settings where only complaints are expected.
+fn quiet(command: &mut Command) {
+    command.env("SVT_LOG", "1");
+}
+
+/// What all children of a program share: who stops them, which of them live, and the memory that they take.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    pub(crate) stop: Stop,
+    children: Children,
+    gauge: Gauge,
+}
+
+impl Keeper {
+    pub(crate) fn new(stop: Stop) -> Self {
+        Keeper { stop, children: Children::default(), gauge: Gauge::default() }
+    }
+
+    /// Starts a child. `patience` is how long a read or a write may take, in seconds.
+    pub(crate) fn watched(
+        &self,
+        command: Command,
+        what: &'static str,
+        patience: u64,
+    ) -> Result<Supervised, MediaError> {
         let watched = Supervised::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
         let mut children = lock(&self.children);
         children.retain(|c| c.strong_count() > 0);
         children.push(Arc::downgrade(&watched.shared));
         Ok(watched)
+    }
+
+    /// What a child says, a byte more than a description may have at most, and the child.
+    pub(crate) fn read(
+        &self,
+        command: Command,
+        what: &'static str,
+        patience: u64,
+    ) -> Result<(Vec<u8>, Supervised), MediaError> {
+        let mut watched = self.watched(command, what, patience)?;
+        let mut out = Vec::new();
+        if let Some(stdout) = watched.stdout.take() {
+            let read = watched.waiting(|| stdout.take(DESCRIBE_BYTES as u64 + 1).read_to_end(&mut out));
+            read.map_err(|source| MediaError::Io { doing: format!("read from {what}"), source })?;
+        }
+        Ok((out, watched))
+    }
+
+    /// The most memory that all children together held so far.
+    pub(crate) fn peak(&self) -> u64 {
+        self.gauge.most()
+    }
+
+    /// Ends all children now.
+    pub(crate) fn kill_all(&self) {
+        for child in lock(&self.children).iter().filter_map(Weak::upgrade) {
+            child.kill();
+        }
     }
 }
 
@@ -386,9 +431,8 @@ mod tests {
             std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
             let tool = Tool { program, ..Tool::default() };
-            let (children, gauge) = (Children::default(), Gauge::default());
-            let encoders = Arc::default();
-            Tools { ffmpeg: tool.clone(), ffprobe: tool, stop: Stop::never(), children, gauge, encoders }
+            let (keeper, encoders) = (Keeper::new(Stop::never()), Arc::default());
+            Tools { ffmpeg: tool.clone(), ffprobe: tool, keeper, encoders }
         };
         let slow = "for i in 1 2 3 4 5; do echo frame=$i; echo progress=continue; sleep 0.5; done";
         assert_eq!(tools(slow).count_within(&[], 2).unwrap().0, 5);

@@ -30,6 +30,34 @@ pub enum MediaError {
         /// What it said.
         found: String,
     },
+    /// vspipe is not there, or does not run.
+    #[error(
+        "cannot run {program}: {reason}; install VapourSynth (`pip install vapoursynth`, then `vapoursynth config`), or set the path of vspipe with --vspipe"
+    )]
+    NoVspipe {
+        /// What was tried.
+        program: String,
+        /// What the system or vspipe said.
+        reason: String,
+    },
+    /// A script fails, or vspipe does.
+    #[error("the script {path} fails: {reason}; `vspipe --info {path} -` runs it alone")]
+    Script {
+        /// Which.
+        path: PathBuf,
+        /// Its words, or what was wrong.
+        reason: String,
+    },
+    /// A script whose frames do not go through a pipe.
+    #[error("the script {path} gives {what}, which a pipe cannot carry; this line in it helps: {line}")]
+    ScriptFormat {
+        /// Which.
+        path: PathBuf,
+        /// What its frames are.
+        what: String,
+        /// What helps.
+        line: String,
+    },
     /// A file cannot be opened.
     #[error("cannot open {path}: {source}")]
     Open {

@@ -10,6 +10,7 @@
 //! * [`Encoder::segment`], [`join`]: a film in pieces, encoded apart and joined without encoding again;
 //! * [`Y4mReader`], [`Y4mWriter`], [`RawReader`], [`RawWriter`], [`Pictures`], [`PictureWriter`]: raw pipes and pictures,
 //!   without ffmpeg;
+//! * [`Script`]: VapourSynth scripts, through vspipe as a child process;
 //! * [`Replay`]: a pipe that is read twice.
 //!
 //! ffmpeg only decodes and encodes: samples come as they are stored, and what they mean is computed here, so
@@ -45,6 +46,7 @@ mod quality;
 mod raw;
 mod replay;
 mod resident;
+mod script;
 mod segment;
 mod sequence;
 mod span;
@@ -76,6 +78,7 @@ pub use raw::{RawFrames, RawReader, RawWriter};
 pub use remaster_picture::PictureInfo;
 pub use replay::{Again, Replay};
 pub use resident::resident;
+pub use script::{Script, ScriptFrames, Vspipe};
 pub use segment::check_tag;
 pub use sequence::{Originals, PictureWriter, Pictures, is_still};
 pub use span::Span;

@@ -177,7 +177,7 @@ fn ratio(text: &str) -> Option<TimeBase> {
 }
 
 /// Frames per second that can be meant: one in an hour to 100,000.
-fn frame_rate(text: &str) -> Option<TimeBase> {
+pub(crate) fn frame_rate(text: &str) -> Option<TimeBase> {
     ratio(text).filter(|r| r.num <= 100_000 * r.den && r.den <= 3600 * r.num)
 }
 

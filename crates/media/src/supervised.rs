@@ -306,23 +306,30 @@ impl Supervised {
     }
 
     /// Waits for the end. Complaints of a child that ended well are returned.
-    pub(crate) fn finish(mut self) -> Result<Vec<String>, MediaError> {
+    pub(crate) fn finish(self) -> Result<Vec<String>, MediaError> {
+        let (end, lines) = self.ended();
+        end.map(|()| lines)
+    }
+
+    /// Waits for the end, and says how it was and what the child complained about.
+    pub(crate) fn ended(mut self) -> (Result<(), MediaError>, Vec<String>) {
         drop(self.stdin.take());
         drop(self.stdout.take());
         let ended = self.waiting(|| self.shared.wait());
         let _ = self.listener.recv_timeout(2 * GRACE);
-        if let Some(trouble) = self.trouble() {
-            return Err(trouble);
-        }
         let lines = self.lines();
-        match ended {
-            Some(status) if status.success() => Ok(lines),
+        if let Some(trouble) = self.trouble() {
+            return (Err(trouble), lines);
+        }
+        let end = match ended {
+            Some(status) if status.success() => Ok(()),
             Some(status) if was_killed(status) => {
                 let how = format!("{status}{}", said(&lines));
                 Err(MediaError::Died { what: self.what, how })
             }
             status => Err(MediaError::Child { what: self.what, reason: reason(&lines, status) }),
-        }
+        };
+        (end, lines)
     }
 }
 
@@ -386,8 +393,9 @@ fn listen(stderr: impl Read, shared: &Shared) {
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(&line).trim().to_owned();
-        // It comes later than what it repeats, which may be forgiven by then, and says nothing of its own.
-        let again = text.starts_with("Last message repeated");
+        // It comes later than what it repeats, which may be forgiven by then, and says nothing of its own. Nor does vspipe with
+        // the first word of its progress, which would take the place of what matters.
+        let again = text.starts_with("Last message repeated") || text.starts_with("Information: ");
         let mut lines = lock(&shared.lines);
         if !text.is_empty() && !again && lines.len() < LINES {
             lines.push(text);

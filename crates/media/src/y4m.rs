@@ -9,15 +9,16 @@ use crate::child::Stop;
 use crate::clip::{Format, FrameSink, FrameSource};
 use crate::colour::{Colour, Said};
 use crate::decode::shape;
-use crate::error::MediaError;
+use crate::error::{MediaError, frames};
 use crate::nut::TimeBase;
 use crate::place::PartialFile;
+use crate::probe::MAX_FRAMES;
 use crate::span::Span;
 use crate::stream::{Counted, Named, check_size, ratio};
 
-const MAGIC: &str = "YUV4MPEG2";
+pub(crate) const MAGIC: &str = "YUV4MPEG2";
 
-const STREAM: Named = Named("the y4m stream");
+pub(crate) const STREAM: Named = Named("the y4m stream");
 
 /// Reads frames from a file or from stdin.
 pub struct Y4mReader<R> {
@@ -29,11 +30,13 @@ pub struct Y4mReader<R> {
     /// Frames that were read, those before the part included.
     frames: i64,
     span: Span,
+    /// Frames that the header announces.
+    length: Option<i64>,
     stop: Stop,
 }
 
 /// What `C` says: samples, and where chroma lies.
-fn samples(tag: &str) -> Option<(Layout, &'static str)> {
+pub(crate) fn samples(tag: &str) -> Option<(Layout, &'static str)> {
     let siting = if tag == "420jpeg" || tag.is_empty() { "center" } else { "left" };
     let siting = if tag == "420paldv" { "topleft" } else { siting };
     let (kind, depth) = match tag {
@@ -81,14 +84,25 @@ fn word(layout: &Layout, siting: &str) -> Option<String> {
 impl<R: BufRead + Send> Y4mReader<R> {
     /// Reads the header. A frame on its way may take `most` bytes.
     pub fn new(mut input: R, path: PathBuf, most: u64, stop: Stop) -> Result<Self, MediaError> {
-        let line = STREAM.line(&mut input)?.ok_or_else(|| STREAM.broken("it is empty"))?;
+        let header = STREAM.line(&mut input)?.ok_or_else(|| STREAM.broken("it is empty"))?;
+        Self::behind(&header, input, path, most, stop)
+    }
+
+    /// What comes behind a header.
+    pub(crate) fn behind(
+        line: &str,
+        input: R,
+        path: PathBuf,
+        most: u64,
+        stop: Stop,
+    ) -> Result<Self, MediaError> {
         let mut words = line.split(' ');
         if words.next() != Some(MAGIC) {
             return Err(STREAM.broken(format!("it does not start with {MAGIC}")));
         }
         let (mut width, mut height) = (0u64, 0u64);
         let (mut rate, mut aspect) = (None, None);
-        let (mut chroma, mut range, mut fields) = (String::new(), None, None);
+        let (mut chroma, mut range, mut fields, mut length) = (String::new(), None, None, None);
         for word in words {
             let (Some(key), value) = (word.chars().next(), word.get(1..).unwrap_or_default()) else {
                 continue;
@@ -103,7 +117,7 @@ impl<R: BufRead + Send> Y4mReader<R> {
                 'X' => match value {
                     "COLORRANGE=FULL" => range = Some("pc"),
                     "COLORRANGE=LIMITED" => range = Some("tv"),
-                    _ => {}
+                    _ => length = value.strip_prefix("LENGTH=").and_then(|n| n.parse().ok()).or(length),
                 },
                 _ => {}
             }
@@ -122,16 +136,35 @@ impl<R: BufRead + Send> Y4mReader<R> {
         let coding = colour.coding().map_err(unsupported)?;
         let rate = rate.unwrap_or(TimeBase { num: 25, den: 1 });
         let sample_aspect = aspect.unwrap_or([1, 1]);
-        let format = Format { sample_aspect, ..Format::even(size, layout, colour, rate) };
+        // vspipe writes it. A number that cannot be meant says nothing.
+        let length = length.filter(|n: &i64| (1..=MAX_FRAMES as i64).contains(n));
+        let frames = length.and_then(|n| usize::try_from(n).ok());
+        let format = Format { sample_aspect, frames, ..Format::even(size, layout, colour, rate) };
         let span = Span::default();
-        Ok(Y4mReader { input, format, coding, bytes: Vec::new(), path, frames: 0, span, stop })
+        Ok(Y4mReader { input, format, coding, bytes: Vec::new(), path, frames: 0, span, length, stop })
     }
 
     /// Only a part of it. What is before is read and thrown away; what is behind is not read.
     pub fn within(mut self, span: Span) -> Result<Self, MediaError> {
-        span.check(&self.path, None)?;
-        self.format.frames = None;
+        let clock = self.format.time_base;
+        span.check(&self.path, self.length.map(|n| clock.seconds(n)))?;
+        let ticks = span.counted(clock);
+        let part = |n: i64| ticks.end.map_or(n, |end| end.min(n)).saturating_sub(ticks.first.max(0));
+        self.format.frames = self.length.and_then(|n| usize::try_from(part(n)).ok());
         self.span = span;
+        Ok(self)
+    }
+
+    /// Whether nothing more comes.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.input.fill_buf().map_or(true, <[u8]>::is_empty)
+    }
+
+    /// With colours and pixels that are known from elsewhere.
+    pub(crate) fn meaning(mut self, colour: Colour, sample_aspect: [u32; 2]) -> Result<Self, MediaError> {
+        let unsupported = |what| MediaError::Samples { path: self.path.clone(), what };
+        self.coding = colour.coding().map_err(unsupported)?;
+        (self.format.colour, self.format.sample_aspect) = (colour, sample_aspect);
         Ok(self)
     }
 }
@@ -145,7 +178,19 @@ impl<R: BufRead> Counted for Y4mReader<R> {
         if self.stop.is_stopped() {
             return Err(MediaError::Cancelled);
         }
-        let Some(line) = STREAM.line(&mut self.input)? else { return Ok(false) };
+        let Some(line) = STREAM.line(&mut self.input)? else {
+            return match self.length.filter(|n| *n != self.frames) {
+                Some(n) => {
+                    let (n, got) = (frames(n as usize), self.frames);
+                    Err(STREAM.broken(format!("its header announces {n}, but it ends after {got}")))
+                }
+                None => Ok(false),
+            };
+        };
+        if self.length == Some(self.frames) {
+            return Err(STREAM
+                .broken(format!("its header announces {}, but it goes on", frames(self.frames as usize))));
+        }
         if !line.starts_with("FRAME") {
             return Err(STREAM.broken(format!("frame {} does not start with FRAME", self.frames)));
         }

@@ -19,6 +19,7 @@ use crate::error::{Error, with_causes};
 use crate::event::Event;
 use crate::job::prepare;
 use crate::machine::host::Machine;
+use crate::media::Scripts;
 use crate::numbers::count;
 use crate::request::Request;
 use crate::restore::{self, Outcome};
@@ -109,12 +110,14 @@ pub fn batch(
     let mut outcome = BatchOutcome::default();
     for (i, item) in items.iter().enumerate() {
         let started = Instant::now();
-        let film = Request {
+        let mut film = Request {
             input: item.input.clone(),
             output: Some(item.output.clone()),
             skip_done: true,
             ..request.film.clone()
         };
+        // Names of a batch come out of folders, patterns and lists.
+        film.how.source.scripts = Scripts::default();
         let begins =
             |skipped| Event::Film { number: i + 1, of: items.len(), input: item.input.clone(), skipped };
         let done = restore::is_done(&film, machine, control);

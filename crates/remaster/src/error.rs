@@ -75,6 +75,14 @@ pub enum Error {
         "unknown weights `{word}`; use a model file, formula:3b, formula:7b, formula:tiny-3b or formula:tiny-7b"
     )]
     DitWeights { word: String },
+    #[error(
+        "{path} is a VapourSynth script, which is a program: it runs only as the input that is typed for restore, preview, plan, probe, scenes or compare, and never from a batch, a list, a plan for other machines or with --no-scripts; name it alone, or make a film of it first: vspipe -c y4m {path} - | ffmpeg -i - -c:v ffv1 film.mkv"
+    )]
+    ScriptNotTyped { path: PathBuf },
+    #[error(
+        "{path} is an AviSynth script, which cannot be read here; open it in a VapourSynth script with clip = core.avisource.AVISource(r\"{path}\"), or pipe it: avs2yuv {path} - | remaster - -o out.mkv"
+    )]
+    Avisynth { path: PathBuf },
     #[error("{reason}")]
     Device { reason: String },
     #[error("unknown card `{word}`; name one with as much memory of these: {known}")]

@@ -105,7 +105,7 @@ pub use health::{Check, health};
 pub use job::{Job, Known, Prepare, prepare};
 pub use limits::{Amount, Limits, Mode, ram};
 pub use machine::Machine;
-pub use media::{Programs, Size, Source, Target, is_pipe};
+pub use media::{Programs, Scripts, Size, Source, Target, is_pipe};
 pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,
 };

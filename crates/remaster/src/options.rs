@@ -109,6 +109,7 @@ pub const REQUEST_OPTIONS: &[RequestOption] = &[
     text("frames", "how.source.frames").of(&["rgb16", "rgbf32", "rgba16"]),
     path("ffmpeg", "how.source.programs.ffmpeg"),
     path("ffprobe", "how.source.programs.ffprobe"),
+    path("vspipe", "how.source.programs.vspipe"),
     text("resolution", "how.size.resolution"),
     text("edges", "how.size.edges").of(&["mirror-black", "mirror", "black"]),
     flag("keep_sar", "how.keep_sar"),

@@ -6,11 +6,16 @@ use remaster_media::Probe;
 
 use crate::control::Control;
 use crate::error::Error;
-use crate::media::{Programs, refuse_url};
+use crate::machine::host::Machine;
+use crate::media::{Lazy, Source, is_script, refuse_avisynth, refuse_url};
 
-/// Looks into a video file.
-pub fn probe(input: &Path, programs: &Programs, control: &Control) -> Result<Probe, Error> {
-    let tools = programs.find(control)?;
+/// Looks into a video file, or runs a script that `source` allows.
+pub fn probe(input: &Path, source: &Source, machine: &Machine, control: &Control) -> Result<Probe, Error> {
     refuse_url(input)?;
-    Ok(remaster_media::probe(&tools, input)?)
+    let mut tools = Lazy::new(source, machine, control);
+    if is_script(input) {
+        return Ok(source.allowed(input, &mut tools)?.probe());
+    }
+    refuse_avisynth(input)?;
+    Ok(remaster_media::probe(tools.get()?, input)?)
 }

@@ -24,6 +24,9 @@ pub struct Input {
     pub sha256: Option<Hash>,
     /// Hash of what changes when the file is touched, on the machine that planned.
     pub identity: Option<Hash>,
+    /// What a script says of its clip: the bytes of a script alone are not its frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<String>,
 }
 
 /// Whether to go on reading a film, and what to say meanwhile: it is told how many bytes were read.
@@ -38,7 +41,7 @@ impl Input {
         let Sample { bytes, sha256 } = Sample::of(path).map_err(failed)?;
         let whole = std::path::absolute(path).map_err(failed)?;
         let path = whole.to_string_lossy().into_owned();
-        Ok(Input { path, bytes, sample: sha256.into(), sha256: None, identity })
+        Ok(Input { path, bytes, sample: sha256.into(), sha256: None, identity, clip: None })
     }
 
     /// Everything that tells what is in it, and nothing of where it is.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remaster::{Amount, BatchRequest, CompareRequest, Request, ScenesRequest};
+use remaster::{Amount, BatchRequest, CompareRequest, Request, ScenesRequest, Source};
 
 use super::ProgressArgs;
 use super::media::{ProgramArgs, SourceArgs, TargetArgs};
@@ -13,7 +13,7 @@ use super::units::LocalArgs;
 /// `remaster compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Reference clip: video, image, folder of images, or - for y4m on stdin
+    /// Reference clip: video, image, folder of images, VapourSynth script, or - for y4m on stdin
     pub(crate) a: PathBuf,
     /// Clip to compare with it; if sizes differ, the smaller clip is enlarged
     pub(crate) b: PathBuf,
@@ -53,7 +53,7 @@ pub(crate) struct CompareArgs {
 /// `remaster scenes`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ScenesArgs {
-    /// Video, folder of images, or - for y4m on stdin
+    /// Video, folder of images, VapourSynth script, or - for y4m on stdin
     pub(crate) input: PathBuf,
     /// Write the list to this file (.json) [default: stdout]
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -73,10 +73,10 @@ pub(crate) struct ScenesArgs {
 /// `remaster probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// Video file
+    /// Video file or VapourSynth script
     pub(crate) input: PathBuf,
     #[command(flatten)]
-    pub(crate) programs: ProgramArgs,
+    programs: ProgramArgs,
 }
 
 /// `remaster batch`.
@@ -118,8 +118,16 @@ impl CompareArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> CompareRequest {
         let CompareArgs { a, b, quick, frames, tile, sheet, drift, plot, ram, .. } = self.clone();
-        let (source, overwrite) = (self.source.source(), self.yes);
+        let (source, overwrite) = (self.source.typed(&[&a, &b]), self.yes);
         CompareRequest { a, b, quick, frames, tile, source, sheet, drift, plot, overwrite, ram }
+    }
+}
+
+impl ProbeArgs {
+    /// How it is read.
+    pub(crate) fn source(&self) -> Source {
+        let (programs, scripts) = (self.programs.programs(), self.programs.typed(&[&self.input]));
+        Source { programs, scripts, ..Source::default() }
     }
 }
 
@@ -127,7 +135,8 @@ impl ScenesArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> ScenesRequest {
         let ScenesArgs { input, output, yes: overwrite, source, ram, .. } = self.clone();
-        ScenesRequest { input, output, overwrite, source: source.source(), ram }
+        let source = source.typed(&[&input]);
+        ScenesRequest { input, output, overwrite, source, ram }
     }
 }
 

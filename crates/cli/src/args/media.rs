@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use remaster::{Programs, Size, Source, Target, is_pipe};
+use remaster::{Programs, Scripts, Size, Source, Target, is_pipe};
 use remaster_media::{Deinterlace, Encoding, Filters, RawFrames, TimeBase};
 use remaster_picture::Edges;
 use remaster_restore::Resize;
@@ -160,6 +160,20 @@ pub(crate) struct ProgramArgs {
         hide_short_help = true
     )]
     ffprobe: Option<PathBuf>,
+    /// Path to vspipe, which runs VapourSynth scripts [default: found in PATH]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "REMASTER_VSPIPE",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    vspipe: Option<PathBuf>,
+    /// Run no VapourSynth script, also if one is named as the input
+    ///
+    /// For programs that pass on names of files: a script runs with all rights of its user.
+    #[arg(long, hide_short_help = true)]
+    no_scripts: bool,
     /// Stop ffmpeg when it is silent for this many seconds, where the usual limit is higher. For tests.
     #[arg(long, value_name = "N", env = "REMASTER_STALL_SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..))]
     stall_seconds: Option<u64>,
@@ -168,8 +182,14 @@ pub(crate) struct ProgramArgs {
 impl ProgramArgs {
     /// The same for the library.
     pub(crate) fn programs(&self) -> Programs {
-        let ProgramArgs { ffmpeg, ffprobe, stall_seconds } = self.clone();
-        Programs { ffmpeg, ffprobe, stall_seconds }
+        let ProgramArgs { ffmpeg, ffprobe, vspipe, stall_seconds, .. } = self.clone();
+        Programs { ffmpeg, ffprobe, vspipe, stall_seconds }
+    }
+
+    /// Inputs that were typed: they may be scripts, unless none is to run.
+    pub(crate) fn typed(&self, inputs: &[&Path]) -> Scripts {
+        let inputs = if self.no_scripts { &[] } else { inputs };
+        Scripts::typed(inputs.iter().copied())
     }
 }
 
@@ -183,12 +203,29 @@ impl FramesArgs {
 }
 
 impl SourceArgs {
-    /// The same for the library.
+    /// The same for the library, with inputs that were typed: they may be scripts.
+    pub(crate) fn typed(&self, inputs: &[&Path]) -> Source {
+        Source { scripts: self.programs.typed(inputs), ..self.source() }
+    }
+
+    /// The same for the library. Inputs may come from anywhere, so no script runs.
     pub(crate) fn source(&self) -> Source {
         let SourceArgs { ss: start, to: end, vf: filters, fps: rate, deinterlace, exr, .. } = self.clone();
         let (keep_hdr, keep_damaged, programs) = (self.hdr, self.damaged, self.programs.programs());
-        let frames = None;
-        Source { start, end, filters, rate, deinterlace, keep_hdr, keep_damaged, exr, frames, programs }
+        let (frames, scripts) = (None, Scripts::default());
+        Source {
+            start,
+            end,
+            filters,
+            rate,
+            deinterlace,
+            keep_hdr,
+            keep_damaged,
+            exr,
+            frames,
+            programs,
+            scripts,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ const PINNED: &str = "
 /// Options that decide nothing, that a plan holds in another form, or that plans refuse.
 const OTHERS: &str = "
     input output yes keep_latents model vae text model_dir scenes ram disk spill stripes slice vram name
-    dtype threads cpu_path no_tune no_collapse ffmpeg ffprobe stall_seconds progress streams help
+    dtype threads cpu_path no_tune no_collapse ffmpeg ffprobe vspipe no_scripts stall_seconds progress streams help
     unit_frames piece_frames mix_devices lossless_units devices temp keep restart keep_going until
     wait_disk checkpoint no_manifest embed_manifest quiet verbose json cancel_on_stdin_close config
     preset frames

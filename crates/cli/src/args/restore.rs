@@ -22,7 +22,7 @@ const POOLS: &[(&str, Pool)] = &[("frame", Pool::Frame), ("window", Pool::Window
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// Video, image, folder of images, or - for y4m on stdin
+    /// Video, image, folder of images, VapourSynth script, or - for y4m on stdin
     pub(crate) input: PathBuf,
     /// Output, or - for y4m on stdout [default: NAME_upscaled]
     ///
@@ -229,6 +229,11 @@ impl RecipeArgs {
         Target { pixel_format: target.pixel_format.clone().or(asked), ..target }
     }
 
+    /// The same for an input that was typed, which may be a script.
+    pub(crate) fn typed(&self, input: &Path) -> Restoration {
+        Restoration { source: self.source.typed(&[input]), ..self.restoration() }
+    }
+
     /// The same for the library.
     pub(crate) fn restoration(&self) -> Restoration {
         let RestoreModels { model, vae, text, dirs } = self.models.clone();
@@ -259,6 +264,7 @@ impl RestoreArgs {
             output: self.output.clone(),
             overwrite: self.yes,
             keep_latents: self.keep_latents.clone(),
+            how: self.how.typed(&self.input),
             ..self.how.request(&self.input, &self.target, &self.local)
         };
         let Request { input, output, how, target, .. } = &mut request;
@@ -271,7 +277,8 @@ impl PreviewArgs {
     /// The same for the library.
     pub(crate) fn request(&self) -> PreviewRequest {
         let PreviewArgs { input, output, yes: overwrite, shots, how, .. } = self.clone();
-        PreviewRequest { input, output, overwrite, shots, how: how.restoration() }
+        let how = how.typed(&input);
+        PreviewRequest { input, output, overwrite, shots, how }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use remaster::units::{AssembleRequest, Indices, OwnModels, Repeated, UnitsRequest};
-use remaster::{Cut, Units};
+use remaster::{Cut, Scripts, Units};
 use remaster_media::{Encoding, Filters};
 use remaster_units::emit::Kind;
 
@@ -153,6 +153,9 @@ pub(crate) struct UnitRunArgs {
     /// Write the input frames instead of restoring them
     #[arg(long, hide = true)]
     pub(crate) leave: bool,
+    /// Run the input, which is a script: for the process that starts this one, which was allowed to
+    #[arg(long, hide = true, requires = "obey_stdin")]
+    pub(crate) script: bool,
     /// Wait, go on and stop as stdin says: for the process that starts this one
     #[arg(long, hide = true)]
     pub(crate) obey_stdin: bool,
@@ -280,6 +283,7 @@ impl UnitRunArgs {
             models: OwnModels { model, vae, text, folder: self.dirs.model_dir.clone() },
             repeated: self.typed.repeated(),
             programs: self.programs.programs(),
+            scripts: if self.script { Scripts::typed([&self.input]) } else { Scripts::default() },
             limits: self.machine.limits.limits(self.machine.vram),
             device: self.machine.device.device(),
             temp: self.temp.clone(),

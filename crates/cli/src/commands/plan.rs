@@ -33,7 +33,7 @@ pub(crate) fn run(args: &PlanArgs, out: &Output, interrupt: &Interrupt) -> Resul
 }
 
 fn of_film(args: &PlanArgs, input: &Path, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
-    let (how, card) = (args.how.restoration(), args.card.clone());
+    let (how, card) = (args.how.typed(input), args.card.clone());
     let request = PlanRequest { input: input.to_owned(), how, card };
     let plan = Show::new(args.farm.progress.mode, out, interrupt.watch()?).run(request)?;
     out.result(&plan, || film::describe(&plan, out.is_verbose()));

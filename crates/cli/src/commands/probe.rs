@@ -1,5 +1,6 @@
 //! `remaster probe`.
 
+use remaster::Machine;
 use remaster_media::{Probe, Tag};
 
 use super::frames;
@@ -10,7 +11,7 @@ use crate::output::Output;
 
 pub(crate) fn run(args: &ProbeArgs, out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
     let control = interrupt.watch()?.control();
-    let probe = remaster::probe(&args.input, &args.programs.programs(), control)?;
+    let probe = remaster::probe(&args.input, &args.source(), &Machine::this(), control)?;
     out.result(&probe, || describe(&probe));
     Ok(())
 }

@@ -279,6 +279,7 @@ mod words {
             desk.run("vae encode none.png -o out.safetensors -y --weights formula:tiny --progress json");
         let last: Value = serde_json::from_str(run.ends(3, &[]).stderr.lines().last().unwrap()).unwrap();
         assert_eq!(last["event"], "error");
+        assert_eq!((&last["kind"], &last["exit_code"]), (&"image-file".into(), &3.into()));
 
         let run = desk.run(&format!("{line} --progress none"));
         assert_eq!(run.ends(0, &[]).stderr.lines().count(), 1, "{}", run.stderr);

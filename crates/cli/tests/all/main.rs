@@ -33,6 +33,7 @@ mod raw_frames;
 mod restore;
 mod same_film;
 mod scenes;
+mod scripts;
 mod stdin_close;
 mod stills;
 mod transformers;

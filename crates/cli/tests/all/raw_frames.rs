@@ -86,16 +86,16 @@ fn an_upscaler_writes_larger_frames_with_their_size_in_front() {
 
 #[test]
 fn files_go_to_frames_and_frames_to_files() {
-    let desk = Desk::filmed("-f lavfi -i testsrc2=s=34x20:r=25:d=0.2,format=gbrp16le -c:v ffv1 in.mkv");
+    let desk = Desk::filmed("-f lavfi -i testsrc2=s=66x50:r=25:d=0.2,format=gbrp16le -c:v ffv1 in.mkv");
     let frames = desk.command(&format!("in.mkv -o - --frames rgbf32 {SAME}")).output().unwrap();
     assert!(frames.status.success(), "{}", String::from_utf8_lossy(&frames.stderr));
-    let header = "REMASTER-FRAMES rgbf32 W34 H20 F25:1 A1:1\n";
+    let header = "REMASTER-FRAMES rgbf32 W66 H50 F25:1 A1:1\n";
     let body = frames.stdout.strip_prefix(header.as_bytes()).unwrap();
     let (floats, rest) = body.as_chunks::<4>();
-    assert!(rest.is_empty() && floats.len() == 34 * 20 * 3 * 5);
+    assert!(rest.is_empty() && floats.len() == 66 * 50 * 3 * 5);
     // ffmpeg has the same numbers in another order.
     let raw = ffmpeg(&desk, "-i in.mkv -pix_fmt gbrp16le -f rawvideo -");
-    let plane = 34 * 20;
+    let plane = 66 * 50;
     for (i, code) in raw.as_chunks::<2>().0.iter().enumerate() {
         let (frame, channel, at) = (i / (3 * plane), i / plane % 3, i % plane);
         let float = f32::from_le_bytes(floats[frame * 3 * plane + (channel + 1) % 3 * plane + at]);
@@ -105,7 +105,7 @@ fn files_go_to_frames_and_frames_to_files() {
     works(&desk, &format!("- -o out.mkv --frames rgbf32 {SAME}"), &frames.stdout);
     let about =
         ffprobe("-show_entries stream=codec_name,pix_fmt,width,height -of csv=p=0", desk.join("out.mkv"));
-    assert_eq!(about.trim().split(',').collect::<Vec<_>>(), ["ffv1", "34", "20", "gbrp16le"]);
+    assert_eq!(about.trim().split(',').collect::<Vec<_>>(), ["ffv1", "66", "50", "gbrp16le"]);
     assert!(raw == ffmpeg(&desk, "-i out.mkv -pix_fmt gbrp16le -f rawvideo -"));
     // x265 of some versions crashes at this size.
     works(

@@ -61,6 +61,8 @@ kinds! { of_run, RUN, Error;
         Error::Hub(error) => of_hub(error);
     }
     Error::Weights { .. } | Error::DitWeights { .. } => ("unknown-weights", Usage),
+    Error::ScriptNotTyped { .. } => ("script-not-typed", Usage),
+    Error::Avisynth { .. } => ("avisynth-script", Usage),
     Error::Device { .. } => ("unknown-device", Usage),
     Error::UnknownCard { .. } => ("unknown-card", Usage),
     Error::Threads { .. }
@@ -136,6 +138,9 @@ kinds! { of_media, MEDIA, MediaError;
     }
     MediaError::NoTool { .. } => ("ffmpeg-missing", Input),
     MediaError::OldTool { .. } => ("ffmpeg-too-old", Input),
+    MediaError::NoVspipe { .. } => ("vspipe-missing", Input),
+    MediaError::Script { .. } => ("script-failed", Input),
+    MediaError::ScriptFormat { .. } => ("script-format", Input),
     MediaError::Open { .. } => ("not-readable", Input),
     MediaError::Unreadable { .. } => ("not-a-video", Input),
     MediaError::NotOneFile { .. } => ("not-one-file", Input),

@@ -59,11 +59,11 @@ pub(crate) fn sha256(path: &Path, machine: &Machine, control: &Control) -> Resul
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn a_file_that_was_replaced_is_hashed_again_and_a_damaged_cache_is_none() {
         let desk = tempfile::tempdir().unwrap();
         let machine = Machine::this().without_environment().with("XDG_CACHE_HOME", desk.path());

@@ -4,6 +4,7 @@ mod asked;
 mod films;
 mod open;
 mod request;
+mod scripts;
 mod target;
 mod tools;
 
@@ -16,6 +17,8 @@ pub(crate) use films::{is_film, refuse_videos};
 pub(crate) use open::{Opened, Spool, refuse_url};
 pub(crate) use request::refuse;
 pub use request::{Programs, Size, Source, Target};
+pub use scripts::Scripts;
+pub(crate) use scripts::{is_script, refuse_avisynth};
 pub(crate) use target::{Checked, Goal};
 pub(crate) use tools::{Lazy, size};
 

@@ -1,4 +1,4 @@
-//! Clips for reading: files, images, folders of images, pipes.
+//! Clips for reading: files, images, folders of images, pipes, scripts.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -10,7 +10,7 @@ use remaster_media::{
 use remaster_picture::{Frame, StillFormat, still};
 
 use super::tools::Lazy;
-use super::{Source, has_ending, is_pipe, refuse, refuse_videos};
+use super::{Source, has_ending, is_pipe, is_script, refuse, refuse_avisynth, refuse_videos};
 use crate::error::Error;
 
 /// A clip that was opened.
@@ -26,12 +26,14 @@ pub(crate) struct Opened {
     pub(crate) late: Late,
     /// The number of frames is no guess.
     pub(crate) counted: bool,
+    /// What a script says of its clip, which is part of what it is known by.
+    pub(crate) clip: Option<String>,
 }
 
 impl Opened {
     /// Without what only some clips have.
     pub(crate) fn plain(source: Box<dyn FrameSource>, notes: Vec<String>, counted: bool) -> Self {
-        Opened { source, probe: None, originals: None, notes, late: Late::default(), counted }
+        Opened { source, probe: None, originals: None, notes, late: Late::default(), counted, clip: None }
     }
 
     /// Whether the number of frames was computed from duration and rate.
@@ -103,6 +105,9 @@ impl Source {
         (clock, pts): (TimeBase, i64),
         tools: &mut Lazy,
     ) -> Result<Box<dyn FrameSource>, Error> {
+        if is_script(path) {
+            return self.open_script_at(path, (clock, pts), tools);
+        }
         let excerpt = Excerpt { first: Some(pts), end: None };
         if let Some(probe) = probe {
             let options = ReadOptions { threads: tools.threads, ..self.read_options() };
@@ -162,6 +167,10 @@ impl Source {
         self.refuse_frames(path)?;
         let stop = tools.control.child_stop();
         let most = ram / 4;
+        if is_script(path) {
+            return self.open_script(path, most, tools);
+        }
+        refuse_avisynth(path)?;
         let raw = is_pipe(path) || has_ending(path, "y4m");
         let picture = !raw && (path.is_dir() || is_still(path));
         if picture && !self.exr && is_exr(path) {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use remaster_media::{
-    Deinterlace, Encoding, Filters, Format, RawFrames, ReadOptions, Span, TimeBase, Tools, ffmpeg_memory,
+    Deinterlace, Encoding, Filters, Format, RawFrames, ReadOptions, Span, Stop, TimeBase, Tools, Vspipe,
+    ffmpeg_memory,
 };
 use remaster_picture::{Edges, Layout};
 use remaster_restore::{Geometry, Resize};
 use serde::{Deserialize, Serialize};
 
-use super::{Opened, is_pipe};
+use super::{Opened, Scripts, is_pipe};
 use crate::control::Control;
 use crate::error::Error;
 use crate::seconds;
@@ -46,6 +47,9 @@ pub struct Source {
     pub frames: Option<RawFrames>,
     /// Where ffmpeg is.
     pub programs: Programs,
+    /// Scripts that may run. A script is a program: neither a request that serde reads nor a plan can allow one.
+    #[serde(skip)]
+    pub scripts: Scripts,
 }
 
 /// The size the network works at.
@@ -80,7 +84,7 @@ pub struct Target {
     pub frames: Option<RawFrames>,
 }
 
-/// Where ffmpeg is.
+/// Where ffmpeg and vspipe are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Programs {
@@ -88,6 +92,8 @@ pub struct Programs {
     pub ffmpeg: Option<PathBuf>,
     /// Path to ffprobe; beside ffmpeg or found in PATH if `None`.
     pub ffprobe: Option<PathBuf>,
+    /// Path to vspipe, which runs VapourSynth scripts; found in PATH if `None`.
+    pub vspipe: Option<PathBuf>,
     /// Stop ffmpeg when it is silent for this many seconds, where the usual limit is higher.
     pub stall_seconds: Option<u64>,
 }
@@ -97,15 +103,24 @@ impl Programs {
     pub(crate) fn words(&self) -> Vec<OsString> {
         let path = |name, path: &Option<PathBuf>| path.as_ref().map(|path| word(name, path));
         let stall = self.stall_seconds.map(|n| word("--stall-seconds", n.to_string()));
-        let programs = [path("--ffmpeg", &self.ffmpeg), path("--ffprobe", &self.ffprobe), stall];
+        let vspipe = path("--vspipe", &self.vspipe);
+        let programs = [path("--ffmpeg", &self.ffmpeg), path("--ffprobe", &self.ffprobe), vspipe, stall];
         programs.into_iter().flatten().collect()
     }
 
-    /// Looks for the programs.
+    /// Looks for ffmpeg and ffprobe.
     pub fn find(&self, control: &Control) -> Result<Tools, Error> {
+        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), self.stop(control))?)
+    }
+
+    /// Looks for vspipe.
+    pub(crate) fn find_vspipe(&self, control: &Control) -> Result<Vspipe, Error> {
+        Ok(Vspipe::find(self.vspipe.as_deref(), self.stop(control))?)
+    }
+
+    fn stop(&self, control: &Control) -> Stop {
         let stop = control.child_stop();
-        let stop = self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds));
-        Ok(Tools::find_apart(self.ffmpeg.as_deref(), self.ffprobe.as_deref(), stop)?)
+        self.stall_seconds.map_or(stop.clone(), |seconds| stop.or_stalled_for(seconds))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use remaster_media::{MediaError, Tools};
+use remaster_media::{MediaError, Script, Tools, Vspipe};
 
 use super::{Programs, Source};
 use crate::control::{Control, Pending};
@@ -15,6 +15,10 @@ pub(crate) struct Lazy {
     pub(super) machine: Machine,
     pub(super) control: Control,
     found: Option<Tools>,
+    vspipe: Option<Vspipe>,
+    /// What scripts said of their clips. Each is asked once: starting it takes up to a second, or minutes if it looks through
+    /// a film first.
+    scripts: Vec<(PathBuf, Script)>,
     pending: Vec<Pending>,
     /// Files that were opened, with their sizes then.
     inputs: Vec<(PathBuf, u64)>,
@@ -29,6 +33,8 @@ impl Lazy {
             machine: machine.clone(),
             control: control.clone(),
             found: None,
+            vspipe: None,
+            scripts: Vec::new(),
             pending: Vec::new(),
             inputs: Vec::new(),
             threads: None,
@@ -56,14 +62,16 @@ impl Lazy {
 
     /// The programs in use, in words; empty if none was needed.
     pub(crate) fn details(&self) -> Vec<String> {
-        let Some(tools) = &self.found else { return Vec::new() };
         let used = |(program, version): (&Path, &str)| format!("{} {version}", program.display());
-        tools.versions().map(used).into_iter().chain(tools.note()).collect()
+        let vspipe = self.vspipe.iter().map(|vspipe| used(vspipe.version()));
+        let Some(tools) = &self.found else { return vspipe.collect() };
+        tools.versions().map(used).into_iter().chain(tools.note()).chain(vspipe).collect()
     }
 
     /// The most memory that all children together held so far.
     pub(crate) fn children_peak(&self) -> u64 {
-        self.found.as_ref().map_or(0, Tools::children_peak)
+        let scripts = self.vspipe.as_ref().map_or(0, Vspipe::children_peak);
+        self.found.as_ref().map_or(0, Tools::children_peak).saturating_add(scripts)
     }
 
     pub(crate) fn get(&mut self) -> Result<&Tools, Error> {
@@ -74,6 +82,25 @@ impl Lazy {
             self.found = Some(tools);
         }
         self.found.as_ref().ok_or(Error::Interrupted)
+    }
+
+    /// The script at `path`, whose clip is known. The caller has seen that it may run.
+    pub(super) fn script(&mut self, path: &Path) -> Result<Script, Error> {
+        if let Some((_, known)) = self.scripts.iter().find(|(known, _)| known == path) {
+            return Ok(known.clone());
+        }
+        let vspipe = match &self.vspipe {
+            Some(vspipe) => vspipe.clone(),
+            None => {
+                let vspipe = self.programs.find_vspipe(&self.control)?;
+                let children = vspipe.clone();
+                self.pending.push(self.control.on_abort(move || children.kill_all()));
+                self.vspipe.insert(vspipe).clone()
+            }
+        };
+        let script = Script::open(&vspipe, path)?;
+        self.scripts.push((path.to_owned(), script.clone()));
+        Ok(script)
     }
 }
 

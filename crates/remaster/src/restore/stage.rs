@@ -53,6 +53,8 @@ pub(crate) struct Staged {
     pub(crate) late: Late,
     /// The number of frames is no guess.
     pub(crate) counted: bool,
+    /// What a script says of its clip.
+    pub(crate) clip: Option<String>,
     pub(crate) tools: Lazy,
     pub(crate) control: Control,
     /// What is written.
@@ -101,7 +103,7 @@ impl Staged {
         if how.look.finish.dither {
             film.recipe.finish.dither = Some(request.target.layout(&shown).depth);
         }
-        let Opened { source, probe, originals, late, counted, .. } = opened;
+        let Opened { source, probe, originals, late, counted, clip, .. } = opened;
         // A decoder that was opened with more threads than there is memory for is opened once more.
         let source = Some(source).filter(|_| film.threads == threads || is_pipe(&request.input));
         let tools = tools.with_threads(film.threads);
@@ -116,6 +118,7 @@ impl Staged {
             originals,
             late,
             counted,
+            clip,
             tools,
             control,
             shown,
@@ -288,7 +291,7 @@ impl Staged {
             cut.lossless_units || (self.shown.layout.alpha && numerics.encoder.starts_with("libvpx"));
         let shots = self.request.how.look.shots(self.machine(), &self.control)?;
         Ok(Settings {
-            input: Input::of(&self.request.input)?,
+            input: Input { clip: self.clip.clone(), ..Input::of(&self.request.input)? },
             output: self.output.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             request: pinned::of(&self.request.how, &self.request.target)?,
             models: self.models()?,

@@ -279,6 +279,8 @@ impl Dispatcher<'_> {
         words.extend(how.limits.spill.as_deref().map(|folder| word("--spill", folder)));
         words.extend(how.device.words().into_iter().map(Into::into));
         words.extend(how.source.programs.words());
+        // Its workers may run what was typed for this run, and nothing else.
+        words.extend(how.source.scripts.allow(&request.input).then(|| "--script".into()));
         words.extend(how.source.filters.as_ref().map(|filters| word("--vf", filters.text())));
         words.extend(request.target.encoder.as_ref().map(|encoding| word("--video", encoding.text())));
         words.extend(matches!(task, Task::Leave { .. }).then(|| "--leave".into()));

@@ -21,7 +21,7 @@ use crate::event::{PHASES, Reporter};
 use crate::job::{Context, Job, Known, Prepare};
 use crate::limits::Limits;
 use crate::machine::host::Machine;
-use crate::media::Programs;
+use crate::media::{Programs, Scripts};
 use crate::models;
 use crate::request::{Request, Shots};
 use crate::restore::{Staged, UPSCALER_ROLE};
@@ -41,6 +41,8 @@ pub struct UnitsRequest {
     pub repeated: Repeated,
     /// Where ffmpeg is.
     pub programs: Programs,
+    /// The input, if it is a script that the planning run was allowed to run.
+    pub scripts: Scripts,
     /// Memory and disk.
     pub limits: Limits,
     /// What computes. Its format is that of the plan.
@@ -224,6 +226,7 @@ fn as_planned(plan: &FilmPlan, own: &UnitsRequest, machine: &Machine) -> Result<
     how.limits = own.limits.clone().with_tiles(pinned.tiles);
     how.device = own.device.clone().with_dtype(&plan.settings.numerics.dtype)?;
     how.source.programs = own.programs.clone();
+    how.source.scripts = own.scripts.clone();
     // Shots are in the plan.
     how.look.shots = Shots::One;
     Ok(request)
@@ -246,6 +249,10 @@ fn provides(stage: &mut Staged, plan: &FilmPlan) -> Result<(), Error> {
             }
             .into());
         }
+    }
+    if stage.clip != settings.input.clip {
+        let reason = "as a script it gives another clip".into();
+        return Err(UnitsError::Input { path: stage.request.input.clone(), reason }.into());
     }
     if stage.shown.time_base != plan.time_base {
         let reason = "its clock is another one".into();

@@ -280,6 +280,14 @@ fn difference(before: &Settings, now: &Settings) -> String {
     if (&before.input.bytes, &before.input.sample) != (&now.input.bytes, &now.input.sample) {
         return "the input has changed".into();
     }
+    if before.input.clip != now.input.clip {
+        // A folder of unfinished work may say anything.
+        let word = |settings: &Settings| {
+            let clip = settings.input.clip.as_deref().unwrap_or("none");
+            clip.chars().filter(|c| !c.is_control()).take(300).collect::<String>()
+        };
+        return format!("the script gave another clip: {}; now {}", word(before), word(now));
+    }
     if before.models != now.models {
         return "it used other models".into();
     }
