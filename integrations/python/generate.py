@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Writes remaster_video/_options.py, from what `remaster generate options --json` says.
+
+    python3 generate.py [OPTIONS.json]
+
+Without a file it asks the program that the package finds.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any, Dict, List
+
+HERE = pathlib.Path(__file__).resolve().parent
+TARGET = HERE / "remaster_video" / "_options.py"
+
+# Classes of options, by the commands that take them.
+CLASSES = {"restore": "RestoreOptions", "plan": "PlanOptions", "preview": "PreviewOptions"}
+# What functions take as parameters of their own, or set themselves.
+OWN = {"input", "output", "frames", "progress", "json", "quiet", "verbose", "cancel_on_stdin_close"}
+TYPES = {"text": "Text", "path": "StrPath", "number": "float", "integer": "int", "bool": "bool"}
+
+HEAD = '''"""Options of commands. Written by generate.py out of `remaster generate options --json`: do not edit."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Literal, Tuple, TypedDict, Union
+
+StrPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+# Words may also be numbers, such as a resolution, or files, such as a model.
+Text = Union[str, int, float, "os.PathLike[str]"]
+
+'''
+
+
+def document(path: str = "") -> Dict[str, Any]:
+    if path:
+        return dict(json.loads(pathlib.Path(path).read_text("utf-8")))
+    sys.path.insert(0, str(HERE))
+    from remaster_video._binary import find_binary
+
+    words = [find_binary(), "generate", "options", "--json"]
+    return dict(json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout))
+
+
+def _type(option: Dict[str, Any]) -> str:
+    choices = option.get("choices")
+    one: str = TYPES[option["type"]]
+    if choices and option["type"] == "text":
+        one = f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
+    return f"Union[{one}, List[{one}]]" if option.get("many") else one
+
+
+def _help(option: Dict[str, Any]) -> str:
+    words = str(option.get("help", "")).strip().rstrip(".")
+    default = option.get("default")
+    if default is not None and "[default" not in words:
+        words += f" [default: {default}]"
+    return words + "."
+
+
+def text(options: List[Dict[str, Any]]) -> str:
+    parts = [HEAD]
+    tables = []
+    for command, name in CLASSES.items():
+        ours = [o for o in options if command in o["commands"] and "flag" in o and o["name"] not in OWN]
+        parts.append(f'\nclass {name}(TypedDict, total=False):\n    """Options of `{command}`."""\n')
+        rows = []
+        for option in ours:
+            parts.append(f"\n    {option['name']}: {_type(option)}\n    {json.dumps(_help(option), ensure_ascii=False)}\n")
+            many = bool(option.get("many"))
+            row = (option["flag"], option["type"], many, _help(option))
+            rows.append(f"        {json.dumps(option['name'])}: ({', '.join(_literal(v) for v in row)}),\n")
+        parts.append("\n")
+        tables.append(f"    {json.dumps(command)}: {{\n{''.join(rows)}    }},\n")
+    parts.append("\n# The flag, the type, whether it may be given several times, and the help of each.\n")
+    parts.append("OPTIONS: Dict[str, Dict[str, Tuple[str, str, bool, str]]] = {\n" + "".join(tables) + "}\n")
+    return "".join(parts)
+
+
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
+
+
+def main() -> None:
+    TARGET.write_text(text(document(*sys.argv[1:2])["options"]), "utf-8")
+    print(f"wrote {TARGET}")
+
+
+if __name__ == "__main__":
+    main()
