@@ -8,6 +8,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,9 @@ from typing import Any, Iterator, List, Optional, Tuple
 from unittest import mock
 
 import remaster_video
+
+# A shell that starts the tests in the background has Ctrl-C ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAKE = HERE / "fake.py"
