@@ -12,16 +12,22 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
+/// Clones have the folder where commands run; here it is a link.
+#[cfg(unix)]
+fn link(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(from, to)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path, _: &Path) -> std::io::Result<()> {
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "the site is built on Linux"))
+}
+
 impl Program {
     pub(crate) fn new(root: &Path, path: PathBuf, folder: PathBuf) -> Result<Self, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
         std::fs::create_dir_all(folder.join("home")).map_err(failed)?;
-        // A link, as somebody in a clone would have the folder.
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(root.join("testdata"), folder.join("testdata")).map_err(failed)?;
-        #[cfg(not(unix))]
-        return Err(format!("the site is built on Linux; {} cannot be linked", root.display()));
-        #[cfg(unix)]
+        link(&root.join("testdata"), &folder.join("testdata")).map_err(failed)?;
         Ok(Self { path, folder })
     }
 
