@@ -64,22 +64,32 @@ def _help(option: Dict[str, Any]) -> str:
 
 
 def text(options: List[Dict[str, Any]]) -> str:
-    parts = [HEAD]
+    ours = [o for o in options if "flag" in o and o["name"] not in OWN]
+    common = [o for o in ours if set(CLASSES) <= set(o["commands"])]
+    parts = [HEAD, _class("CommonOptions", "TypedDict", "Options of all three commands.", common)]
     tables = []
     for command, name in CLASSES.items():
-        ours = [o for o in options if command in o["commands"] and "flag" in o and o["name"] not in OWN]
-        parts.append(f'\nclass {name}(TypedDict, total=False):\n    """Options of `{command}`."""\n')
-        rows = []
-        for option in ours:
-            parts.append(f"\n    {option['name']}: {_type(option)}\n    {json.dumps(_help(option), ensure_ascii=False)}\n")
-            many = bool(option.get("many"))
-            row = (option["flag"], option["type"], many, _help(option))
-            rows.append(f"        {json.dumps(option['name'])}: ({', '.join(_literal(v) for v in row)}),\n")
-        parts.append("\n")
-        tables.append(f"    {json.dumps(command)}: {{\n{''.join(rows)}    }},\n")
+        own = [o for o in ours if command in o["commands"] and o not in common]
+        parts.append(_class(name, "CommonOptions", f"Options of `{command}`.", own))
+        tables.append(f"    {json.dumps(command)}: {{\n        **_COMMON,\n{_rows(own, ' ' * 8)}    }},\n")
     parts.append("\n# The flag, the type, whether it may be given several times, and the help of each.\n")
-    parts.append("OPTIONS: Dict[str, Dict[str, Tuple[str, str, bool, str]]] = {\n" + "".join(tables) + "}\n")
+    parts.append("_Rows = Dict[str, Tuple[str, str, bool, str]]\n")
+    parts.append(f"_COMMON: _Rows = {{\n{_rows(common)}}}\n")
+    parts.append("OPTIONS: Dict[str, _Rows] = {\n" + "".join(tables) + "}\n")
     return "".join(parts)
+
+
+def _class(name: str, base: str, about: str, options: List[Dict[str, Any]]) -> str:
+    fields = (f"\n    {o['name']}: {_type(o)}\n    {json.dumps(_help(o), ensure_ascii=False)}\n" for o in options)
+    return f'\nclass {name}({base}, total=False):\n    """{about}"""\n{"".join(fields)}\n'
+
+
+def _rows(options: List[Dict[str, Any]], indent: str = "    ") -> str:
+    rows = ""
+    for option in options:
+        row = (option["flag"], option["type"], bool(option.get("many")), _help(option))
+        rows += f"{indent}{json.dumps(option['name'])}: ({', '.join(_literal(value) for value in row)}),\n"
+    return rows
 
 
 def _literal(value: Any) -> str:
