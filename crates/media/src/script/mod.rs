@@ -176,7 +176,7 @@ impl Script {
     /// not shown evenly, the script is run to its end once.
     pub fn open(vspipe: &Vspipe, path: &Path) -> Result<Self, MediaError> {
         let failed = |source| MediaError::Open { path: path.to_owned(), source };
-        std::fs::File::open(path).map_err(failed)?;
+        remaster_disk::read_named(path).map_err(failed)?;
         let file = std::path::absolute(path).map_err(failed)?;
         let text = vspipe.ask(["--info".as_ref(), file.as_os_str(), "-".as_ref()]).map_err(|e| e.of(path))?;
         let info = Info::parse(path, &String::from_utf8_lossy(&text))?;
@@ -381,7 +381,7 @@ impl Vspipe {
         args.extend([option.into(), place.clone().into(), file.into()]);
         run(&args).map_err(|error| error.of(path))?;
         let mut text = Vec::new();
-        let read = std::fs::File::open(&place).map_err(failed)?;
+        let read = remaster_disk::read(&place).map_err(failed)?;
         read.take(most as u64 + 1).read_to_end(&mut text).map_err(failed)?;
         match text.len() > most {
             true => Err(MediaError::TooMuch { what: "vspipe", limit: most }),

@@ -43,7 +43,7 @@ pub(crate) fn refuse_avisynth(input: &Path) -> Result<(), Error> {
 fn is_text(input: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 64];
-    let read = std::fs::File::open(input).and_then(|mut file| file.read(&mut start));
+    let read = remaster_disk::read_named(input).and_then(|mut file| file.read(&mut start));
     read.is_ok_and(|n| !start.get(..n).unwrap_or_default().contains(&0))
 }
 
@@ -133,5 +133,14 @@ mod tests {
         std::fs::write(&path, [0, 0, 1, 0xb0, 7]).unwrap();
         assert!(refuse_avisynth(&path).is_ok());
         assert!(refuse_avisynth(Path::new("missing.avs")).is_ok());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_that_is_called_like_a_script_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.avs");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(refuse_avisynth(&path).is_ok());
     }
 }
