@@ -65,30 +65,35 @@ def _help(option: Dict[str, Any]) -> str:
 
 def text(options: List[Dict[str, Any]]) -> str:
     ours = [o for o in options if "flag" in o and o["name"] not in OWN]
-    common = [o for o in ours if set(CLASSES) <= set(o["commands"])]
-    parts = [HEAD, _class("CommonOptions", "TypedDict", "Options of all three commands.", common)]
-    tables = []
-    for command, name in CLASSES.items():
-        own = [o for o in ours if command in o["commands"] and o not in common]
-        parts.append(_class(name, "CommonOptions", f"Options of `{command}`.", own))
-        tables.append(f"    {json.dumps(command)}: {{\n        **_COMMON,\n{_rows(own, ' ' * 8)}    }},\n")
+    groups = {name: [o for o in ours if command in o["commands"]] for command, name in CLASSES.items()}
+    groups["CommonOptions"] = [o for o in ours if set(CLASSES) <= set(o["commands"])]
+    parts, tables = [HEAD], []
+    done: Dict[str, str] = {}
+    for name, group in sorted(groups.items(), key=lambda item: len(item[1])):
+        # What it is built upon: the largest that has nothing else.
+        bases = [base for base in done if all(option in group for option in groups[base])]
+        own = [option for option in group if not bases or option not in groups[bases[-1]]]
+        done[name] = f"_{name.replace('Options', '').upper()}"
+        parts.append(_class(name, bases[-1] if bases else "TypedDict", own))
+        inherited = f"    **{done[bases[-1]]},\n" if bases else ""
+        tables.append(f"{done[name]}: _Rows = {{\n{inherited}{_rows(own)}}}\n")
     parts.append("\n# The flag, the type, whether it may be given several times, and the help of each.\n")
-    parts.append("_Rows = Dict[str, Tuple[str, str, bool, str]]\n")
-    parts.append(f"_COMMON: _Rows = {{\n{_rows(common)}}}\n")
-    parts.append("OPTIONS: Dict[str, _Rows] = {\n" + "".join(tables) + "}\n")
-    return "".join(parts)
+    parts += ["_Rows = Dict[str, Tuple[str, str, bool, str]]\n", *tables, "OPTIONS: Dict[str, _Rows] = {\n"]
+    parts += [f"    {json.dumps(command)}: {done[name]},\n" for command, name in CLASSES.items()]
+    return "".join(parts) + "}\n"
 
 
-def _class(name: str, base: str, about: str, options: List[Dict[str, Any]]) -> str:
+def _class(name: str, base: str, options: List[Dict[str, Any]]) -> str:
+    about = {name: f"Options of `{command}`." for command, name in CLASSES.items()}.get(name, "Options of every command.")
     fields = (f"\n    {o['name']}: {_type(o)}\n    {json.dumps(_help(o), ensure_ascii=False)}\n" for o in options)
     return f'\nclass {name}({base}, total=False):\n    """{about}"""\n{"".join(fields)}\n'
 
 
-def _rows(options: List[Dict[str, Any]], indent: str = "    ") -> str:
+def _rows(options: List[Dict[str, Any]]) -> str:
     rows = ""
     for option in options:
         row = (option["flag"], option["type"], bool(option.get("many")), _help(option))
-        rows += f"{indent}{json.dumps(option['name'])}: ({', '.join(_literal(value) for value in row)}),\n"
+        rows += f"    {json.dumps(option['name'])}: ({', '.join(_literal(value) for value in row)}),\n"
     return rows
 
 

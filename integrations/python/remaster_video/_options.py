@@ -11,7 +11,7 @@ Text = Union[str, int, float, "os.PathLike[str]"]
 
 
 class CommonOptions(TypedDict, total=False):
-    """Options of all three commands."""
+    """Options of every command."""
 
     model: Text
     "Model: 3b, 7b, 7b-sharp, anime, or a model file [default: 3b]."
@@ -143,68 +143,11 @@ class CommonOptions(TypedDict, total=False):
     "Run upsamplers step by step instead of folded into one convolution."
 
 
-class RestoreOptions(CommonOptions, total=False):
-    """Options of `restore`."""
+class PreviewOptions(CommonOptions, total=False):
+    """Options of `preview`."""
 
     yes: bool
     "Overwrite the output if it exists."
-
-    keep_latents: StrPath
-    "Also keep the restored latents (.safetensors)."
-
-    video: Text
-    "ffmpeg video encoder and its options, e.g. 'libx265 -crf 16'."
-
-    crf: int
-    "Quality: 0 (best) to 51, or 63 for VP9 and AV1 [default: 12 to 18]."
-
-    encoder_threads: int
-    "Threads of the video encoder, 1 to 64 [default: 4]."
-
-    pixel_format: Text
-    "Output pixel format, e.g. yuv420p10le [default: as the input]."
-
-    lossless: bool
-    "Write lossless FFV1 (.mkv only)."
-
-    audio: Literal["copy", "none"]
-    "Audio: copy, or none [default: copy]."
-
-    unit_frames: int
-    "Frames in a unit of work, about [default: 1500]."
-
-    mix_devices: bool
-    "Allow devices and encoders whose results differ in the last digits."
-
-    lossless_units: bool
-    "Keep units as lossless FFV1 and encode the film at the end."
-
-    devices: Union[Text, List[Text]]
-    "Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`."
-
-    temp: StrPath
-    "Folder for unfinished work [default: OUTPUT.remaster, beside the output]."
-
-    keep: bool
-    "Keep the folder of unfinished work when the film is done."
-
-    restart: bool
-    "Drop unfinished work of an earlier run and start over."
-
-    keep_going: bool
-    "If a unit fails, write its input frames instead and go on."
-
-    wait_disk: Text
-    "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."
-
-    checkpoint: Text
-    "How often to save unfinished work, e.g. 4m [default: 4m]."
-
-    no_manifest: bool
-    "Do not write OUTPUT.manifest.json."
-
-    embed_manifest: bool
-    "Also store the settings in the film itself, as the tag REMASTER (.mkv, .webm)."
 
 
 class PlanOptions(CommonOptions, total=False):
@@ -238,11 +181,41 @@ class PlanOptions(CommonOptions, total=False):
     "Keep units as lossless FFV1 and encode the film at the end."
 
 
-class PreviewOptions(CommonOptions, total=False):
-    """Options of `preview`."""
+class RestoreOptions(PlanOptions, total=False):
+    """Options of `restore`."""
 
     yes: bool
     "Overwrite the output if it exists."
+
+    keep_latents: StrPath
+    "Also keep the restored latents (.safetensors)."
+
+    devices: Union[Text, List[Text]]
+    "Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`."
+
+    temp: StrPath
+    "Folder for unfinished work [default: OUTPUT.remaster, beside the output]."
+
+    keep: bool
+    "Keep the folder of unfinished work when the film is done."
+
+    restart: bool
+    "Drop unfinished work of an earlier run and start over."
+
+    keep_going: bool
+    "If a unit fails, write its input frames instead and go on."
+
+    wait_disk: Text
+    "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."
+
+    checkpoint: Text
+    "How often to save unfinished work, e.g. 4m [default: 4m]."
+
+    no_manifest: bool
+    "Do not write OUTPUT.manifest.json."
+
+    embed_manifest: bool
+    "Also store the settings in the film itself, as the tag REMASTER (.mkv, .webm)."
 
 
 # The flag, the type, whether it may be given several times, and the help of each.
@@ -292,44 +265,38 @@ _COMMON: _Rows = {
     "no_tune": ("--no-tune", "bool", False, "Use default GPU kernels: skip tuning and ignore saved results."),
     "no_collapse": ("--no-collapse", "bool", False, "Run upsamplers step by step instead of folded into one convolution."),
 }
+_PREVIEW: _Rows = {
+    **_COMMON,
+    "yes": ("--yes", "bool", False, "Overwrite the output if it exists."),
+}
+_PLAN: _Rows = {
+    **_COMMON,
+    "video": ("--video", "text", False, "ffmpeg video encoder and its options, e.g. 'libx265 -crf 16'."),
+    "crf": ("--crf", "integer", False, "Quality: 0 (best) to 51, or 63 for VP9 and AV1 [default: 12 to 18]."),
+    "encoder_threads": ("--encoder-threads", "integer", False, "Threads of the video encoder, 1 to 64 [default: 4]."),
+    "pixel_format": ("--pixel-format", "text", False, "Output pixel format, e.g. yuv420p10le [default: as the input]."),
+    "lossless": ("--lossless", "bool", False, "Write lossless FFV1 (.mkv only)."),
+    "audio": ("--audio", "text", False, "Audio: copy, or none [default: copy]."),
+    "unit_frames": ("--unit-frames", "integer", False, "Frames in a unit of work, about [default: 1500]."),
+    "mix_devices": ("--mix-devices", "bool", False, "Allow devices and encoders whose results differ in the last digits."),
+    "lossless_units": ("--lossless-units", "bool", False, "Keep units as lossless FFV1 and encode the film at the end."),
+}
+_RESTORE: _Rows = {
+    **_PLAN,
+    "yes": ("--yes", "bool", False, "Overwrite the output if it exists."),
+    "keep_latents": ("--keep-latents", "path", False, "Also keep the restored latents (.safetensors)."),
+    "devices": ("--devices", "text", True, "Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`."),
+    "temp": ("--temp", "path", False, "Folder for unfinished work [default: OUTPUT.remaster, beside the output]."),
+    "keep": ("--keep", "bool", False, "Keep the folder of unfinished work when the film is done."),
+    "restart": ("--restart", "bool", False, "Drop unfinished work of an earlier run and start over."),
+    "keep_going": ("--keep-going", "bool", False, "If a unit fails, write its input frames instead and go on."),
+    "wait_disk": ("--wait-disk", "text", False, "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."),
+    "checkpoint": ("--checkpoint", "text", False, "How often to save unfinished work, e.g. 4m [default: 4m]."),
+    "no_manifest": ("--no-manifest", "bool", False, "Do not write OUTPUT.manifest.json."),
+    "embed_manifest": ("--embed-manifest", "bool", False, "Also store the settings in the film itself, as the tag REMASTER (.mkv, .webm)."),
+}
 OPTIONS: Dict[str, _Rows] = {
-    "restore": {
-        **_COMMON,
-        "yes": ("--yes", "bool", False, "Overwrite the output if it exists."),
-        "keep_latents": ("--keep-latents", "path", False, "Also keep the restored latents (.safetensors)."),
-        "video": ("--video", "text", False, "ffmpeg video encoder and its options, e.g. 'libx265 -crf 16'."),
-        "crf": ("--crf", "integer", False, "Quality: 0 (best) to 51, or 63 for VP9 and AV1 [default: 12 to 18]."),
-        "encoder_threads": ("--encoder-threads", "integer", False, "Threads of the video encoder, 1 to 64 [default: 4]."),
-        "pixel_format": ("--pixel-format", "text", False, "Output pixel format, e.g. yuv420p10le [default: as the input]."),
-        "lossless": ("--lossless", "bool", False, "Write lossless FFV1 (.mkv only)."),
-        "audio": ("--audio", "text", False, "Audio: copy, or none [default: copy]."),
-        "unit_frames": ("--unit-frames", "integer", False, "Frames in a unit of work, about [default: 1500]."),
-        "mix_devices": ("--mix-devices", "bool", False, "Allow devices and encoders whose results differ in the last digits."),
-        "lossless_units": ("--lossless-units", "bool", False, "Keep units as lossless FFV1 and encode the film at the end."),
-        "devices": ("--devices", "text", True, "Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`."),
-        "temp": ("--temp", "path", False, "Folder for unfinished work [default: OUTPUT.remaster, beside the output]."),
-        "keep": ("--keep", "bool", False, "Keep the folder of unfinished work when the film is done."),
-        "restart": ("--restart", "bool", False, "Drop unfinished work of an earlier run and start over."),
-        "keep_going": ("--keep-going", "bool", False, "If a unit fails, write its input frames instead and go on."),
-        "wait_disk": ("--wait-disk", "text", False, "How long to wait for space on a full disk, e.g. 30m or 2h [default: 1h]."),
-        "checkpoint": ("--checkpoint", "text", False, "How often to save unfinished work, e.g. 4m [default: 4m]."),
-        "no_manifest": ("--no-manifest", "bool", False, "Do not write OUTPUT.manifest.json."),
-        "embed_manifest": ("--embed-manifest", "bool", False, "Also store the settings in the film itself, as the tag REMASTER (.mkv, .webm)."),
-    },
-    "plan": {
-        **_COMMON,
-        "video": ("--video", "text", False, "ffmpeg video encoder and its options, e.g. 'libx265 -crf 16'."),
-        "crf": ("--crf", "integer", False, "Quality: 0 (best) to 51, or 63 for VP9 and AV1 [default: 12 to 18]."),
-        "encoder_threads": ("--encoder-threads", "integer", False, "Threads of the video encoder, 1 to 64 [default: 4]."),
-        "pixel_format": ("--pixel-format", "text", False, "Output pixel format, e.g. yuv420p10le [default: as the input]."),
-        "lossless": ("--lossless", "bool", False, "Write lossless FFV1 (.mkv only)."),
-        "audio": ("--audio", "text", False, "Audio: copy, or none [default: copy]."),
-        "unit_frames": ("--unit-frames", "integer", False, "Frames in a unit of work, about [default: 1500]."),
-        "mix_devices": ("--mix-devices", "bool", False, "Allow devices and encoders whose results differ in the last digits."),
-        "lossless_units": ("--lossless-units", "bool", False, "Keep units as lossless FFV1 and encode the film at the end."),
-    },
-    "preview": {
-        **_COMMON,
-        "yes": ("--yes", "bool", False, "Overwrite the output if it exists."),
-    },
+    "restore": _RESTORE,
+    "plan": _PLAN,
+    "preview": _PREVIEW,
 }
