@@ -54,7 +54,7 @@ pub(crate) fn print(out: &Output) {
     });
 }
 
-/// All options that the library knows and people see.
+/// Every option of a request that some command shows in its help.
 fn all(cli: &Command) -> Vec<Described> {
     let described = |option: &RequestOption| {
         let found =

@@ -307,7 +307,7 @@ fn quiet(command: &mut Command) {
     command.env("SVT_LOG", "1");
 }
 
-/// What all children of a program share: who stops them, which of them live, and the memory that they take.
+/// State that all child processes of one tool share: the stop flag, the list of running ones, and their memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     pub(crate) stop: Stop,

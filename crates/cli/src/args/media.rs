@@ -169,9 +169,9 @@ pub(crate) struct ProgramArgs {
         hide_short_help = true
     )]
     vspipe: Option<PathBuf>,
-    /// Run no VapourSynth script, also if one is named as the input
+    /// Refuse VapourSynth scripts as input
     ///
-    /// For programs that pass on names of files: a script runs with all rights of its user.
+    /// For programs that pass on file names from others: a script can do everything that you can.
     #[arg(long, hide_short_help = true)]
     no_scripts: bool,
     /// Stop ffmpeg when it is silent for this many seconds, where the usual limit is higher. For tests.

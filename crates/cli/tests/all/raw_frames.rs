@@ -134,7 +134,7 @@ fn what_cannot_be_is_refused_before_the_work() {
     let alpha = stream("rgba16 W8 H8 F25:1", 8 * 8 * 4);
     assert!(refuses("- -o - --frames rgb16", &alpha, 3, &["use --frames rgba16"]).is_empty());
     assert!(refuses("- -o - --frames rgb16 --vf hflip", &alpha, 2, &["--vf", "raw frames"]).is_empty());
-    // What ends too soon fails, and says so also to who reads the frames: some are missing.
+    // A truncated input is an error, and the output ends early, too.
     let sent = stream("rgb16 W8 H8 F25:1 L9", 8 * 8 * 3 * 8 + 5);
     let made = refuses("- -o - --frames rgb16", &sent, 3, &["it ends within frame 8"]);
     assert!(made.len() < sent.len());

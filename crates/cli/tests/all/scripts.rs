@@ -92,7 +92,7 @@ fn a_script_runs_through_no_other_door() {
     }
     // A folder of films has no script in it.
     run(&desk, &format!("batch script {how}")).ends(2, &["script"]);
-    // The word of a parent to its workers is for neither people nor files.
+    // `--script` is for worker processes alone: a command line and a config file cannot set it.
     let line = "unit run --plan store --input script/film.vpy --index 0 --script";
     run(&desk, line).ends(2, &["--obey-stdin"]);
     desk.put("config.toml", "script = true\n");
@@ -204,7 +204,7 @@ fn killed(desk: &Desk, line: &str, kept: usize) {
 }
 
 #[test]
-#[ignore = "vapoursynth: vspipe, which REMASTER_VSPIPE names"]
+#[ignore = "vapoursynth: needs the real vspipe, at REMASTER_VSPIPE"]
 fn a_script_that_is_killed_and_resumed_has_the_same_bytes() {
     let desk = &Desk::new();
     desk.put("film.vpy", MOVING);
@@ -228,7 +228,7 @@ fn a_script_that_is_killed_and_resumed_has_the_same_bytes() {
 }
 
 #[test]
-#[ignore = "vapoursynth: vspipe, which REMASTER_VSPIPE names"]
+#[ignore = "vapoursynth: needs the real vspipe, at REMASTER_VSPIPE"]
 fn every_command_reads_a_script_and_its_parts() {
     let desk = &Desk::new();
     desk.put("film.vpy", MOVING);
@@ -285,7 +285,7 @@ fn every_command_reads_a_script_and_its_parts() {
 }
 
 #[test]
-#[ignore = "vapoursynth: vspipe, which REMASTER_VSPIPE names"]
+#[ignore = "vapoursynth: needs the real vspipe, at REMASTER_VSPIPE"]
 fn the_scripts_of_the_documents_work() {
     let text = std::fs::read_to_string(testdata("../docs/restorers.md")).unwrap();
     let blocks: Vec<&str> =
