@@ -35,18 +35,18 @@ def find_binary() -> str:
 
 
 def _folders() -> Iterator[str]:
-    """Where pip puts programs: of this environment, of the user, of `--target` and of `--prefix`."""
+    """Where pip puts programs: what came with this package, then what is in this environment and of this user, which may be older."""
+    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    # Of `--target`.
+    yield os.path.join(above, "bin")
+    # PREFIX/lib/pythonX.Y/site-packages, or PREFIX/Lib/site-packages on Windows. Debian's pip has dist-packages.
+    parts = os.path.normpath(above).split(os.sep)
+    if os.name == "nt" and [part.lower() for part in parts[-2:]] == ["lib", "site-packages"]:
+        yield os.path.join(os.sep.join(parts[:-2]), "Scripts")
+    elif len(parts) > 3 and parts[-1] in ("site-packages", "dist-packages") and parts[-3] in ("lib", "lib64"):
+        yield os.path.join(os.sep.join(parts[:-3]), "bin")
     yield sysconfig.get_path("scripts")
     user = "nt_user" if os.name == "nt" else "posix_user"
     if sys.platform == "darwin" and sys.__dict__.get("_framework"):
         user = "osx_framework_user"
     yield sysconfig.get_path("scripts", scheme=user)
-    package = os.path.dirname(os.path.abspath(__file__))
-    above = os.path.dirname(package)
-    yield os.path.join(above, "bin")
-    # PREFIX/lib/pythonX.Y/site-packages, or PREFIX/Lib/site-packages on Windows.
-    parts = os.path.normpath(above).split(os.sep)
-    if os.name == "nt" and parts[-2:] and [p.lower() for p in parts[-2:]] == ["lib", "site-packages"]:
-        yield os.path.join(os.sep.join(parts[:-2]), "Scripts")
-    elif len(parts) > 3 and parts[-1] == "site-packages" and parts[-3] in ("lib", "lib64"):
-        yield os.path.join(os.sep.join(parts[:-3]), "bin")

@@ -26,7 +26,7 @@ def _file(command: str, input: StrPath, output: Optional[StrPath], common: List[
     """The words of a command about one file."""
     words = [command, *common, TAME, *_words.options(command, dict(options))]
     if output is not None:
-        words.append(f"--output={_words.path(output, 'output')}")
+        words.append("--output=" + _words.path(output, "output"))
     return [*words, "--", _words.path(input, "input")]
 
 

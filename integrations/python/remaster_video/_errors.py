@@ -27,6 +27,10 @@ class Cancelled(RemasterError):
         super().__init__(message, kind, exit_code)
 
 
+# Tracebacks show the names that programs import.
+RemasterError.__module__ = Cancelled.__module__ = "remaster_video"
+
+
 def error_of(message: str, kind: str, exit_code: int) -> RemasterError:
     """The error of the class that its kind asks for."""
     if kind == "interrupted":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import fractions
 import io
+import numbers
 import os
 from typing import IO, TYPE_CHECKING, Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, Type, Union, cast
 
@@ -34,6 +35,10 @@ WAITING = 2
 MAX_HEADER_BYTES = 4096
 MAX_FRAME_BYTES = 1 << 32
 MAX_SIDE = 1 << 20
+# What the program takes: pixels per side and in all, and numbers in the header.
+TAKEN_SIDE = 1 << 15
+TAKEN_PIXELS = 1 << 28
+TAKEN_NUMBER = (1 << 32) - 1
 
 
 def rate_of(rate: Rate) -> fractions.Fraction:
@@ -41,23 +46,28 @@ def rate_of(rate: Rate) -> fractions.Fraction:
     try:
         if isinstance(rate, bool):
             raise TypeError
-        if isinstance(rate, float):
-            whole = round(rate * 1001 / 1000)
-            near = fractions.Fraction(whole * 1000, 1001)
-            if rate != round(rate) and abs(rate - near) < 0.001:
-                return near
-            value = fractions.Fraction(rate).limit_denominator(1_000_000)
-        elif isinstance(rate, Fraction):
+        if isinstance(rate, Fraction):
             value = fractions.Fraction(rate.num, rate.den)
         elif isinstance(rate, tuple):
             value = fractions.Fraction(*rate)
-        else:
+        elif isinstance(rate, numbers.Rational):
             value = fractions.Fraction(rate)
+        elif isinstance(rate, str) and "/" in rate:
+            value = fractions.Fraction(*map(int, rate.split("/")))
+        else:
+            value = _rate_near(float(rate))
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         value = fractions.Fraction(0)
-    if value <= 0:
+    if not 0 < value.numerator <= TAKEN_NUMBER or value.denominator > TAKEN_NUMBER:
         raise ValueError(f"rate is {rate!r}, but must be frames per second, such as 25 or '24000/1001'")
     return value
+
+
+def _rate_near(rate: float) -> fractions.Fraction:
+    near = fractions.Fraction(round(rate * 1001 / 1000) * 1000, 1001)
+    if rate != round(rate) and abs(rate - near) < 0.001:
+        return near
+    return fractions.Fraction(rate).limit_denominator(1_000_000)
 
 
 def numpy() -> Any:
@@ -86,19 +96,27 @@ class Layout:
             raise ValueError(
                 f"frame {number} has the shape {array.shape}, but {self.name} needs (height, width, {self.channels})"
             )
+        height, width, _ = array.shape
+        if max(height, width) > TAKEN_SIDE or height * width > TAKEN_PIXELS:
+            raise ValueError(
+                f"frame {number} is {width} x {height}, but may have {TAKEN_SIDE} pixels per side and {TAKEN_PIXELS} in all"
+            )
         return np.array(self._numbers(array, number).transpose(2, 0, 1), dtype=self.dtype, order="C", copy=True)
 
     def _numbers(self, array: Any, number: int) -> Any:
         np, floats = self.np, self.dtype == "<f4"
-        if array.dtype == np.uint8:
+        # By size, as files of 16 bits often have the order of bytes that this machine has not.
+        unsigned = array.dtype.itemsize if array.dtype.kind == "u" else 0
+        if unsigned == 1:
             return array / np.float32(255) if floats else array.astype(np.uint16) * np.uint16(257)
-        if array.dtype == np.uint16:
+        if unsigned == 2:
             return array / np.float32(65535) if floats else array
         if array.dtype.kind != "f":
             raise TypeError(f"frame {number} is of {array.dtype}, but must be of uint8, uint16 or a float type")
         if not np.isfinite(array).all():
             raise ValueError(f"frame {number} has values that are not finite; set them to numbers from 0 to 1")
-        array = array.astype(np.float32, copy=False).clip(0, 1)
+        # Cut first: a large number has no place in 32 bits.
+        array = array.clip(0, 1).astype(np.float32, copy=False)
         return array if floats else np.rint(array * np.float32(65535))
 
     def array(self, data: bytearray, height: int, width: int) -> Any:
@@ -300,7 +318,7 @@ class Job:
         options: Dict[str, Any],
     ) -> None:
         self.form = Layout(format)
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+        if count is not None and not (isinstance(count, numbers.Integral) and 1 <= count <= TAKEN_NUMBER):
             raise ValueError(f"count is {count!r}, but must be the number of frames, from 1")
         self.rate, self.count, self.path = rate, count, path
         words = ["restore", "--progress=json", "--no-scripts", f"--frames={self.form.name}", "--output=-"]
@@ -324,7 +342,7 @@ class Job:
             rate = cast(fractions.Fraction, self.rate)
             line = f"REMASTER-FRAMES {self.form.name} W{width} H{height} F{rate.numerator}:{rate.denominator}"
             if self.count is not None:
-                line += f" L{self.count}"
+                line += f" L{int(self.count)}"
             self.pipe = Pipe(self.words, self.form, fed=True)
             self.pipe.put((line + "\n").encode("ascii"))
             self._shape = data.shape
@@ -401,7 +419,6 @@ class Frames(Iterator[Any]):
     def _next(self) -> Any:
         job = self._job
         if job.pipe is None and job.path is not None:
-            _process.check(self._cancel)
             job.start()
         while True:
             if self._cancel is not None and self._cancel.is_set():
@@ -455,6 +472,8 @@ def job_of(
         if rate is not None or count is not None:
             raise TypeError("rate and count are those of the file; leave them out")
         return Job(format, None, None, frames, options), True
+    if getattr(frames, "ndim", 4) == 3:
+        raise ValueError(f"frames is one array of the shape {tuple(frames.shape)}; put it into a list")
     if rate is None:
         raise TypeError("restore_frames() needs rate, the frames per second, such as 25 or '24000/1001'")
     if count is None and hasattr(frames, "__len__"):
@@ -483,6 +502,7 @@ def restore_frames(
     before the end. It needs numpy.
     """
     job, is_file = job_of(frames, rate, format, count, dict(options))
+    _process.check(on_progress, cancel)
     source: Iterator[Any] = iter(()) if is_file else iter(cast(Iterable[Any], frames))
     stream = Frames(job, source, on_progress, cancel)
     if is_file:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import collections
+import errno
+import inspect
 import io
 import json
 import os
@@ -50,7 +52,7 @@ class Child:
     """The running program. Its stderr is read by a thread of its own, so it never waits for this process."""
 
     def __init__(self, words: Sequence[str], listens: bool = True) -> None:
-        binary = find_binary()
+        self.binary = find_binary()
         environment = dict(os.environ)
         # It is for this package alone; the program warns about variables that it does not know.
         environment.pop("REMASTER_BINARY", None)
@@ -64,13 +66,14 @@ class Child:
         self._events: Deque[Progress] = collections.deque(maxlen=MAX_EVENTS)
         self._lines: Deque[str] = collections.deque(maxlen=MAX_LINES)
         self._error: Optional[Tuple[str, Optional[str]]] = None
-        self._stopping = threading.Lock()
+        # Not a plain lock: a stream that is collected stops its program wherever that happens, here too.
+        self._stopping = threading.RLock()
         self._threads: List[threading.Thread] = []
         # No console window flashes up where a program without one starts this one.
         flags = cast(int, getattr(subprocess, "CREATE_NO_WINDOW", 0))
         try:
             self.process = subprocess.Popen(
-                [binary, *words],
+                [self.binary, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -79,8 +82,10 @@ class Child:
                 creationflags=flags,
             )
         except OSError as error:
+            if error.errno == errno.E2BIG:
+                raise ValueError("the options are too long for a command line; shorten the longest") from None
             raise RemasterError(
-                f"{binary} cannot be started: {error.strerror or error}; name the path of the program "
+                f"{self.binary} cannot be started: {error.strerror or error}; name the path of the program "
                 "in REMASTER_BINARY, or install it again with `pip install --force-reinstall remaster-video`",
                 "binary-missing",
                 127,
@@ -163,6 +168,10 @@ class Child:
 
     def stop(self, patience: float = STOP_SECONDS) -> None:
         """Stops the program and waits for it. Safe to call at any time, from any thread and twice."""
+        if threading.current_thread() in self._threads:
+            # A stream that was dropped is collected by any thread, also by one that would be waited for here.
+            threading.Thread(target=self.stop, args=(patience,), name="remaster", daemon=True).start()
+            return
         with self._stopping:
             try:
                 self.ask()
@@ -200,21 +209,44 @@ class Child:
         code = self.process.returncode
         if self._error is not None:
             text, kind = self._error
-            return error_of(text, kind or _KINDS.get(code, "restoration"), code)
+            return self.error_of(text, kind or _KINDS.get(code, "restoration"), code)
         if code == 130:
             return Cancelled()
-        lines = list(self._lines)[-3:]
-        said = ": " + " ".join(lines) if lines else "; `remaster doctor` checks the installation"
+        lines = list(self._lines)
+        # A command line that is refused, before news are JSON.
+        refused = [line[len(REFUSED) :] for line in lines if line.startswith(REFUSED)]
+        if code == 2 and refused:
+            return self.error_of(refused[0], "usage", code)
+        said = ": " + " ".join(lines[-3:]) if lines else "; `remaster doctor` checks the installation"
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return RemasterError(f"the program {how}{said}", _KINDS.get(code, "binary-failed"), code)
+        return RemasterError(f"{self.binary} {how}{said}", _KINDS.get(code, "binary-failed"), code)
+
+    def error_of(self, message: str, kind: str, code: int) -> RemasterError:
+        """The error that the program named."""
+        if kind == "usage" and message.startswith(NO_OPTION):
+            # Options are checked before anything runs, so it is another version that does not know one.
+            option = message[len(NO_OPTION) :].split(";")[0]
+            message = f"{self.binary} has no option {option}; install the version of the program that this package came with"
+            return RemasterError(message, "binary-failed", code)
+        return error_of(message, kind, code)
 
 
 # Where a failure has no word of its own.
 _KINDS = {2: "usage", 101: "internal", 130: "interrupted"}
+# How the program refuses a command line, and an option that it does not know.
+REFUSED = "error: "
+NO_OPTION = "there is no option "
 
 
-def check(cancel: Optional[CancelToken]) -> None:
-    if cancel is not None and cancel.is_set():
+def check(on_progress: Optional[OnProgress], cancel: Optional[CancelToken]) -> None:
+    """Before anything runs."""
+    if on_progress is not None and (not callable(on_progress) or inspect.iscoroutinefunction(on_progress)):
+        raise TypeError(f"on_progress is {on_progress!r}, but must be a function that is not a coroutine")
+    if cancel is None:
+        return
+    if not callable(getattr(cancel, "is_set", None)):
+        raise TypeError(f"cancel is {cancel!r}, but must have is_set(), as threading.Event has")
+    if cancel.is_set():
         raise Cancelled("cancelled before it started")
 
 
@@ -225,7 +257,7 @@ def run(
     listens: bool = True,
 ) -> Tuple[Dict[str, Any], int]:
     """The document of a command and its exit code. `on_progress` is called by the thread that calls this."""
-    check(cancel)
+    check(on_progress, cancel)
     child = Child(words, listens)
     cancelled = False
     try:
@@ -283,7 +315,7 @@ def _outcome(child: Child, printed: bytearray, cancelled: bool) -> Tuple[Dict[st
     if isinstance(document, dict):
         message, kind = document.get("error"), document.get("kind")
         if code != 0 and isinstance(message, str) and isinstance(kind, str):
-            raise error_of(message, kind, code)
+            raise child.error_of(message, kind, code)
         # A check that failed has its result as the document.
         if code in (0, 6):
             return document, code
@@ -291,7 +323,7 @@ def _outcome(child: Child, printed: bytearray, cancelled: bool) -> Tuple[Dict[st
         raise Cancelled()
     if code == 0:
         raise RemasterError(
-            f"{find_binary()} did not print a JSON document; is it the program `remaster`?", "binary-failed", code
+            f"{child.binary} did not print a JSON document; is it the program `remaster`?", "binary-failed", code
         )
     raise child.failure()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 import os
 from typing import Any, Dict, List, Mapping, Tuple
 
@@ -87,21 +88,24 @@ def options(command: str, values: Mapping[str, Any]) -> List[str]:
             items = [_text(name, kind, item) for item in value]
             if any("," in item for item in items):
                 raise ValueError(f"{name} is {value!r}, but its parts must not have commas")
-            words += [f"{flag}={','.join(items)}"] if items else []
+            words += [flag + "=" + ",".join(items)] if items else []
         else:
-            words.append(f"{flag}={_text(name, kind, value)}")
+            words.append(flag + "=" + _text(name, kind, value))
     return words
 
 
 def _text(name: str, kind: str, value: Any) -> str:
+    # Numbers of numpy and of enumerations are numbers too, but do not print as such.
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if number and isinstance(value, numbers.Integral):
+        return str(int(value))
+    if number and kind != "integer":
+        return repr(float(value))
     if kind in ("number", "integer"):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole and not (kind == "number" and isinstance(value, float)):
-            raise TypeError(f"{name} is {value!r}, but must be {'a number' if kind == 'number' else 'an integer'}")
-        return repr(value)
-    if isinstance(value, bool) or not isinstance(value, (str, bytes, int, float, os.PathLike)):
+        raise TypeError(f"{name} is {value!r}, but must be {'a number' if kind == 'number' else 'an integer'}")
+    if not isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{name} is {value!r}, but must be text or a path")
-    text = repr(value) if isinstance(value, (int, float)) else os.fsdecode(value)
+    text = os.fsdecode(value)
     if "\0" in text:
         raise ValueError(f"{name} has a NUL byte: {text!r}")
     return text

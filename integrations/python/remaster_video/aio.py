@@ -15,9 +15,11 @@ from typing import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Coroutine,
     Dict,
     Iterable,
     Iterator,
+    List,
     Optional,
     TypeVar,
     Union,
@@ -26,26 +28,17 @@ from typing import (
 
 from . import _commands, _frames, _process
 from ._errors import Cancelled
-from ._options import PlanOptions, PreviewOptions, RestoreOptions, StrPath, Text
+from ._options import RestoreOptions, StrPath
 from ._process import POLL_SECONDS, CancelToken, OnProgress
 from ._signatures import with_options
-from ._types import (
-    Compared,
-    Devices,
-    Models,
-    Planned,
-    Previewed,
-    Probed,
-    Progress,
-    Pulled,
-    Restored,
-    Verified,
-)
+from ._types import Progress
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import ParamSpec, Unpack
 
     from ._frames import Array, Format, Rate
+
+    P = ParamSpec("P")
 
 __all__ = [
     "compare",
@@ -126,18 +119,18 @@ async def _in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
         raise
 
 
-async def _call(
-    function: Callable[..., T],
-    *values: object,
-    cancel: Optional[CancelToken],
-    on_progress: Optional[OnProgress] = None,
-    **options: object,
-) -> T:
+async def _call(function: Callable[..., T], values: Iterable[Any], options: Dict[str, Any]) -> T:
+    on_progress: Optional[OnProgress] = options.pop("on_progress", None)
+    cancel: Optional[CancelToken] = options.pop("cancel", None)
+    _process.check(on_progress, cancel)
     loop = asyncio.get_running_loop()
     both = _Cancel(cancel, loop)
-    faults = []
+    faults: List[BaseException] = []
 
     def news(progress: Progress) -> None:
+        # Those that were on their way when it failed are not passed on.
+        if faults:
+            return
         try:
             cast(OnProgress, on_progress)(progress)
         except BaseException as error:
@@ -157,134 +150,25 @@ async def _call(
     return result
 
 
-@with_options("restore")
-async def restore(
-    input: StrPath,
-    output: Optional[StrPath] = None,
-    *,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-    **options: Unpack[RestoreOptions],
-) -> Restored:
-    """Restore and upscale a video, an image or a folder of images."""
-    return await _call(
-        _commands.restore, input, output, on_progress=on_progress, cancel=cancel, **cast(Dict[str, Any], options)
-    )
+def _twin(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The coroutine with the parameters and the text of a function."""
+
+    @functools.wraps(function)
+    async def call(*values: P.args, **options: P.kwargs) -> T:
+        return await _call(function, values, dict(options))
+
+    return call
 
 
-@with_options("plan")
-async def plan(
-    input: StrPath,
-    *,
-    card: Optional[str] = None,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-    **options: Unpack[PlanOptions],
-) -> Planned:
-    """Memory, disk and time that a restoration takes."""
-    return await _call(
-        _commands.plan, input, card=card, on_progress=on_progress, cancel=cancel, **cast(Dict[str, Any], options)
-    )
-
-
-@with_options("preview")
-async def preview(
-    input: StrPath,
-    output: Optional[StrPath] = None,
-    *,
-    shots: Optional[int] = None,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-    **options: Unpack[PreviewOptions],
-) -> Previewed:
-    """Write one picture with a frame of each shot before and after."""
-    return await _call(
-        _commands.preview,
-        input,
-        output,
-        shots=shots,
-        on_progress=on_progress,
-        cancel=cancel,
-        **cast(Dict[str, Any], options),
-    )
-
-
-async def probe(
-    input: StrPath,
-    *,
-    ffmpeg: Optional[StrPath] = None,
-    ffprobe: Optional[StrPath] = None,
-    cancel: Optional[CancelToken] = None,
-) -> Probed:
-    """What a video file contains."""
-    return await _call(_commands.probe, input, ffmpeg=ffmpeg, ffprobe=ffprobe, cancel=cancel)
-
-
-async def compare(
-    a: StrPath,
-    b: StrPath,
-    *,
-    min_psnr: Optional[float] = None,
-    quick: bool = False,
-    frames: Optional[int] = None,
-    tile: Optional[int] = None,
-    ss: Optional[Text] = None,
-    to: Optional[Text] = None,
-    vf: Optional[str] = None,
-    fps: Optional[Text] = None,
-    deinterlace: Optional[str] = None,
-    hdr: Optional[str] = None,
-    damaged: Optional[str] = None,
-    exr: bool = False,
-    ffmpeg: Optional[StrPath] = None,
-    ffprobe: Optional[StrPath] = None,
-    sheet: Optional[StrPath] = None,
-    drift: Optional[StrPath] = None,
-    plot: Optional[StrPath] = None,
-    yes: bool = False,
-    ram: Optional[Text] = None,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-) -> Compared:
-    """Measure the difference between two clips."""
-    given = dict(locals())
-    return await _call(_commands.compare, given.pop("a"), given.pop("b"), **given)
-
-
-async def models(*, model_dir: Optional[StrPath] = None, cancel: Optional[CancelToken] = None) -> Models:
-    """Installed models, and where they were looked for."""
-    return await _call(_commands.models, model_dir=model_dir, cancel=cancel)
-
-
-async def pull_model(
-    model: str,
-    *,
-    quant: Optional[str] = None,
-    model_dir: Optional[StrPath] = None,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-) -> Pulled:
-    """Download a model, such as `3b`, with what it needs."""
-    return await _call(
-        _commands.pull_model, model, quant=quant, model_dir=model_dir, on_progress=on_progress, cancel=cancel
-    )
-
-
-async def verify_models(
-    *files: StrPath,
-    model_dir: Optional[StrPath] = None,
-    on_progress: Optional[OnProgress] = None,
-    cancel: Optional[CancelToken] = None,
-) -> Verified:
-    """Check model files for corruption."""
-    return await _call(
-        _commands.verify_models, *files, model_dir=model_dir, on_progress=on_progress, cancel=cancel
-    )
-
-
-async def devices(*, cancel: Optional[CancelToken] = None) -> Devices:
-    """The devices that can run the networks."""
-    return await _call(_commands.devices, cancel=cancel)
+compare = _twin(_commands.compare)
+devices = _twin(_commands.devices)
+models = _twin(_commands.models)
+plan = _twin(_commands.plan)
+preview = _twin(_commands.preview)
+probe = _twin(_commands.probe)
+pull_model = _twin(_commands.pull_model)
+restore = _twin(_commands.restore)
+verify_models = _twin(_commands.verify_models)
 
 
 @with_options("restore")
@@ -303,7 +187,7 @@ async def restore_frames(
     source = _Source(None if is_file else frames)
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
-    _process.check(cancel)
+    _process.check(on_progress, cancel)
     try:
         if is_file:
             job.start()

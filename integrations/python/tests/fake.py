@@ -98,6 +98,12 @@ def main():
         end(0, input="in", output="out", words=sys.argv[1:], environment=sorted(os.environ), novelty={"a": 1})
     elif how == "error":
         end(3, error="no such file; name another", kind="not-readable", exit_code=3, more=[1])
+    elif how == "older":
+        end(2, error="there is no option --no-scripts; `remaster restore --help` lists the options", kind="usage", exit_code=2)
+    elif how == "refuses":
+        sys.stderr.write("error: `pink` is no colour; use lab\n\nFor more information, try '--help'.\n")
+        sys.stderr.flush()
+        end(2)
     elif how == "interrupted":
         end(130, error="stopped", kind="interrupted", exit_code=130)
     elif how == "garbage":

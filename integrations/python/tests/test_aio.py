@@ -55,6 +55,13 @@ class Runs(Case):
         with self.assertRaises(ZeroDivisionError):
             asyncio.run(aio.restore("in.mkv", on_progress=listener))
 
+    def test_a_listener_that_is_a_coroutine_is_refused(self) -> None:
+        async def listener(progress: Progress) -> None:
+            pass
+
+        with self.assertRaisesRegex(TypeError, "not a coroutine"):
+            asyncio.run(aio.restore("in.mkv", on_progress=listener))
+
     def test_a_cancelled_task_waits_for_the_end_of_the_program(self) -> None:
         self.fake("waits")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import fractions
 import gc
 import os
@@ -10,6 +11,7 @@ import threading
 import time
 import unittest
 from typing import Any, Iterator, List
+from unittest import mock
 
 import remaster_video
 from remaster_video import Cancelled, _frames
@@ -39,10 +41,12 @@ class Rates(unittest.TestCase):
             (29.97, fractions.Fraction(30000, 1001)),
             ((24000, 1001), ntsc),
             (ntsc, ntsc),
+            ("23.976", ntsc),
+            (decimal.Decimal("29.97"), fractions.Fraction(30000, 1001)),
             (remaster_video._types.Fraction(24000, 1001), ntsc),
         ):
             self.assertEqual(_frames.rate_of(given), want, given)  # type: ignore[arg-type]
-        for bad in (0, -1, "x", None, (1, 0), float("nan"), float("inf"), True, [], (1, 2, 3)):
+        for bad in (0, -1, "x", None, (1, 0), float("nan"), float("inf"), True, [], (1, 2, 3), 1e30, 10**400, "1e999999999", "1/2/3"):
             with self.assertRaises(ValueError, msg=repr(bad)):
                 _frames.rate_of(bad)  # type: ignore[arg-type]
 
@@ -59,10 +63,17 @@ class Numbers(unittest.TestCase):
             (np.float64(1.0), 65535, 1.0),
             (np.float16(1.5), 65535, 1.0),
             (np.float32(-0.1), 0, 0.0),
+            (np.float64(1e300), 65535, 1.0),
+            (np.array(257, ">u2"), 257, 257 / 65535),
         ):
             array = np.full((2, 3, 3), value, dtype=value.dtype)
             self.assertEqual(form.planes(array, 0).ravel()[0], of_16)
             self.assertAlmostEqual(float(floats.planes(array, 0).ravel()[0]), of_float, 6)
+
+    def test_rates_and_counts_may_be_of_numpy(self) -> None:
+        self.assertEqual(_frames.rate_of(np.float32(12.5)), fractions.Fraction(25, 2))
+        self.assertEqual(_frames.rate_of(np.int64(25)), fractions.Fraction(25))
+        self.assertEqual(_frames.Job("rgb16", fractions.Fraction(25), np.int64(3), None, {}).count, 3)
 
     def test_planes_are_a_copy_in_their_order(self) -> None:
         form = _frames.Layout("rgb16")
@@ -81,6 +92,9 @@ class Numbers(unittest.TestCase):
             (np.zeros((2, 2, 4), np.uint8), r"needs \(height, width, 3\)"),
             (np.zeros((0, 2, 3), np.uint8), "shape"),
             (nan, "not finite"),
+            # Nothing of it is in memory, and nothing may be.
+            (np.broadcast_to(np.uint8(0), (40_000, 1, 3)), "frame 4 is 1 x 40000"),
+            (np.broadcast_to(np.uint8(0), (30_000, 30_000, 3)), "pixels per side and 268435456 in all"),
         ):
             with self.assertRaisesRegex(ValueError, part):
                 form.planes(bad, 4)
@@ -188,6 +202,21 @@ class Streams(Case):
         for array in remaster_video.restore_frames((frame(n) for n in range(1000)), rate=25):
             break
 
+    def test_one_that_is_collected_by_its_own_thread(self) -> None:
+        faults: List[Any] = []
+        with mock.patch.object(sys, "unraisablehook", faults.append):
+            out = remaster_video.restore_frames((frame(n) for n in range(1000)), rate=25)
+            next(out)
+            out.itself = out  # type: ignore[attr-defined]
+            gc.disable()
+            self.addCleanup(gc.enable)
+            assert out._job.pipe is not None
+            # Called by the threads that read and write.
+            out._job.pipe.child.on_change = lambda: gc.collect() and None
+            del out
+            self.assert_none_left()
+        self.assertEqual(faults, [])
+
     def test_an_error_of_the_source_comes_out(self) -> None:
         def source() -> Iterator[Any]:
             yield frame(0)
@@ -220,6 +249,9 @@ class Streams(Case):
             self.fake(how)
             with self.fails("binary-failed", "something else than frames"):
                 list(remaster_video.restore_frames([frame(0, 300, 400)] * 5, rate=25))
+        self.fake("refuses")
+        with self.fails("usage", "`pink` is no colour; use lab"):
+            list(remaster_video.restore_frames([frame(0)], rate=25))
         self.fake("killed")
         with self.fails("binary-failed", "signal 9"):
             list(remaster_video.restore_frames([frame(0, 300, 400)] * 5, rate=25))
@@ -237,6 +269,10 @@ class Streams(Case):
     def test_mistakes_show_at_once(self) -> None:
         with self.assertRaisesRegex(TypeError, "needs rate"):
             remaster_video.restore_frames([frame(0)])
+        with self.assertRaisesRegex(ValueError, r"one array of the shape \(6, 8, 3\); put it into a list"):
+            remaster_video.restore_frames(frame(0), rate=25)
+        with self.assertRaisesRegex(TypeError, "on_progress is"):
+            remaster_video.restore_frames([frame(0)], rate=25, on_progress=5)  # type: ignore[arg-type]
         with self.assertRaisesRegex(ValueError, "format is 'rgb8'"):
             remaster_video.restore_frames([frame(0)], rate=25, format="rgb8")  # type: ignore[arg-type]
         with self.assertRaisesRegex(TypeError, "those of the file"):

@@ -15,7 +15,7 @@ from typing import Any, List
 from unittest import mock
 
 import remaster_video
-from remaster_video import Cancelled, Progress, RemasterError, _process
+from remaster_video import Cancelled, Progress, RemasterError, _binary, _process
 
 from .support import Case, needs_unix
 
@@ -55,6 +55,21 @@ class Answers(Case):
         self.fake("other")
         with self.fails("binary-failed", "Restored.input is int"):
             remaster_video.restore("in.mkv")
+
+    def test_a_program_of_another_version(self) -> None:
+        self.fake("older")
+        with self.fails("binary-failed", "has no option --no-scripts; install the version") as caught:
+            remaster_video.restore("in.mkv")
+        self.assertEqual(caught.exception.exit_code, 2)
+        self.fake("refuses")
+        with self.fails("usage") as caught:
+            remaster_video.restore("in.mkv")
+        self.assertEqual(str(caught.exception), "`pink` is no colour; use lab")
+
+    def test_tracebacks_show_names_that_can_be_imported(self) -> None:
+        for error in (RemasterError, Cancelled):
+            self.assertIs(getattr(sys.modules[error.__module__], error.__name__), error)
+            self.assertEqual(error.__module__, "remaster_video")
 
     def test_a_lot_of_words_neither_block_nor_fill_the_memory(self) -> None:
         self.fake("noisy")
@@ -109,6 +124,17 @@ class Binary(Case):
                 name = self.folder / ("remaster.exe" if os.name == "nt" else "remaster")
                 name.write_bytes(b"")
                 self.assertEqual(remaster_video.find_binary(), str(name))
+
+    @needs_unix
+    def test_what_came_with_the_package_comes_first(self) -> None:
+        for package, folder in (
+            ("/env/lib/python3.9/site-packages", "/env/bin"),
+            ("/usr/local/lib/python3.9/dist-packages", "/usr/local/bin"),
+            ("/opt/target", "/opt/target/bin"),
+        ):
+            with mock.patch("remaster_video._binary.__file__", f"{package}/remaster_video/_binary.py"):
+                folders = list(_binary._folders())
+            self.assertIn(folder, folders[:2], package)
 
 
 @needs_unix

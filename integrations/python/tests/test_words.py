@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
+import enum
+import fractions
 import os
 import pathlib
 import sys
@@ -11,7 +14,15 @@ from typing import Any, List
 import remaster_video
 from remaster_video import _words
 
-from .support import Case, needs_unix
+from .support import Case, needs_numpy, needs_unix, numpy
+
+
+class Method(str, enum.Enum):
+    LAB = "lab"
+
+
+class Threads(enum.IntEnum):
+    TWO = 2
 
 
 @needs_unix
@@ -64,6 +75,25 @@ class Words(Case):
         for word in ("--dither", "--seed=0", "--strength=0.5", "--resolution=720"):
             self.assertIn(word, words)
 
+    def test_values_of_enumerations_are_what_they_stand_for(self) -> None:
+        words = self.words("in.mkv", color=Method.LAB, threads=Threads.TWO, strength=fractions.Fraction(1, 2))
+        for word in ("--color=lab", "--threads=2", "--strength=0.5"):
+            self.assertIn(word, words)
+
+    @needs_numpy
+    def test_numbers_of_numpy_are_numbers(self) -> None:
+        words = self.words(
+            "in.mkv", strength=numpy.float64(0.5), softness=numpy.float32(0.25), threads=numpy.int64(2), resolution=numpy.int32(720)
+        )
+        for word in ("--strength=0.5", "--softness=0.25", "--threads=2", "--resolution=720"):
+            self.assertIn(word, words)
+        with self.assertRaisesRegex(TypeError, "must be an integer"):
+            self.words("in.mkv", threads=numpy.float64(2))
+
+    def test_values_that_are_too_long_are_named(self) -> None:
+        with self.assertRaisesRegex(ValueError, "too long for a command line"):
+            self.words("in.mkv", vf="x" * (1 << 24))
+
     def test_lists_are_joined(self) -> None:
         self.assertIn("--devices=vulkan:0,vulkan:1", self.words("in.mkv", devices=["vulkan:0", "vulkan:1"]))
         self.assertIn("--devices=vulkan:0,vulkan:1", self.words("in.mkv", devices="vulkan:0,vulkan:1"))
@@ -81,6 +111,9 @@ class Words(Case):
             ({"strength": "1"}, "must be a number"),
             ({"model": True}, "must be text or a path"),
             ({"model": ["a"]}, "must be text or a path"),
+            ({"strength": decimal.Decimal(1)}, "must be a number"),
+            ({"on_progress": 5}, "on_progress is 5, but must be a function"),
+            ({"cancel": 5}, "cancel is 5, but must have is_set()"),
         ):
             with self.assertRaises(TypeError) as caught:
                 remaster_video.restore("in.mkv", **options)  # type: ignore[arg-type]
