@@ -45,18 +45,21 @@ def program() -> Optional[str]:
 
 
 def ffmpeg_version() -> Tuple[int, ...]:
-    """Of the ffmpeg in PATH; builds without a number count as new."""
-    if shutil.which("ffmpeg") is None:
-        return (0,)
-    text = subprocess.run(["ffmpeg", "-version"], stdout=subprocess.PIPE, universal_newlines=True).stdout
-    number = re.match(r"ffmpeg version n?(\d+)\.(\d+)", text)
-    return (99,) if number is None else (int(number[1]), int(number[2]))
+    """Of ffmpeg and ffprobe in PATH, the older one; builds without a number count as new."""
+    versions = []
+    for name in ("ffmpeg", "ffprobe"):
+        if shutil.which(name) is None:
+            return (0,)
+        text = subprocess.run([name, "-version"], stdout=subprocess.PIPE, universal_newlines=True).stdout
+        number = re.match(name + r" version n?(\d+)\.(\d+)", text)
+        versions.append((99,) if number is None else (int(number[1]), int(number[2])))
+    return min(versions)
 
 
 PROGRAM = program()
 needs_program = unittest.skipIf(PROGRAM is None, "there is no program; name its path in REMASTER_BINARY")
 needs_numpy = unittest.skipIf(numpy is None, "numpy is not installed")
-needs_ffmpeg = unittest.skipIf(ffmpeg_version() < (5, 1), "ffmpeg is not installed, or older than 5.1")
+needs_ffmpeg = unittest.skipIf(ffmpeg_version() < (5, 1), "ffmpeg and ffprobe are not installed, or older than 5.1")
 needs_unix = unittest.skipIf(os.name == "nt", "scripts do not run as programs on Windows")
 
 
