@@ -1,11 +1,12 @@
 """The nodes."""
 
 import json
+import math
 import os
 import tempfile
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import comfy.model_management as management
 import folder_paths
@@ -123,19 +124,27 @@ def _model_state(model: Any, vae: Any) -> List[Any]:
     return state
 
 
-def _valid_model(model: Any) -> Any:
-    """True, or the sentence that ComfyUI shows before it starts anything."""
-    if model is None:
-        # It arrives over a link, and is checked when it is there.
+class _Restore(io.ComfyNode):
+    """What ComfyUI asks both nodes before a run."""
+
+    @classmethod
+    def validate_inputs(cls, model=None):
+        """True, or the sentence that ComfyUI shows before it starts anything."""
+        if model is None:
+            # It arrives over a link, and is checked when it is there.
+            return True
+        try:
+            choices.model_options(model, choices.AUTO, 0, _models())
+        except Refused as error:
+            return str(error)
         return True
-    try:
-        choices.model_options(model, choices.AUTO, 0, _models())
-    except Refused as error:
-        return str(error)
-    return True
+
+    @classmethod
+    def fingerprint_inputs(cls, model=None, vae=choices.AUTO, **_others):
+        return _model_state(model, vae)
 
 
-class RestoreVideo(io.ComfyNode):
+class RestoreVideo(_Restore):
     """A film by its file: nothing of it is held in ComfyUI's memory."""
 
     # The film of each node, to see that it was deleted, and how often that happened.
@@ -187,10 +196,6 @@ class RestoreVideo(io.ComfyNode):
             outputs=[io.Video.Output(display_name="video")],
             hidden=[io.Hidden.unique_id],
         )
-
-    @classmethod
-    def validate_inputs(cls, model=None):
-        return _valid_model(model)
 
     @classmethod
     def fingerprint_inputs(cls, model=None, vae=choices.AUTO, **_others):
@@ -260,7 +265,7 @@ def _run(source: str, film: str, options: Dict[str, Any], node_id: Optional[str]
         raise Refused(sentences.sentence(error.message, error.kind, program.binary(), film)) from None
 
 
-class RestoreImages(io.ComfyNode):
+class RestoreImages(_Restore):
     """Stills and short batches, which pass through pipes."""
 
     @classmethod
@@ -286,14 +291,6 @@ class RestoreImages(io.ComfyNode):
             outputs=[io.Image.Output(display_name="images")],
             hidden=[io.Hidden.unique_id],
         )
-
-    @classmethod
-    def validate_inputs(cls, model=None):
-        return _valid_model(model)
-
-    @classmethod
-    def fingerprint_inputs(cls, model=None, vae=choices.AUTO, **_others):
-        return _model_state(model, vae)
 
     @classmethod
     def execute(
@@ -345,7 +342,7 @@ def _restored(images: torch.Tensor, options: Dict[str, Any], node_id: Optional[s
         )
         for frame in frames:
             if restored is None:
-                restored = torch.empty((len(images), *frame.shape), dtype=torch.float32)
+                restored = _room((len(images), *frame.shape))
             values = torch.from_numpy(numpy.array(frame, dtype=numpy.float32))
             restored[done] = values / 65535 if alpha else values.clamp(0, 1)
             done += 1
@@ -357,6 +354,17 @@ def _restored(images: torch.Tensor, options: Dict[str, Any], node_id: Optional[s
     if restored is None or done != len(images):
         raise Refused(f"Remaster gave {done} of {len(images)} images back; queue it again")
     return restored
+
+
+def _room(shape: Tuple[int, ...]) -> torch.Tensor:
+    """Where restored images are gathered. Memory that is not there would end ComfyUI without a word."""
+    needed, free = 4 * math.prod(shape), int(management.get_free_memory(torch.device("cpu")))
+    if needed > free:
+        raise Refused(
+            f"{shape[0]:,} images of {shape[2]} x {shape[1]} need {needed / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are "
+            "free; choose a smaller resolution, or make a film of them and use Restore video (Remaster)"
+        )
+    return torch.empty(shape, dtype=torch.float32)
 
 
 def _said(done: int, total: int, begun: float) -> str:
