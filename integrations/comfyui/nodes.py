@@ -104,8 +104,9 @@ def _common() -> List[Any]:
 def _options(model: Any, resolution: Any, color: Any, strength: Any, seed: Any, vae: Any, ram: Any) -> Dict[str, Any]:
     options, _ = choices.model_options(model, vae, seed, _models())
     options.update(choices.picture_options(resolution, color, strength, ram, program.colors()))
-    # Where words such as 3b are looked up; the program searches four levels deep.
-    options["model_dir"] = folder_paths.models_dir
+    # Where words such as 3b are looked up; the program searches four levels deep. A new ComfyUI may not have it yet.
+    if os.path.isdir(folder_paths.models_dir):
+        options["model_dir"] = folder_paths.models_dir
     return options
 
 

@@ -39,7 +39,10 @@ def sentence(message: str, kind: str, binary: str, film: Optional[str] = None) -
     # ffmpeg's words may have a semicolon and no step, so these kinds get theirs in any case.
     if ";" in text and kind not in _STEPS:
         return text
-    step = _STEPS.get(kind, f"run `{_quoted(binary)} doctor`, which says what is wrong with this machine")
+    step = _STEPS.get(kind)
+    # Images come from anywhere, so a file is not what is wrong with them.
+    if step is None or (step == _OTHER_FILE and film is None):
+        step = f"run `{_quoted(binary)} doctor`, which says what is wrong with this machine"
     return f"{text}; {step}"
 
 

@@ -181,11 +181,14 @@ class Sentences(unittest.TestCase):
         self.assertEqual(self.said("a.mkv is HDR; add --hdr keep to pass it"), "a.mkv is HDR; set hdr = keep to pass it")
 
     def test_every_sentence_has_a_next_step_and_one_line(self):
-        self.assertEqual(self.said("bad\n  file", "not-a-video"), "bad file; choose another file in Load Video")
-        ffmpeg = self.said("a.mkv cannot be read as video: parsing failed; Invalid data found", "not-a-video")
+        film = "/o/f.mkv"
+        self.assertEqual(self.said("bad\n  file", "not-a-video", film), "bad file; choose another file in Load Video")
+        ffmpeg = self.said("a.mkv cannot be read as video: parsing failed; Invalid data found", "not-a-video", film)
         self.assertTrue(ffmpeg.endswith("Invalid data found; choose another file in Load Video"))
         self.assertEqual(self.said("-: too large; raise --ram"), "too large; raise ram")
         self.assertIn("doctor", self.said("odd", "something-new"))
+        # Images have no file.
+        self.assertIn("doctor", self.said("cannot read it", "not-readable"))
         self.assertIn("; ", self.said("", "internal"))
 
     def test_unfinished_work_of_other_settings_can_be_deleted(self):
