@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
 const [source, target, ...options] = process.argv.slice(2);
+if (target === undefined) { console.error("node frontend.mjs INPUT OUTPUT [OPTION...]"); process.exit(1); }
 
 /** One line of progress. Events and fields that are not known are skipped. */
 function show(event) {
