@@ -11,8 +11,9 @@ mod models;
 #[cfg(test)]
 mod pinned;
 mod restore;
+#[cfg(feature = "serve")]
+mod serve;
 mod units;
-mod words;
 
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub(crate) use bench::{
 pub(crate) use clips::{BatchArgs, CompareArgs, ProbeArgs, ScenesArgs};
 pub(crate) use models::{InspectArgs, ListArgs, PullArgs, VerifyArgs};
 pub(crate) use restore::{PreviewArgs, RedecodeArgs, RestoreArgs};
+#[cfg(feature = "serve")]
+pub(crate) use serve::{ServeArgs, TOKEN};
 pub(crate) use units::{AssembleArgs, UnitRunArgs, UnitStatusArgs, VerifyFilmArgs};
 
 use crate::help;
@@ -121,6 +124,12 @@ pub(crate) enum Command {
     ///
     /// Goes on when one fails, skips those that are done, and ends with one report.
     Batch(Box<BatchArgs>),
+    /// Start a page and an API for this machine
+    ///
+    /// Films are dropped on a page or sent by programs, wait in a queue and are restored one after the other. Jobs survive a
+    /// restart. Clients of Replicate's API work with it; docs/serve.md describes it.
+    #[cfg(feature = "serve")]
+    Serve(Box<ServeArgs>),
     /// Do units of a planned film, on any machine
     Unit {
         #[command(subcommand)]
@@ -191,6 +200,9 @@ pub(crate) enum Command {
     },
     /// Print the licences of this program and of the data inside it
     Licenses,
+    /// Do one task, which is a line of JSON on stdin. The end of stdin cancels it
+    #[command(hide = true)]
+    Work,
 }
 
 impl Command {
@@ -206,7 +218,9 @@ impl Command {
             Command::Redecode(args) => reads(&[&args.input]),
             Command::Compare(args) => reads(&[&args.a, &args.b]),
             Command::Scenes(args) => reads(&[&args.input]),
-            Command::Probe(_) | Command::Doctor(_) | Command::Batch(_) => None,
+            Command::Probe(_) | Command::Doctor(_) | Command::Batch(_) | Command::Work => None,
+            #[cfg(feature = "serve")]
+            Command::Serve(_) => None,
             Command::Unit { .. } | Command::Assemble(_) | Command::Verify(_) => None,
             Command::Models { command: ModelsCommand::Verify(_) | ModelsCommand::Pull(_) } => None,
             _ => Some("this command"),

@@ -21,13 +21,14 @@ pub(crate) const OPTIONS: [&str; 12] = [
 ];
 
 /// Variables with a meaning of their own.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "REMASTER_MODEL_DIR",
     "REMASTER_FFMPEG",
     "REMASTER_FFPROBE",
     "REMASTER_VSPIPE",
     "REMASTER_CPU_PATH",
     "REMASTER_STALL_SECONDS",
+    "REMASTER_TOKEN",
 ];
 
 /// Of tests and of the scripts around them, which a program that they start inherits.

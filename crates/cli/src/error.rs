@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use remaster::{Class, Error};
 use remaster_bench::BenchError;
 use remaster_doctor::DoctorError;
+#[cfg(feature = "serve")]
+use remaster_serve::{BadHost, ServeError};
 
 use crate::config::ConfigError;
 
@@ -42,6 +44,22 @@ pub(crate) enum CliError {
     Bench(#[from] BenchError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Host(#[from] BadHost),
+    #[cfg(feature = "serve")]
+    #[error("no folder for jobs is known; name one with --state")]
+    NoState,
+    #[cfg(feature = "serve")]
+    #[error("cannot read the token in {path}")]
+    TokenFile { path: PathBuf, source: io::Error },
+    #[error("cannot read stdin")]
+    Stdin { source: io::Error },
+    #[error("stdin holds no task; this command is for programs that start it")]
+    Task { source: serde_json::Error },
     #[error("cannot install the Ctrl-C handler")]
     Handler { source: ctrlc::Error },
 }
@@ -60,6 +78,21 @@ impl CliError {
             CliError::Bench(BenchError::NoCard { .. }) => ("no-card", Class::Usage),
             CliError::Bench(BenchError::Floor { .. }) => ("too-slow", Class::Wrong),
             CliError::Config(_) => ("config-file", Class::Usage),
+            #[cfg(feature = "serve")]
+            CliError::Serve(error) => {
+                let class = match error {
+                    ServeError::NoToken(_) | ServeError::Token(_) => Class::Usage,
+                    ServeError::State { .. } | ServeError::Folder { .. } => Class::Input,
+                    _ => Class::Device,
+                };
+                ("server", class)
+            }
+            #[cfg(feature = "serve")]
+            CliError::Host(_) | CliError::NoState => (USAGE, Class::Usage),
+            #[cfg(feature = "serve")]
+            CliError::TokenFile { .. } => ("not-readable", Class::Input),
+            CliError::Stdin { .. } => ("stdin", Class::Input),
+            CliError::Task { .. } => (USAGE, Class::Usage),
             CliError::Handler { .. } => ("signal-handler", Class::Device),
         }
     }
@@ -87,7 +120,7 @@ mod tests {
     use super::*;
 
     /// Kinds of the command line alone.
-    const OWN: [&str; 11] = [
+    const OWN: [&str; 12] = [
         USAGE,
         INTERNAL,
         "stdout-used-twice",
@@ -99,6 +132,7 @@ mod tests {
         "too-slow",
         "config-file",
         "signal-handler",
+        "server",
     ];
 
     #[test]

@@ -81,7 +81,12 @@ fn start(typed: Vec<OsString>, out: &Output) -> ExitCode {
             panic!("asked for by REMASTER_TEST_PANIC");
         }
     }
-    let with_stdin = cli.cancel_on_stdin_close;
+    let is_work = matches!(cli.command, Command::Work);
+    if is_work {
+        out.set(true, cli.verbose, cli.quiet);
+        out.screen().json_lines();
+    }
+    let with_stdin = cli.cancel_on_stdin_close || is_work;
     if with_stdin && let Some(what) = cli.command.ignores_stdin_close() {
         return fail(out, &Error::NoEffect { flag: "--cancel-on-stdin-close", what }.into());
     }
@@ -102,6 +107,8 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
         Command::Models { command: ModelsCommand::Inspect(args) } => models::show_file(&args, out),
         Command::Restore(args) => commands::restore::run(&args, out, interrupt),
         Command::Batch(args) => commands::batch::run(&args, out, interrupt),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => commands::serve::run(&args, out, interrupt),
         Command::Unit { command: UnitCommand::Run(args) } => unit::run(&args, out, interrupt),
         Command::Unit { command: UnitCommand::Status(args) } => unit::status(&args, out, interrupt),
         Command::Assemble(args) => unit::assemble(&args, out, interrupt),
@@ -121,6 +128,7 @@ fn run(command: Command, out: &Output, interrupt: &Interrupt) -> Result<(), CliE
             commands::licenses::run(out);
             Ok(())
         }
+        Command::Work => commands::work::run(out, interrupt),
         Command::Compare(args) => commands::compare::run(&args, out, interrupt),
         Command::Scenes(args) => commands::scenes::run(&args, out, interrupt),
         Command::Probe(args) => commands::probe::run(&args, out, interrupt),

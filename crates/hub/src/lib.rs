@@ -1,6 +1,6 @@
 //! Downloads of Remaster: one file of a Hugging Face repository, into the cache that other tools share.
 //!
-//! Nothing else of Remaster opens a socket. The environment is not read: the caller passes [`HubSettings`]. A file counts
+//! The environment is not read: the caller passes [`HubSettings`]. A file counts
 //! as downloaded only if its SHA-256 is the one that was asked for. What was received stays on disk, and the next pull
 //! goes on from there.
 //!

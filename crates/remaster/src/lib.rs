@@ -85,6 +85,7 @@ mod restore;
 mod scenes;
 mod seconds;
 mod site;
+mod task;
 mod tensors;
 pub mod transformer;
 #[cfg(feature = "gpu")]
@@ -92,6 +93,7 @@ mod tuning;
 pub mod units;
 pub mod upscaler;
 mod vae;
+pub mod words;
 mod worker;
 
 pub use batch::{BatchFilm, BatchOutcome, BatchRequest, batch};
@@ -119,9 +121,10 @@ pub use request::{Compat, Cut, Finishing, Look, Models, Request, Restoration, Sh
 pub use restore::card_table;
 pub use restore::{
     Outcome, PlanRequest, Prepared, PreviewOutcome, PreviewRequest, RedecodeOutcome, RedecodeRequest, SUFFIX,
-    beside, is_done,
+    StillOutcome, StillRequest, beside, is_done,
 };
 pub use scenes::ScenesRequest;
+pub use task::Task;
 #[cfg(feature = "gpu")]
 pub use tuning::{TuneRequest, check_kernels, tune_device, tuned_device};
 pub use vae::{PhaseTook, VaeOutcome, VaeRequest, VaeWork};
@@ -130,6 +133,6 @@ pub use worker::WorkerProgram;
 // Types of the fields of a request.
 pub use remaster_colour::Mode as Color;
 pub use remaster_compute::{Backend, CpuPath, DType};
-pub use remaster_media::{Deinterlace, Encoding, Filters, RawFrames, TimeBase};
+pub use remaster_media::{Deinterlace, Encoding, Filters, RawFrames, TimeBase, is_still};
 pub use remaster_picture::Edges;
 pub use remaster_restore::{Pool, Resize};

@@ -167,6 +167,7 @@ mod tests {
         ("how.source.programs.stall_seconds", "for tests"),
         ("how.compat.overlap", "for comparisons with another tool"),
         ("target.frames", "the option `frames` sets it, too"),
+        ("target.newest", "for frontends that show it, such as the page of `remaster serve`"),
         ("target.streams", "of latents that are decoded; a restoration refuses it"),
         ("units.cut.piece_frames", "for tests"),
     ];

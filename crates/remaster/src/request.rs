@@ -389,6 +389,7 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Error> {
     }
     let missing = |source| remaster_media::MediaError::Open { path: path.to_owned(), source };
     path.metadata().map_err(missing)?;
+    crate::media::refuse_named_pipe(path)?;
     crate::media::refuse_videos(path)
 }
 

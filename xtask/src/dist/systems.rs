@@ -56,7 +56,7 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "linux-x86-64-static",
         triple: "x86_64-unknown-linux-musl",
-        features: &["--no-default-features"],
+        features: &["--no-default-features", "--features", "serve"],
         tool: Tool::Cargo("musl-gcc"),
         wheel: None,
         debian: None,

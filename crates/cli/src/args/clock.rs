@@ -25,13 +25,14 @@ fn wait(now: NaiveTime, at: NaiveTime) -> Duration {
     wait.to_std().unwrap_or_default()
 }
 
-/// `90s`, `30m`, `2h`.
+/// `90s`, `30m`, `2h`, `7d`.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a length of time up to 30 days; write 90s, 30m or 2h");
+    let wrong = || format!("`{text}` is not a length of time up to 30 days; write 90s, 30m, 2h or 7d");
     let unit = match text.chars().last() {
         Some('s') => 1,
         Some('m') => 60,
         Some('h') => 3600,
+        Some('d') => 86_400,
         _ => return Err(wrong()),
     };
     let number: u64 = text.get(..text.len() - 1).unwrap_or_default().parse().map_err(|_| wrong())?;
@@ -47,6 +48,7 @@ mod tests {
     fn times_are_read() {
         assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(span("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(span("7d"), Ok(Duration::from_secs(604_800)));
         for wrong in ["", "h", "1", "-1s", "1.5h", "1000h", "99999999999999999999s", "1 m", "é"] {
             assert!(span(wrong).is_err(), "{wrong}");
         }

@@ -10,7 +10,7 @@ use remaster_picture::Edges;
 use remaster_restore::Resize;
 
 use super::one_of;
-use super::words;
+use remaster::words;
 
 const DEINTERLACE: &[(&str, Deinterlace)] = &[
     ("auto", Deinterlace::Auto),
@@ -241,6 +241,16 @@ impl TargetArgs {
     pub(crate) fn target(&self) -> Target {
         let TargetArgs { video, crf, encoder_threads, pixel_format, lossless, audio, streams } = self.clone();
         let (encoder, no_audio, frames) = (video, audio, None);
-        Target { encoder, crf, encoder_threads, pixel_format, lossless, no_audio, streams, frames }
+        Target {
+            encoder,
+            crf,
+            encoder_threads,
+            pixel_format,
+            lossless,
+            no_audio,
+            streams,
+            frames,
+            newest: None,
+        }
     }
 }

@@ -14,11 +14,14 @@ pub(crate) mod probe;
 pub(crate) mod redecode;
 pub(crate) mod restore;
 pub(crate) mod scenes;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 #[cfg(feature = "gpu")]
 pub(crate) mod tune;
 pub(crate) mod unit;
 pub(crate) mod vae;
 pub(crate) mod verify;
+pub(crate) mod work;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -34,6 +34,8 @@ mod restore;
 mod same_film;
 mod scenes;
 mod scripts;
+#[cfg(feature = "serve")]
+mod serve;
 mod stdin_close;
 mod stills;
 mod transformers;

@@ -85,6 +85,13 @@ impl Machine {
         }
     }
 
+    /// Our folder for data of the user that lasts, by the conventions of the system.
+    pub fn data(&self) -> Option<PathBuf> {
+        let home = || self.path("HOME").map(|home| home.join(".local").join("share"));
+        let base = self.path("XDG_DATA_HOME").or_else(|| self.path("LOCALAPPDATA")).or_else(home)?;
+        Some(base.join("remaster"))
+    }
+
     /// Our folder in the user's cache, by the conventions of the system.
     pub(crate) fn cache(&self) -> Option<PathBuf> {
         let home = || self.path("HOME").map(|home| home.join(".cache"));

@@ -68,6 +68,17 @@ pub(crate) fn refuse_url(path: &Path) -> Result<(), Error> {
     if is_url && !path.exists() { Err(Error::Url { url: text.into_owned() }) } else { Ok(()) }
 }
 
+/// Refuses a named pipe or a device, which can be read once and may never say a word.
+pub(crate) fn refuse_named_pipe(path: &Path) -> Result<(), Error> {
+    // What is not there is reported when it is opened.
+    match path.metadata() {
+        Ok(about) if !is_pipe(path) && !about.is_file() && !about.is_dir() => {
+            Err(Error::NamedPipe { path: path.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Source {
     /// Whether the frames of what was opened have times of their own.
     pub(crate) fn has_clock(&self, opened: &Opened) -> bool {
@@ -84,10 +95,7 @@ impl Source {
         spool: &Spool<'_>,
     ) -> Result<(Opened, Option<Box<dyn FrameSource>>), Error> {
         if !is_pipe(path) {
-            // What is not there is reported when it is opened.
-            if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-                return Err(Error::NamedPipe { path: path.to_owned() });
-            }
+            refuse_named_pipe(path)?;
             return Ok((self.open(path, ram, tools)?, None));
         }
         self.refuse_filters(RAW)?;

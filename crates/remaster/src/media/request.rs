@@ -82,6 +82,9 @@ pub struct Target {
     pub streams: Option<PathBuf>,
     /// What goes to stdout; y4m if `None`.
     pub frames: Option<RawFrames>,
+    /// Keep a small picture of the newest frame in this folder: `12345.jpg` is of 12.345 seconds. Films alone have one, and only
+    /// while one device restores.
+    pub newest: Option<PathBuf>,
 }
 
 /// Where ffmpeg and vspipe are.

@@ -8,6 +8,7 @@ use remaster_media::{
 };
 use remaster_picture::{Frame, Layout};
 
+use super::newest::Newest;
 use super::tools::Lazy;
 use super::{Target, is_video};
 use crate::destination::{self, Size};
@@ -91,7 +92,8 @@ impl Target {
                 let notes = encoder.notes().to_vec();
                 let inputs = tools.inputs();
                 let check = Box::new(move || inputs.check());
-                Ok((Box::new(Checked { sink: Box::new(encoder), check }), notes))
+                let sink = Newest::wrap(Box::new(encoder), self.newest.as_ref(), format.time_base);
+                Ok((Box::new(Checked { sink, check }), notes))
             }
         }
     }
@@ -107,7 +109,8 @@ impl Target {
     ) -> Result<Box<dyn FrameSink>, MediaError> {
         let options = self.write_options(false, threads);
         let film = Film { path: film, format, from, options: &options, kind };
-        Ok(Box::new(Encoder::segment(tools, path, &film)?))
+        let encoder = Box::new(Encoder::segment(tools, path, &film)?);
+        Ok(Newest::wrap(encoder, self.newest.as_ref(), format.time_base))
     }
 
     /// What the encoder makes of a few frames that are always the same.

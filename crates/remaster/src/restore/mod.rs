@@ -3,6 +3,7 @@
 mod card;
 #[cfg(feature = "gpu")]
 mod card_table;
+mod few;
 mod film;
 mod names;
 mod networks;
@@ -13,6 +14,7 @@ mod recipe;
 mod redecode;
 mod single_pass;
 mod stage;
+mod still;
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,7 @@ pub(crate) use networks::{Networks, names};
 pub use preview::{PreviewOutcome, PreviewRequest};
 pub use redecode::{RedecodeOutcome, RedecodeRequest};
 pub(crate) use stage::{Staged, UPSCALER_ROLE, takes_units};
+pub use still::{StillOutcome, StillRequest};
 
 use crate::card::Card;
 use crate::control::Control;
@@ -40,7 +43,7 @@ use crate::limits::Room;
 use crate::machine::host::Machine;
 #[cfg(feature = "gpu")]
 use crate::machine::verdict;
-use crate::media::{Lazy, Target, is_pipe, refuse, refuse_url, size};
+use crate::media::{Lazy, Target, is_pipe, refuse, refuse_named_pipe, refuse_url, size};
 use crate::outcome::{Estimate, FilmOutcome, FilmPlan};
 use crate::plan::threads;
 use crate::request::{Request, Restoration, check_input};
@@ -263,6 +266,7 @@ impl Prepare for PlanRequest {
         if is_pipe(&input) {
             return Err(Error::PlanPipe);
         }
+        refuse_named_pipe(&input)?;
         how.check(false)?;
         let room = &Room::of_plan(machine);
         let site = match &card {

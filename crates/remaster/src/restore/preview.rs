@@ -1,23 +1,19 @@
 //! A frame of each shot, before and after, on one sheet.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
-use remaster_media::{Format, FrameSink, FrameSource, MediaError};
 use remaster_metrics::{BeforeAfter, Image, Picture, preview as draw};
 use remaster_picture::{Frame, resize};
-use remaster_restore::{Cuts, Film as Whole, Footage};
-use remaster_scenes::Shots;
+use remaster_restore::Cuts;
 
-use super::film::Film;
+use super::few::FewFrames;
 use super::networks::Networks;
 use crate::compare::FILTER;
-use crate::control::lock;
 use crate::destination::{self, check_file};
 use crate::error::Error;
 use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
-use crate::media::{Lazy, Opened, Target, is_pipe};
+use crate::media::{Lazy, Opened, is_pipe};
 use crate::plan::threads;
 use crate::request::{Restoration, check_input};
 use crate::scenes;
@@ -90,33 +86,17 @@ impl Prepare for PreviewRequest {
             return Err(Error::Room { what: "a preview of this many shots", needed });
         }
         let (picked, frames) = pick(&mut opened, &chosen)?;
-        let (count, format) =
-            (frames.len(), Format { frames: Some(frames.len()), ..opened.source.format().clone() });
         let has_clock = how.source.has_clock(&opened);
-        let stills = Stills { frames: Arc::new(frames), next: 0, format };
-        let opened = Opened { source: Box::new(stills.clone()), counted: true, ..opened };
-        let mut film =
-            Film::new(how, &opened, site, networks, threads, (&Target::default(), Some(&path)), false)?;
-        // Each frame is a shot of its own.
-        film.recipe.cuts = match Shots::new((0..count as u64).collect(), None) {
-            Ok(shots) => Cuts::At(shots),
-            Err(source) => return Err(Error::Scenes { path: self.input, source }),
-        };
-        Ok(Job::new(film.known(Some(&path)), move |report| {
-            film.announce(&self.input, true, report);
-            let made = Made::default();
-            let opened = || Box::new(stills.clone());
-            let footage = Footage { source: opened(), again: Some(Box::new(|| Ok(opened()))) };
-            let sink = Box::new(made.clone());
-            film.restore(Whole { footage, input: None, sink, keep: None }, report)?;
-            let made = lock(&made.0);
+        let mut few = FewFrames::new(how, opened, frames, site, networks, threads, &path)?;
+        Ok(Job::new(few.known(&path), move |report| {
+            let made = few.restore(&self.input, report)?;
             let start = self.how.source.start.unwrap_or_default().as_secs_f64();
             let seconds: Option<Vec<f64>> =
                 has_clock.then(|| picked.iter().map(|p| start + p.seconds).collect());
             let name = self.input.file_name().unwrap_or_default().to_string_lossy();
-            let model = Path::new(&film.networks.names[0]).file_stem().unwrap_or_default().to_string_lossy();
+            let model = Path::new(few.model()).file_stem().unwrap_or_default().to_string_lossy();
             let shown = Shown { name: &name, model: &model, picked: &picked, seconds: seconds.as_deref() };
-            let image = shown.sheet(&stills.frames, &made)?;
+            let image = shown.sheet(few.frames(), &made)?;
             destination::write_image(&path, &image, self.overwrite)?;
             let (input, output) = (self.input.display().to_string(), path.display().to_string());
             Ok(PreviewOutcome { input, output, frames: picked.iter().map(|p| p.number).collect(), seconds })
@@ -231,42 +211,6 @@ fn clock(seconds: f64) -> String {
     let thousandths = (seconds.max(0.0) * 1e3).round() as u64;
     let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     format!("{}:{:02}:{:02}.{rest:03}", whole / 3600, whole / 60 % 60, whole % 60)
-}
-
-/// Frames from memory.
-#[derive(Clone)]
-struct Stills {
-    frames: Arc<Vec<Frame>>,
-    next: usize,
-    format: Format,
-}
-
-impl FrameSource for Stills {
-    fn format(&self) -> &Format {
-        &self.format
-    }
-
-    fn next(&mut self, frame: &mut Frame) -> Result<Option<i64>, MediaError> {
-        let Some(next) = self.frames.get(self.next) else { return Ok(None) };
-        frame.clone_from(next);
-        self.next += 1;
-        Ok(Some(self.next as i64 - 1))
-    }
-}
-
-/// Frames into memory.
-#[derive(Clone, Default)]
-struct Made(Arc<Mutex<Vec<Frame>>>);
-
-impl FrameSink for Made {
-    fn write(&mut self, frame: &Frame, _: i64) -> Result<(), MediaError> {
-        lock(&self.0).push(frame.clone());
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), MediaError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

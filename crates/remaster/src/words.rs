@@ -1,4 +1,4 @@
-//! Sizes, frame rates, times and edges, as typed.
+//! Sizes, frame rates, times and edges, as people write them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use remaster_picture::Edges;
 use remaster_restore::Resize;
 
 /// Frames per second.
-pub(super) fn rate(word: &str) -> Result<TimeBase, String> {
+pub fn rate(word: &str) -> Result<TimeBase, String> {
     let wrong =
         || format!("`{word}` is not a frame rate between 0.001 and 1000; write 25, 23.976 or 24000/1001");
     let digits = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) && text.len() <= 9 {
@@ -39,7 +39,7 @@ pub(super) fn rate(word: &str) -> Result<TimeBase, String> {
 const LONGEST: u64 = 100_000_000;
 
 /// Seconds, or hours, minutes and seconds, as ffmpeg takes them.
-pub(super) fn time(word: &str) -> Result<Duration, String> {
+pub fn time(word: &str) -> Result<Duration, String> {
     let wrong = || format!("`{word}` is not a time; write seconds (90 or 90.5) or [HH:]MM:SS[.m] (1:30.5)");
     let number = |text: &str| match !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         true => text.parse::<u64>().ok().filter(|n| *n <= LONGEST).ok_or_else(wrong),
@@ -64,7 +64,8 @@ pub(super) fn time(word: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn edges(word: &str) -> Result<Edges, String> {
+/// What is beyond the edges of frames, by its name.
+pub fn edges(word: &str) -> Result<Edges, String> {
     let names = Edges::ALL.map(Edges::name).join(", ");
     Edges::from_name(word).ok_or_else(|| format!("`{word}` is not valid; use {names}"))
 }
@@ -72,7 +73,8 @@ pub(super) fn edges(word: &str) -> Result<Edges, String> {
 /// The largest side that can be asked for.
 const LARGEST: usize = 16384;
 
-pub(super) fn resolution(word: &str) -> Result<Resize, String> {
+/// A size: `1080` for the short side, `2x`, `1920x1080`, `720p`, `4k`.
+pub fn resolution(word: &str) -> Result<Resize, String> {
     let wrong =
         || format!("`{word}` is not a valid size; write 1080 (short side), 2x, 1920x1080, 720p, 1080p or 4k");
     let side = |text: &str| {

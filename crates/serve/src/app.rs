@@ -1,0 +1,157 @@
+//! What all parts of a server share.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use remaster::{Task, WorkerProgram};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::child::{self, Ended};
+use crate::door::Door;
+use crate::folders::{Folders, Place};
+use crate::job::Media;
+use crate::jobs::Jobs;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::uploads::Uploads;
+use crate::webhooks::Secret;
+
+/// How long looking at a film may take: a measurement takes a few seconds, a slow disk more.
+const LOOKING: Duration = Duration::from_secs(120);
+
+/// How long a client waits for others that look at films.
+const QUEUEING: Duration = Duration::from_secs(30);
+
+/// Processes that look at films at the same time.
+const LOOKERS: usize = 2;
+
+/// How long what was asked of the machine is believed.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// A film, and what other processes open it by.
+pub(crate) struct Film {
+    pub(crate) path: PathBuf,
+    /// Keeps the path valid.
+    _held: Option<File>,
+}
+
+impl Film {
+    /// A file in a folder of our own.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Film { path, _held: None }
+    }
+
+    /// A file in a folder that others can change: what was opened is what is read, whatever its path becomes. Only Linux lets
+    /// other processes open a handle of ours.
+    fn held(file: File, path: PathBuf) -> Self {
+        #[cfg(target_os = "linux")]
+        let path = {
+            use std::os::fd::AsRawFd;
+            drop(path);
+            PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+        };
+        Film { path, _held: Some(file) }
+    }
+}
+
+/// What all parts of a server share.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) worker: WorkerProgram,
+    pub(crate) jobs: Jobs,
+    pub(crate) uploads: Uploads,
+    pub(crate) folders: Folders,
+    pub(crate) door: Door,
+    pub(crate) secret: Secret,
+    /// Folder of previews.
+    pub(crate) previews: remaster_disk::Folder,
+    pub(crate) lookers: Semaphore,
+    /// Answers of the machine, and when they were given.
+    pub(crate) asked: Mutex<Vec<(&'static str, Instant, Value)>>,
+    /// Frames per second of films that were looked at, and when.
+    pub(crate) rates: Mutex<HashMap<String, (f64, u64)>>,
+    /// The address as the server knows it, for webhooks.
+    pub(crate) address: String,
+    /// When the server was started.
+    pub(crate) started: u64,
+}
+
+impl App {
+    pub(crate) fn lookers() -> Semaphore {
+        Semaphore::new(LOOKERS)
+    }
+
+    /// The film of a job. A path is walked anew, so that a link that was planted meanwhile is not followed.
+    pub(crate) fn film(&self, media: &Media) -> Result<Film, Problem> {
+        match media {
+            Media::File { id } => {
+                let upload = self.uploads.get(id).ok_or_else(|| Problem::missing("file"))?;
+                Ok(Film::at(self.uploads.path(&upload)))
+            }
+            Media::Path { folder, names } => {
+                let place = Place { folder: folder.clone(), names: names.clone() };
+                Ok(Film::held(self.folders.open(&place)?, place.path()))
+            }
+            Media::Url { url } => Err(Problem::value(format!("{url} is fetched when the job starts"))),
+        }
+    }
+
+    /// Looks at a film in a process of its own. It ends with the request: a client that goes away cancels it.
+    pub(crate) async fn look(self: &Arc<Self>, task: Task) -> Result<Value, Problem> {
+        let busy = || Problem::busy("busy", "other films are being looked at; try again in a moment");
+        let waited = tokio::time::timeout(QUEUEING, self.lookers.acquire()).await;
+        let _turn = waited.map_err(|_| busy())?.map_err(|_| busy())?;
+        self.process(task).await
+    }
+
+    /// The same without a turn.
+    pub(crate) async fn process(self: &Arc<Self>, task: Task) -> Result<Value, Problem> {
+        let gone = Arc::new(AtomicBool::new(false));
+        let _flag = SetOnDrop(Arc::clone(&gone));
+        let app = Arc::clone(self);
+        let work = move || {
+            let stop = || gone.load(Ordering::SeqCst);
+            child::run(&app.worker, &task, Some(LOOKING), &stop, &mut |_| ())
+        };
+        let ended = tokio::task::spawn_blocking(work).await;
+        let ended = ended.map_err(|_| Problem::busy("internal", "the work ended early; try again"))?;
+        ended.map_err(|ended| match ended {
+            Ended::Stopped => Problem::busy("interrupted", "this was stopped; try again"),
+            Ended::Failed { error, kind } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, error),
+        })
+    }
+
+    /// What the machine says of itself, asked at most every half minute.
+    pub(crate) async fn ask(self: &Arc<Self>, what: &'static str, task: Task) -> Result<Value, Problem> {
+        let known = |app: &App| {
+            let asked = app.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked
+                .iter()
+                .find(|(word, when, _)| *word == what && when.elapsed() < FRESH)
+                .map(|(.., value)| value.clone())
+        };
+        if let Some(value) = known(self) {
+            return Ok(value);
+        }
+        let value = self.look(task).await?;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.retain(|(word, ..)| *word != what);
+        asked.push((what, Instant::now(), value.clone()));
+        Ok(value)
+    }
+}
+
+/// Tells a thread that it is not waited for any more.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,720 @@
+//! The queue: jobs that wait, run and are over. Each is a file that appears whole, so that a killed server knows them again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use remaster_disk::{Folder, Kind, MOST_NAMES, if_there};
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
+
+use crate::id;
+use crate::job::{Job, Live, Status};
+use crate::problem::Problem;
+use crate::time;
+
+/// The file of a job in its folder.
+const RECORD: &str = "job.json";
+
+/// Bytes of a record at most.
+const MOST_RECORD: u64 = 4 << 20;
+
+/// Lines of a job that a client can ask for again.
+const LINES: usize = 500;
+
+/// Bytes of messages that are kept of a job.
+const MOST_LOGS: usize = 16 << 10;
+
+/// Changes that a slow client may miss before it has to ask for all.
+const CHANGES: usize = 1024;
+
+/// Something that clients watch.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// A job is in another state.
+    State(String),
+    /// A job has told a line of progress.
+    Line {
+        /// Which job.
+        id: String,
+        /// The number of the line.
+        number: u64,
+        /// The line.
+        text: Arc<str>,
+    },
+    /// A job is gone.
+    Removed(String),
+}
+
+/// Why a running job is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Cancel,
+    Pause,
+}
+
+/// How a run ended.
+pub(crate) enum End {
+    /// With a film.
+    Done {
+        frames: Option<u64>,
+        memory: Option<[u64; 2]>,
+    },
+    Failed {
+        error: String,
+        kind: String,
+    },
+    /// As it was wished for, or because the server stops.
+    Stopped,
+}
+
+struct Entry {
+    job: Job,
+    live: Live,
+    wish: Option<Wish>,
+    /// When the run began, which is not when the job did.
+    begun: Option<u64>,
+    lines: VecDeque<(u64, Arc<str>)>,
+    told: u64,
+}
+
+impl Entry {
+    fn new(job: Job) -> Self {
+        Entry { job, live: Live::default(), wish: None, begun: None, lines: VecDeque::new(), told: 0 }
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    jobs: BTreeMap<String, Entry>,
+    /// What uses each device.
+    slots: Vec<Option<String>>,
+    stopping: bool,
+}
+
+/// All jobs.
+pub(crate) struct Jobs {
+    folder: Folder,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    changes: broadcast::Sender<Change>,
+    most: usize,
+    keep: Duration,
+}
+
+/// A device that is used for something else than a job. It is free again when this is dropped.
+pub(crate) struct Borrowed<'a> {
+    jobs: &'a Jobs,
+    /// Its number.
+    pub(crate) slot: usize,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.jobs.free(self.slot);
+    }
+}
+
+impl Jobs {
+    /// Reads the jobs that are there. What ran when the server ended waits again, before all others.
+    pub(crate) fn open(folder: Folder, devices: usize, most: usize, keep: Duration) -> std::io::Result<Self> {
+        let mut jobs = BTreeMap::new();
+        for (name, about) in folder.list(MOST_NAMES)? {
+            let name = name.to_string_lossy().into_owned();
+            if about.kind != Kind::Folder || !id::is_id(&name) {
+                continue;
+            }
+            let inside = folder.folder(&name)?;
+            let Some(record) = if_there(inside.bytes(RECORD, MOST_RECORD))? else {
+                // It was never told to the client that asked for it.
+                let _ = folder.remove_tree(&name);
+                continue;
+            };
+            // A record of another version is left alone, with its result.
+            let job = serde_json::from_slice::<Job>(&record).ok().filter(|job| job.id == name);
+            if let Some(mut job) = job {
+                if job.status == Status::Processing {
+                    job.status = Status::Starting;
+                }
+                jobs.insert(name, Entry::new(job));
+            }
+        }
+        let inner = Inner { jobs, slots: vec![None; devices], stopping: false };
+        let (changes, _) = broadcast::channel(CHANGES);
+        Ok(Jobs { folder, inner: Mutex::new(inner), changed: Condvar::new(), changes, most, keep })
+    }
+
+    /// Changes from now on.
+    pub(crate) fn watch(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    /// The folder of a job.
+    pub(crate) fn folder(&self, id: &str) -> std::io::Result<Folder> {
+        self.folder.folder(id)
+    }
+
+    /// Where the folder of a job is, for the process that works on it.
+    pub(crate) fn path(&self, id: &str) -> PathBuf {
+        self.folder.path().join(id)
+    }
+
+    /// Takes a new job. One with the same key is the same job; the second value says whether it is new.
+    pub(crate) fn add(&self, mut job: Job) -> Result<(String, bool), Problem> {
+        let mut inner = self.lock();
+        if let Some(key) = &job.key
+            && let Some(there) = inner.jobs.values().find(|entry| entry.job.key.as_ref() == Some(key))
+        {
+            let same = (&there.job.model, &there.job.input) == (&job.model, &job.input);
+            return match same {
+                true => Ok((there.job.id.clone(), false)),
+                false => {
+                    Err(Problem::conflict("this Idempotency-Key was used for another job; use a new one"))
+                }
+            };
+        }
+        let waiting = inner.jobs.values().filter(|entry| entry.job.status == Status::Starting).count();
+        if waiting >= self.most {
+            let detail =
+                format!("{waiting} jobs wait already, which is all that --jobs allows; try again later");
+            return Err(Problem::busy("queue-full", detail));
+        }
+        job.rank = inner.jobs.values().map(|entry| entry.job.rank).fold(0.0, f64::max) + 1.0;
+        let folder = self.folder.new_folder(&job.id, true);
+        folder.and_then(|folder| save(&folder, &job)).map_err(|error| {
+            let _ = self.folder.remove_tree(&job.id);
+            Problem::system("the job cannot be kept", &error)
+        })?;
+        let id = job.id.clone();
+        inner.jobs.insert(id.clone(), Entry::new(job));
+        drop(inner);
+        self.changed.notify_all();
+        self.tell(&id);
+        Ok((id, true))
+    }
+
+    /// Waits for a job for a device, and takes it. `None` when the server stops.
+    pub(crate) fn take(&self, slot: usize) -> Option<Job> {
+        let mut inner = self.lock();
+        loop {
+            if inner.stopping {
+                return None;
+            }
+            let is_free = inner.slots.get(slot).is_some_and(Option::is_none);
+            if let Some(id) = next(&inner.jobs).filter(|_| is_free) {
+                inner.slots[slot] = Some(id.clone());
+                let entry = inner.jobs.get_mut(&id)?;
+                entry.job.status = Status::Processing;
+                entry.job.started.get_or_insert_with(time::now);
+                (entry.begun, entry.live, entry.wish) = (Some(time::now()), Live::default(), None);
+                // If it cannot be kept it waits again after a restart, which does no harm.
+                let _ = self.folder.folder(&id).and_then(|folder| save(&folder, &entry.job));
+                let job = entry.job.clone();
+                drop(inner);
+                self.tell(&id);
+                return Some(job);
+            }
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A run has ended.
+    pub(crate) fn ended(&self, id: &str, slot: usize, end: End) {
+        let mut inner = self.lock();
+        let stopping = inner.stopping;
+        if let Some(entry) = inner.jobs.get_mut(id) {
+            let job = &mut entry.job;
+            if let Some(begun) = entry.begun.take() {
+                let took = time::now().saturating_sub(begun) as f64 / 1e3;
+                job.seconds = Some(job.seconds.unwrap_or(0.0) + took);
+            }
+            match (end, entry.wish.take()) {
+                (End::Done { frames, memory }, _) => {
+                    (job.status, job.frames, job.memory) = (Status::Succeeded, frames.or(job.frames), memory);
+                }
+                (End::Failed { error, kind }, None | Some(Wish::Pause)) => {
+                    (job.status, job.error, job.error_kind) = (Status::Failed, Some(error), Some(kind));
+                }
+                (_, Some(Wish::Cancel)) => job.status = Status::Canceled,
+                (End::Stopped, Some(Wish::Pause)) => (job.status, job.paused) = (Status::Starting, true),
+                // It goes on when the server does.
+                (End::Stopped, None) => job.status = Status::Starting,
+            }
+            if job.status.is_over() {
+                job.completed = Some(time::now());
+            }
+            let job = job.clone();
+            // While the server stops, a job stays as it was on the disk.
+            if !stopping || job.status.is_over() {
+                let _ = self.folder.folder(id).and_then(|folder| save(&folder, &job));
+            }
+        }
+        if let Some(slot) = inner.slots.get_mut(slot) {
+            *slot = None;
+        }
+        drop(inner);
+        self.changed.notify_all();
+        self.tell(id);
+    }
+
+    /// A line of the progress of a job.
+    pub(crate) fn line(&self, id: &str, text: &str) {
+        let mut inner = self.lock();
+        let Some(entry) = inner.jobs.get_mut(id) else { return };
+        entry.told += 1;
+        let (number, text): (u64, Arc<str>) = (entry.told, text.into());
+        entry.lines.push_back((number, Arc::clone(&text)));
+        if entry.lines.len() > LINES {
+            entry.lines.pop_front();
+        }
+        let parsed = serde_json::from_str::<Map<String, Value>>(&text).unwrap_or_default();
+        let mut visible = false;
+        match parsed.get("event").and_then(Value::as_str) {
+            Some("progress") => {
+                entry.live.progress = Some(progress(&parsed));
+                visible = true;
+            }
+            Some("message" | "warning" | "error") => {
+                if let Some(said) = parsed.get("text").and_then(Value::as_str) {
+                    let logs = &mut entry.live.logs;
+                    logs.push_str(said);
+                    logs.push('\n');
+                    while logs.len() > MOST_LOGS {
+                        let line = logs.find('\n').map_or(logs.len(), |at| at + 1);
+                        logs.drain(..line);
+                    }
+                }
+            }
+            _ => {}
+        }
+        drop(inner);
+        let _ = self.changes.send(Change::Line { id: id.to_owned(), number, text });
+        if visible {
+            self.tell(id);
+        }
+    }
+
+    /// The lines of a job behind this one.
+    pub(crate) fn lines(&self, id: &str, behind: u64) -> Vec<(u64, Arc<str>)> {
+        let inner = self.lock();
+        let lines = inner.jobs.get(id).map(|entry| &entry.lines);
+        lines.into_iter().flatten().filter(|(number, _)| *number > behind).cloned().collect()
+    }
+
+    /// The newest picture of a job is of this moment.
+    pub(crate) fn pictured(&self, id: &str, at: u64) {
+        let mut inner = self.lock();
+        let Some(entry) = inner.jobs.get_mut(id) else { return };
+        let news = entry.live.newest != Some(at);
+        entry.live.newest = Some(at);
+        drop(inner);
+        if news {
+            self.tell(id);
+        }
+    }
+
+    /// True if a running job is to stop.
+    pub(crate) fn should_stop(&self, id: &str) -> bool {
+        let inner = self.lock();
+        inner.stopping || inner.jobs.get(id).is_none_or(|entry| entry.wish.is_some())
+    }
+
+    /// Cancels a job. One that is over stays as it is.
+    pub(crate) fn cancel(&self, id: &str) -> Result<(), Problem> {
+        self.change(id, |entry| {
+            match entry.job.status {
+                Status::Starting => {
+                    (entry.job.status, entry.job.completed) = (Status::Canceled, Some(time::now()));
+                }
+                Status::Processing => entry.wish = Some(Wish::Cancel),
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Pauses a job: its device is free for others, and what was made stays.
+    pub(crate) fn pause(&self, id: &str) -> Result<(), Problem> {
+        self.change(id, |entry| match entry.job.status {
+            Status::Starting => {
+                entry.job.paused = true;
+                Ok(())
+            }
+            Status::Processing if entry.wish != Some(Wish::Cancel) => {
+                entry.wish = Some(Wish::Pause);
+                Ok(())
+            }
+            _ => Err(Problem::conflict("this job is over and cannot be paused")),
+        })
+    }
+
+    /// Lets a paused job go on.
+    pub(crate) fn resume(&self, id: &str) -> Result<(), Problem> {
+        self.change(id, |entry| {
+            if entry.job.status == Status::Processing && entry.wish == Some(Wish::Pause) {
+                return Err(Problem::conflict("this job is being paused; resume it in a moment"));
+            }
+            match entry.job.status.is_over() {
+                true => Err(Problem::conflict("this job is over; retry it instead")),
+                false => {
+                    entry.job.paused = false;
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Lets a job that failed or was canceled wait again. What it made is used.
+    pub(crate) fn retry(&self, id: &str) -> Result<(), Problem> {
+        self.change(id, |entry| match entry.job.status {
+            Status::Failed | Status::Canceled => {
+                let job = &mut entry.job;
+                (job.status, job.paused, job.completed) = (Status::Starting, false, None);
+                (job.error, job.error_kind) = (None, None);
+                if let Some(webhook) = &mut job.webhook {
+                    webhook.over = false;
+                }
+                Ok(())
+            }
+            Status::Processing if entry.wish == Some(Wish::Cancel) => {
+                Err(Problem::conflict("this job is being canceled; retry it in a moment"))
+            }
+            _ => Err(Problem::conflict("only a job that failed or was canceled can be retried")),
+        })
+    }
+
+    /// Moves a job to another place in the queue.
+    pub(crate) fn place(&self, id: &str, position: usize) -> Result<(), Problem> {
+        let mut inner = self.lock();
+        let mut waiting = waiting(&inner.jobs);
+        let Some(from) = waiting.iter().position(|other| other == id) else {
+            return match inner.jobs.contains_key(id) {
+                true => Err(Problem::conflict("only a job that waits can be moved")),
+                false => Err(Problem::missing("prediction")),
+            };
+        };
+        let moved = waiting.remove(from);
+        waiting.insert(position.min(waiting.len()), moved);
+        let mut ranks: Vec<f64> =
+            waiting.iter().filter_map(|id| Some(inner.jobs.get(id)?.job.rank)).collect();
+        ranks.sort_by(f64::total_cmp);
+        for (id, rank) in waiting.iter().zip(ranks) {
+            let Some(entry) = inner.jobs.get_mut(id) else { continue };
+            if entry.job.rank != rank {
+                entry.job.rank = rank;
+                let saved = self.folder.folder(id).and_then(|folder| save(&folder, &entry.job));
+                saved.map_err(|error| Problem::system("the order cannot be kept", &error))?;
+            }
+        }
+        drop(inner);
+        waiting.iter().for_each(|id| self.tell(id));
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Removes a job that is over, with its result.
+    pub(crate) fn remove(&self, id: &str) -> Result<(), Problem> {
+        let mut inner = self.lock();
+        match inner.jobs.get(id).map(|entry| entry.job.status) {
+            None => return Err(Problem::missing("prediction")),
+            Some(status) if !status.is_over() => {
+                return Err(Problem::conflict("this job is not over; cancel it first"));
+            }
+            Some(_) => inner.jobs.remove(id),
+        };
+        drop(inner);
+        let gone = if_there(self.folder.remove_tree(id));
+        let _ = self.changes.send(Change::Removed(id.to_owned()));
+        gone.map(drop).map_err(|error| Problem::system("the result cannot be removed", &error))
+    }
+
+    /// Removes jobs that were over before this time.
+    pub(crate) fn expire(&self) {
+        let expired = |job: &Job| self.expires(job).is_some_and(|time| time <= time::now());
+        let old: Vec<String> =
+            self.lock().jobs.values().filter(|e| expired(&e.job)).map(|e| e.job.id.clone()).collect();
+        for id in old {
+            let _ = self.remove(&id);
+        }
+    }
+
+    /// When a job is removed.
+    fn expires(&self, job: &Job) -> Option<u64> {
+        job.completed
+            .filter(|_| job.status.is_over())
+            .map(|time| time.saturating_add(self.keep.as_millis() as u64))
+    }
+
+    /// A job.
+    pub(crate) fn get(&self, id: &str) -> Option<Job> {
+        self.lock().jobs.get(id).map(|entry| entry.job.clone())
+    }
+
+    /// Changes a job and keeps it.
+    pub(crate) fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
+        let _ = self.change(id, |entry| {
+            change(&mut entry.job);
+            Ok(())
+        });
+    }
+
+    /// A job, as clients see it.
+    pub(crate) fn shown(&self, id: &str, base: &str) -> Option<Value> {
+        let inner = self.lock();
+        let entry = inner.jobs.get(id)?;
+        Some(self.describe(&inner, entry, base))
+    }
+
+    fn describe(&self, inner: &Inner, entry: &Entry, base: &str) -> Value {
+        let job = &entry.job;
+        let position = waiting(&inner.jobs).iter().position(|id| *id == job.id);
+        let live = matches!(job.status, Status::Processing) || !entry.live.logs.is_empty();
+        let file = self.path(&job.id).join(job.result());
+        let live = live.then_some(&entry.live);
+        let mut shown = job.shown(live, base, position, &file.display().to_string(), self.expires(job));
+        // Clients look at the answer of a cancellation. The run ends within a second.
+        if job.status == Status::Processing && entry.wish == Some(Wish::Cancel) {
+            shown["status"] = json!(Status::Canceled);
+            shown["completed_at"] = json!(time::written(time::now()));
+        }
+        shown
+    }
+
+    /// Jobs, the newest first: at most `most` of them behind the one that `cursor` names.
+    pub(crate) fn list(&self, cursor: Option<&str>, most: usize, base: &str) -> (Vec<Value>, Option<String>) {
+        let inner = self.lock();
+        let mut entries: Vec<&Entry> = inner.jobs.values().collect();
+        entries.sort_by_key(|entry| (std::cmp::Reverse(entry.job.created), entry.job.id.clone()));
+        let behind = cursor.and_then(|id| entries.iter().position(|entry| entry.job.id == id));
+        let first = behind.map_or(0, |at| at + 1);
+        let page: Vec<&Entry> = entries.iter().skip(first).take(most).copied().collect();
+        let more = entries.len() > first + page.len();
+        let next = page.last().filter(|_| more).map(|entry| entry.job.id.clone());
+        (page.into_iter().map(|entry| self.describe(&inner, entry, base)).collect(), next)
+    }
+
+    /// All jobs, for figures and clean-up.
+    pub(crate) fn all(&self) -> Vec<Job> {
+        self.lock().jobs.values().map(|entry| entry.job.clone()).collect()
+    }
+
+    /// What each device does.
+    pub(crate) fn slots(&self) -> Vec<Option<String>> {
+        self.lock().slots.clone()
+    }
+
+    /// Takes a device that is free and that no job waits for.
+    pub(crate) fn borrow(&self) -> Option<Borrowed<'_>> {
+        let mut inner = self.lock();
+        let slot = inner.slots.iter().position(Option::is_none)?;
+        inner.slots[slot] = Some("preview".into());
+        Some(Borrowed { jobs: self, slot })
+    }
+
+    fn free(&self, slot: usize) {
+        if let Some(slot) = self.lock().slots.get_mut(slot) {
+            *slot = None;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Ends all runs. Jobs stay as they are.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.changed.notify_all();
+    }
+
+    fn change(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Entry) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let mut inner = self.lock();
+        let entry = inner.jobs.get_mut(id).ok_or_else(|| Problem::missing("prediction"))?;
+        let before = entry.job.clone();
+        change(entry)?;
+        if entry.job != before {
+            let saved = self.folder.folder(id).and_then(|folder| save(&folder, &entry.job));
+            if let Err(error) = saved {
+                entry.job = before;
+                return Err(Problem::system("the change cannot be kept", &error));
+            }
+        }
+        drop(inner);
+        self.changed.notify_all();
+        self.tell(id);
+        Ok(())
+    }
+
+    fn tell(&self, id: &str) {
+        // Without clients there is none to tell.
+        let _ = self.changes.send(Change::State(id.to_owned()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes the record of a job.
+fn save(folder: &Folder, job: &Job) -> std::io::Result<()> {
+    let bytes = serde_json::to_vec(job)?;
+    folder.write_whole(RECORD, |file| file.write_all(&bytes))
+}
+
+/// Jobs that wait, paused ones too, in their order.
+fn waiting(jobs: &BTreeMap<String, Entry>) -> Vec<String> {
+    let mut waiting: Vec<&Job> =
+        jobs.values().map(|entry| &entry.job).filter(|job| job.status == Status::Starting).collect();
+    waiting.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+    waiting.into_iter().map(|job| job.id.clone()).collect()
+}
+
+/// The job that is next.
+fn next(jobs: &BTreeMap<String, Entry>) -> Option<String> {
+    waiting(jobs).into_iter().find(|id| jobs.get(id).is_some_and(|entry| !entry.job.paused))
+}
+
+/// What of a line of progress is shown.
+fn progress(line: &Map<String, Value>) -> Map<String, Value> {
+    let names = [
+        ("phase", "phase"),
+        ("unit", "unit"),
+        ("done", "done"),
+        ("total", "total"),
+        ("estimated", "estimated"),
+        ("share", "share"),
+        ("eta_seconds", "eta_seconds"),
+        ("rate", "frames_per_second"),
+        ("elapsed_seconds", "elapsed_seconds"),
+        ("memory_bytes", "memory_bytes"),
+        ("peak_bytes", "peak_bytes"),
+        ("planned_bytes", "planned_bytes"),
+    ];
+    let of = |(from, to): (&str, &str)| (to.to_owned(), line.get(from).cloned().unwrap_or(json!(null)));
+    names.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Media;
+
+    fn job(key: Option<&str>) -> Job {
+        Job {
+            id: id::new().unwrap(),
+            model: "anime".into(),
+            input: Map::new(),
+            media: Media::Url { url: "https://example.org/a.mkv".into() },
+            name: "a.mkv".into(),
+            ending: "mkv".into(),
+            how: remaster::Restoration::default(),
+            target: remaster::Target::default(),
+            status: Status::Starting,
+            paused: false,
+            rank: 0.0,
+            created: time::now(),
+            started: None,
+            completed: None,
+            error: None,
+            error_kind: None,
+            frames: None,
+            seconds: None,
+            memory: None,
+            webhook: None,
+            key: key.map(str::to_owned),
+        }
+    }
+
+    fn open(path: &std::path::Path, most: usize) -> Jobs {
+        Jobs::open(Folder::make(path).unwrap(), 1, most, Duration::from_secs(3600)).unwrap()
+    }
+
+    fn status(jobs: &Jobs, id: &str) -> Status {
+        jobs.get(id).unwrap().status
+    }
+
+    #[test]
+    fn what_ran_waits_again_and_what_waited_keeps_its_place() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 9);
+        let ids: Vec<String> = (0..4).map(|_| jobs.add(job(None)).unwrap().0).collect();
+        assert_eq!(jobs.take(0).unwrap().id, ids[0]);
+        jobs.place(&ids[3], 0).unwrap();
+        jobs.pause(&ids[1]).unwrap();
+        // Killed: nothing is told, and nothing is kept that was not.
+        drop(jobs);
+        std::fs::create_dir(desk.path().join(id::new().unwrap())).unwrap();
+        let jobs = open(desk.path(), 9);
+        assert_eq!(jobs.all().len(), 4);
+        assert_eq!(jobs.take(0).unwrap().id, ids[0]);
+        jobs.ended(&ids[0], 0, End::Done { frames: Some(3), memory: None });
+        assert_eq!(jobs.take(0).unwrap().id, ids[3]);
+        jobs.ended(&ids[3], 0, End::Failed { error: "no".into(), kind: "disk-full".into() });
+        assert_eq!(jobs.take(0).unwrap().id, ids[2]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|i| status(&jobs, &ids[i])),
+            [Status::Succeeded, Status::Starting, Status::Processing, Status::Failed]
+        );
+        jobs.retry(&ids[3]).unwrap();
+        jobs.ended(&ids[2], 0, End::Stopped);
+        // Its place is still the one that it was moved to.
+        assert_eq!(jobs.take(0).unwrap().id, ids[3]);
+    }
+
+    #[test]
+    fn wishes_reach_a_job_in_every_state() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 9);
+        let (a, b) = (jobs.add(job(None)).unwrap().0, jobs.add(job(None)).unwrap().0);
+        jobs.take(0).unwrap();
+        assert!(!jobs.should_stop(&a) && jobs.remove(&a).is_err() && jobs.place(&a, 1).is_err());
+        jobs.pause(&a).unwrap();
+        assert!(jobs.should_stop(&a));
+        jobs.ended(&a, 0, End::Stopped);
+        assert!(jobs.get(&a).unwrap().paused);
+        assert_eq!(jobs.take(0).unwrap().id, b);
+        jobs.cancel(&b).unwrap();
+        // A film that was finished all the same is there.
+        jobs.ended(&b, 0, End::Stopped);
+        assert_eq!(status(&jobs, &b), Status::Canceled);
+        jobs.resume(&a).unwrap();
+        assert_eq!(jobs.take(0).unwrap().id, a);
+        jobs.ended(&a, 0, End::Done { frames: None, memory: None });
+        assert!(jobs.pause(&a).is_err() && jobs.resume(&a).is_err() && jobs.retry(&a).is_err());
+        jobs.cancel(&a).unwrap();
+        assert_eq!(status(&jobs, &a), Status::Succeeded);
+        jobs.remove(&a).unwrap();
+        assert!(jobs.get(&a).is_none() && jobs.cancel(&a).is_err());
+        assert!(!desk.path().join(&a).exists());
+    }
+
+    #[test]
+    fn a_key_makes_one_job_and_a_full_queue_none() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 2);
+        let (id, new) = jobs.add(job(Some("k"))).unwrap();
+        assert!(new);
+        assert_eq!(jobs.add(job(Some("k"))).unwrap(), (id, false));
+        let other = Job { model: "3b".into(), ..job(Some("k")) };
+        assert!(jobs.add(other).is_err());
+        jobs.add(job(None)).unwrap();
+        assert!(jobs.add(job(None)).is_err());
+    }
+
+    #[test]
+    fn a_device_is_lent_only_while_it_is_free() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 2);
+        let lent = jobs.borrow().unwrap();
+        assert!(jobs.borrow().is_none());
+        drop(lent);
+        let id = jobs.add(job(None)).unwrap().0;
+        jobs.take(0).unwrap();
+        assert!(jobs.borrow().is_none());
+        jobs.ended(&id, 0, End::Stopped);
+        assert!(jobs.borrow().is_some());
+    }
+}

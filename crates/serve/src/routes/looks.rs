@@ -1,0 +1,338 @@
+//! Looks at films: what a restoration will cost, how a frame will look, single frames.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use remaster::{PlanRequest, Restoration, StillRequest, Task};
+use remaster_disk::Folder;
+use serde_json::{Map, Value, json};
+
+use super::predictions::{media, wanted};
+use super::{Id, Shared, Words, base, number, object, only, query};
+use crate::app::Film;
+use crate::id;
+use crate::job::{Media, Status};
+use crate::problem::Problem;
+use crate::time;
+
+/// Bytes of a request at most.
+const MOST_BODY: usize = 1 << 20;
+
+/// Bytes of a picture at most: 8K without compression is less.
+const MOST_PICTURE: u64 = 256 << 20;
+
+/// Previews that are kept, and for how long.
+const MOST_PREVIEWS: usize = 20;
+
+/// The longest film, in seconds: more than a year.
+const LONGEST: f64 = 1e8;
+
+/// Widths of pictures.
+const WIDTHS: [usize; 2] = [16, 16384];
+
+pub(super) async fn plan(State(app): State<Shared>, body: Body) -> Result<Json<Value>, Problem> {
+    let asked = object(body, MOST_BODY).await?;
+    only(&asked, &["version", "input"])?;
+    let (film, how) = on_disk(&app, &asked)?;
+    let request = PlanRequest { input: film.path.clone(), how, card: None };
+    let plan = app.look(Task::Plan(Box::new(request))).await?;
+    let number = |path: &str| plan.pointer(path).and_then(Value::as_u64);
+    let sum = |name: &str| {
+        let plans = plan.get("plans").and_then(Value::as_array).into_iter().flatten();
+        plans.filter_map(|plan| plan.pointer(&format!("/peaks/{name}")).and_then(Value::as_u64)).max()
+    };
+    let apart = plan.get("backend").and_then(Value::as_str) == Some("gpu");
+    let source = |name: &str| plan.pointer(&format!("/source/{name}")).cloned().unwrap_or(Value::Null);
+    let rate = plan.pointer("/source/rate").and_then(fraction);
+    Ok(Json(json!({
+        "memory_bytes": number("/total/ram_bytes"),
+        "device_bytes": sum("device").filter(|_| apart),
+        "disk_bytes": sum("disk").unwrap_or(0).saturating_add(number("/latent_bytes").unwrap_or(0)),
+        "seconds": plan.get("seconds"),
+        "seconds_per_frame": plan.get("seconds_per_frame"),
+        "basis": plan.get("basis"),
+        "frames": source("frames"),
+        "frames_estimated": source("frames_estimated"),
+        "width": plan.pointer("/geometry/shown/0"),
+        "height": plan.pointer("/geometry/shown/1"),
+        "source_width": plan.pointer("/geometry/source/0"),
+        "source_height": plan.pointer("/geometry/source/1"),
+        "fps": rate,
+        "device": plan.get("backend"),
+        "dtype": plan.get("dtype"),
+        "notes": plan.get("notes"),
+        "plan": plan,
+    })))
+}
+
+fn fraction(value: &Value) -> Option<f64> {
+    let part = |name: &str| value.get(name).and_then(Value::as_f64);
+    Some(part("num")? / part("den")?)
+}
+
+/// The film and the settings of a request that looks at a film on the disk.
+fn on_disk(app: &Shared, asked: &Map<String, Value>) -> Result<(Film, Restoration), Problem> {
+    let version = asked.get("version").and_then(Value::as_str);
+    let (wanted, _) = wanted(app, version, asked)?;
+    if wanted.media.starts_with("data:") {
+        return Err(Problem::value("upload the film to /v1/files first, so that it can be looked at"));
+    }
+    let (media, _) = media(app, &wanted.media)?;
+    if let Media::Url { .. } = media {
+        return Err(Problem::value(
+            "a film on another host can be looked at once it was fetched; start the job, or upload the film",
+        ));
+    }
+    let film = tokio::task::block_in_place(|| app.film(&media))?;
+    Ok((film, wanted.how))
+}
+
+pub(super) async fn preview(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = object(body, MOST_BODY).await?;
+    only(&asked, &["version", "input", "seconds"])?;
+    let seconds =
+        asked.get("seconds").map_or(Some(0.0), Value::as_f64).filter(|s| (0.0..=LONGEST).contains(s));
+    let seconds =
+        seconds.ok_or_else(|| Problem::value("`seconds` has to be a time in the film, from 0 on"))?;
+    let (film, mut how) = on_disk(&app, &asked)?;
+    let device = app.jobs.borrow().ok_or_else(|| {
+        Problem::busy(
+            "device-busy",
+            "every device is at work; wait, or pause the film that is being restored",
+        )
+    })?;
+    how.device.name = app.settings.devices.get(device.slot).cloned();
+    let desk = Desk::new(&app)?;
+    let request = StillRequest {
+        input: film.path.clone(),
+        at: Duration::from_secs_f64(seconds),
+        before: desk.path("before.png"),
+        after: Some(desk.path("after.png")),
+        width: None,
+        how,
+    };
+    let made = app.process(Task::Still(Box::new(request))).await?;
+    drop(device);
+    let id = desk.keep(&app);
+    let url = |side: &str| format!("{}/v1/previews/{id}/{side}", base(&headers));
+    let answer = json!({
+        "id": id,
+        "seconds": seconds,
+        "width": made.get("width"),
+        "height": made.get("height"),
+        "before": url("before"),
+        "after": url("after"),
+    });
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+/// A folder of pictures that is removed unless it is kept.
+struct Desk<'a> {
+    app: &'a Shared,
+    id: String,
+    kept: bool,
+}
+
+impl<'a> Desk<'a> {
+    fn new(app: &'a Shared) -> Result<Self, Problem> {
+        let id = id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?;
+        let made = tokio::task::block_in_place(|| app.previews.new_folder(&id, true));
+        made.map_err(|error| Problem::system("pictures cannot be kept", &error))?;
+        Ok(Desk { app, id, kept: false })
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.app.previews.path().join(&self.id).join(name)
+    }
+
+    fn folder(&self) -> std::io::Result<Folder> {
+        self.app.previews.folder(&self.id)
+    }
+
+    /// Keeps it, and removes the oldest of many.
+    fn keep(mut self, app: &Shared) -> String {
+        self.kept = true;
+        let made = |id: &str| {
+            let about = std::fs::symlink_metadata(app.previews.path().join(id));
+            about.and_then(|about| about.modified()).unwrap_or(std::time::UNIX_EPOCH)
+        };
+        let mut all: Vec<String> = app
+            .previews
+            .names(1000)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect();
+        all.sort_by_key(|id| std::cmp::Reverse(made(id)));
+        for old in all.iter().skip(MOST_PREVIEWS) {
+            let _ = app.previews.remove_tree(old);
+        }
+        self.id.clone()
+    }
+}
+
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.app.previews.remove_tree(&self.id);
+        }
+    }
+}
+
+pub(super) async fn preview_picture(
+    State(app): State<Shared>,
+    Words(words): Words,
+) -> Result<Response, Problem> {
+    let id = words.get("id").filter(|id| id::is_id(id)).ok_or_else(|| Problem::missing("preview"))?;
+    let name = match words.get("side").map(String::as_str) {
+        Some("before") => "before.png",
+        Some("after") => "after.png",
+        _ => return Err(Problem::missing("side")),
+    };
+    let folder = app.previews.folder(id).map_err(|_| Problem::missing("preview"))?;
+    png(&folder, name)
+}
+
+fn png(folder: &Folder, name: &str) -> Result<Response, Problem> {
+    let bytes = tokio::task::block_in_place(|| folder.bytes(name, MOST_PICTURE))
+        .map_err(|_| Problem::missing("picture"))?;
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("image/png")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600")),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+/// A frame of a film as a picture.
+async fn still(
+    app: &Shared,
+    film: &Film,
+    at: f64,
+    width: Option<usize>,
+    how: Restoration,
+) -> Result<Response, Problem> {
+    let desk = Desk::new(app)?;
+    let request = StillRequest {
+        input: film.path.clone(),
+        at: Duration::from_secs_f64(at.clamp(0.0, LONGEST)),
+        before: desk.path("before.png"),
+        after: None,
+        width,
+        how,
+    };
+    app.look(Task::Still(Box::new(request))).await?;
+    let folder = desk.folder().map_err(|error| Problem::system("the picture cannot be read", &error))?;
+    png(&folder, "before.png")
+}
+
+/// How a film is read when it is only looked at.
+fn looking(app: &Shared, how: &Restoration) -> Restoration {
+    let mut looking = app.settings.how.clone();
+    looking.models.model = "identity".into();
+    looking.source = how.source.clone();
+    looking
+}
+
+pub(super) async fn picture_of_file(
+    State(app): State<Shared>,
+    uri: Uri,
+    Id(id): Id,
+) -> Result<Response, Problem> {
+    let words = query(&uri, &["seconds", "width"])?;
+    let seconds = number(&words, "seconds", 0.0, LONGEST, "a time in the film, from 0 on")?.unwrap_or(0.0);
+    let width = number(&words, "width", WIDTHS[0], WIDTHS[1], "a whole number from 16 to 16384")?;
+    let film = app.film(&Media::File { id })?;
+    still(&app, &film, seconds, width, looking(&app, &app.settings.how)).await
+}
+
+pub(super) async fn probe_of_file(State(app): State<Shared>, Id(id): Id) -> Result<Json<Value>, Problem> {
+    let film = app.film(&Media::File { id })?;
+    let still = tokio::task::block_in_place(|| remaster::is_still(&film.path));
+    let probe = probe(&app, &film).await?;
+    let video = |name: &str| probe.pointer(&format!("/video/{name}")).cloned().unwrap_or(Value::Null);
+    let others = probe.get("others").and_then(Value::as_array);
+    let audio = others.map_or(0, |all| all.iter().filter(|stream| stream["kind"] == "audio").count());
+    Ok(Json(json!({
+        "width": video("width"),
+        "height": video("height"),
+        "fps": probe.pointer("/video/rate").and_then(fraction).filter(|_| !still),
+        "frames": if still { json!(1) } else { video("frames") },
+        "frames_estimated": video("frames_estimated"),
+        "seconds": probe.get("duration").filter(|_| !still),
+        "audio": audio,
+        "codec": video("codec"),
+        "notes": video("notes"),
+    })))
+}
+
+async fn probe(app: &Shared, film: &Film) -> Result<Value, Problem> {
+    app.look(Task::Probe { input: film.path.clone(), source: Box::new(app.settings.how.source.clone()) })
+        .await
+}
+
+pub(super) async fn frame(
+    State(app): State<Shared>,
+    uri: Uri,
+    Words(path): Words,
+) -> Result<Response, Problem> {
+    let words = query(&uri, &["side", "width"])?;
+    let width = number(&words, "width", WIDTHS[0], WIDTHS[1], "a whole number from 16 to 16384")?;
+    let after = match words.get("side").map(String::as_str) {
+        None | Some("after") => true,
+        Some("before") => false,
+        Some(_) => {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "usage", "side has to be before or after"));
+        }
+    };
+    let id = path.get("id").filter(|id| id::is_id(id)).ok_or_else(|| Problem::missing("prediction"))?;
+    let n = path.get("n").and_then(|n| n.parse::<u32>().ok()).ok_or_else(|| Problem::missing("frame"))?;
+    let job = app.jobs.get(id).ok_or_else(|| Problem::missing("prediction"))?;
+    let done = job.status == Status::Succeeded;
+    if after && !done {
+        return Err(Problem::conflict("frames of the result are there when the job has succeeded"));
+    }
+    let result = Film::at(app.jobs.path(id).join(job.result()));
+    let source = match &job.media {
+        Media::Url { .. } => Film::at(app.jobs.path(id).join("fetched")),
+        media => app.film(media)?,
+    };
+    // Frames are counted as those of the result, which has the times of its source.
+    let rate = rate(&app, if done { &result } else { &source }, id).await?;
+    let at = rate.map_or(0.0, |rate| (f64::from(n) - 0.5).max(0.0) / rate);
+    let how = match after {
+        true => looking(&app, &app.settings.how),
+        false => looking(&app, &job.how),
+    };
+    still(&app, if after { &result } else { &source }, at, width, how).await
+}
+
+/// Frames per second, asked once for each job.
+async fn rate(app: &Shared, film: &Film, id: &str) -> Result<Option<f64>, Problem> {
+    if remaster::is_still(&film.path) {
+        return Ok(None);
+    }
+    let known = app.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(id).copied();
+    if let Some((rate, when)) = known
+        && time::now().saturating_sub(when) < 3_600_000
+    {
+        return Ok(Some(rate));
+    }
+    let probe = probe(app, film).await?;
+    let rate = probe.pointer("/video/rate").and_then(fraction).filter(|rate| rate.is_finite() && *rate > 0.0);
+    if let Some(rate) = rate {
+        let mut rates = app.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if rates.len() >= 256 {
+            rates.clear();
+        }
+        rates.insert(id.to_owned(), (rate, time::now()));
+    }
+    Ok(rate)
+}

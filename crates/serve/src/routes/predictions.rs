@@ -1,0 +1,417 @@
+//! Jobs: made, looked at, ordered, ended.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{Id, Shared, Words, base, content, number, object, only, query};
+use crate::hosts::Purpose;
+use crate::input::{self, Asked};
+use crate::job::{Job, Media, Status, Webhook};
+use crate::jobs::Change;
+use crate::problem::Problem;
+use crate::uploads::display_name;
+use crate::{id, runner, time};
+
+/// Bytes of a request at most, with a film inside as a `data:` URL.
+const MOST_BODY: usize = 24 << 20;
+
+/// Letters of a path or an address at most.
+const MOST_TEXT: usize = 8 << 10;
+
+/// Jobs on a page of the list.
+const PAGE: usize = 100;
+
+/// How long an answer may be waited for.
+const WAIT: u64 = 60;
+
+/// Names of a request. Some are of clients, and mean nothing here.
+const NAMES: [&str; 6] =
+    ["version", "input", "webhook", "webhook_completed", "webhook_events_filter", "stream"];
+
+/// Events that a webhook can be told of.
+const EVENTS: [&str; 4] = ["start", "output", "logs", "completed"];
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = object(body, MOST_BODY).await?;
+    let version = asked.get("version").and_then(Value::as_str).map(str::to_owned);
+    make(&app, &headers, version.as_deref(), asked).await
+}
+
+pub(super) async fn create_for_model(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Words(words): Words,
+    body: Body,
+) -> Result<Response, Problem> {
+    if words.get("owner").map(String::as_str) != Some("remaster") {
+        return Err(Problem::missing("model"));
+    }
+    let asked = object(body, MOST_BODY).await?;
+    make(&app, &headers, words.get("name").map(String::as_str), asked).await
+}
+
+async fn make(
+    app: &Shared,
+    headers: &HeaderMap,
+    model: Option<&str>,
+    asked: Map<String, Value>,
+) -> Result<Response, Problem> {
+    only(&asked, &NAMES)?;
+    let wait = wait(headers)?;
+    let key = key(headers)?;
+    let webhook = webhook(app, &asked)?;
+    let (wanted, mut given) = wanted(app, model, &asked)?;
+    let (media, name) = media(app, &wanted.media)?;
+    let picture = tokio::task::block_in_place(|| is_picture(app, &media, &name));
+    let ending = input::ending(wanted.format.as_deref(), picture)?;
+    if let (Media::File { id }, true) = (&media, wanted.media.starts_with("data:")) {
+        // A film is kept once.
+        given.insert("media".into(), json!(format!("{}/v1/files/{id}", base(headers))));
+    }
+    let job = Job {
+        id: id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?,
+        model: wanted.model,
+        input: given,
+        media,
+        name,
+        ending: ending.to_owned(),
+        how: wanted.how,
+        target: wanted.target,
+        status: Status::Starting,
+        paused: false,
+        rank: 0.0,
+        created: time::now(),
+        started: None,
+        completed: None,
+        error: None,
+        error_kind: None,
+        frames: None,
+        seconds: None,
+        memory: None,
+        webhook,
+        key,
+    };
+    let mut changes = app.jobs.watch();
+    let (id, _) = tokio::task::block_in_place(|| app.jobs.add(job))?;
+    let over = |id: &str| app.jobs.get(id).is_none_or(|job| job.status.is_over());
+    if let Some(wait) = wait {
+        let until_over = async {
+            while !over(&id) {
+                match changes.recv().await {
+                    Ok(Change::State(_) | Change::Removed(_) | Change::Line { .. }) => {}
+                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => break,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(wait, until_over).await;
+    }
+    let mut shown = app.jobs.shown(&id, &base(headers)).ok_or_else(|| Problem::missing("prediction"))?;
+    if wait.is_some() && !over(&id) {
+        // Clients that wait take any other word for the end.
+        shown["status"] = json!(Status::Starting);
+    }
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// The input of a request, checked and as it was given.
+pub(super) fn wanted(
+    app: &Shared,
+    model: Option<&str>,
+    asked: &Map<String, Value>,
+) -> Result<(Asked, Map<String, Value>), Problem> {
+    let given = match asked.get("input") {
+        Some(Value::Object(given)) => given.clone(),
+        _ => return Err(Problem::value("`input` is missing; send an object with `media`")),
+    };
+    if asked.get("version").is_some_and(|version| !version.is_string()) {
+        return Err(Problem::value("`version` has to be the name of a model"));
+    }
+    Ok((input::read(model, &given, &app.settings.how)?, given))
+}
+
+/// Where the film is, and what it is called.
+pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem> {
+    if let Some(data) = text.strip_prefix("data:") {
+        return data_url(app, data);
+    }
+    if text.len() > MOST_TEXT || text.chars().any(char::is_control) {
+        return Err(Problem::value("input.media is no path and no address"));
+    }
+    if let Some(at) =
+        text.find("/v1/files/").filter(|_| !text.starts_with('/') || text.starts_with("/v1/files/"))
+    {
+        let id = text.get(at + "/v1/files/".len()..).unwrap_or_default().trim_end_matches("/content");
+        // The host is that by which the client knows us.
+        if let Some(upload) = app.uploads.get(id) {
+            return Ok((Media::File { id: id.to_owned() }, upload.name));
+        }
+        if id::is_id(id) {
+            return Err(Problem::missing("file"));
+        }
+    }
+    if text.starts_with("http://") || text.starts_with("https://") {
+        app.settings.hosts.check(text, Purpose::Input).map_err(|refusal| {
+            Problem::new(StatusCode::FORBIDDEN, "not-allowed", remaster::with_causes(&refusal))
+        })?;
+        let path = text.split(['?', '#']).next().unwrap_or_default();
+        return Ok((Media::Url { url: text.to_owned() }, display_name(path)));
+    }
+    let path = text.strip_prefix("file://").unwrap_or(text);
+    let place = app.folders.place(path)?;
+    tokio::task::block_in_place(|| app.folders.open(&place))?;
+    let name = place.names.last().map(|name| display_name(name)).unwrap_or_default();
+    refuse_scripts(&name)?;
+    Ok((Media::Path { folder: place.folder, names: place.names }, name))
+}
+
+/// A script is a program and no film.
+fn refuse_scripts(name: &str) -> Result<(), Problem> {
+    let lower = name.to_ascii_lowercase();
+    match lower.ends_with(".vpy") || lower.ends_with(".avs") {
+        false => Ok(()),
+        true => {
+            let detail =
+                format!("{name} is a script, which only the command line runs; use `remaster {name}` there");
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "script-not-typed", detail))
+        }
+    }
+}
+
+/// A film inside the request becomes an upload.
+fn data_url(app: &Shared, data: &str) -> Result<(Media, String), Problem> {
+    let wrong = || Problem::value("input.media: a data: URL has to be data:TYPE;base64,DATA");
+    let (kind, data) = data.split_once(',').ok_or_else(wrong)?;
+    let kind = kind.strip_suffix(";base64").ok_or_else(wrong)?;
+    let bytes = STANDARD.decode(data).map_err(|_| wrong())?;
+    let ending = match kind.split(';').next().unwrap_or_default() {
+        "video/x-matroska" => "film.mkv",
+        "video/mp4" => "film.mp4",
+        "video/webm" => "film.webm",
+        "video/quicktime" => "film.mov",
+        "image/png" => "picture.png",
+        "image/jpeg" => "picture.jpg",
+        "image/webp" => "picture.webp",
+        _ => "film",
+    };
+    tokio::task::block_in_place(|| {
+        let mut incoming = app.uploads.begin(ending, kind)?;
+        incoming.write(&bytes)?;
+        let upload = incoming.finish(Map::new())?;
+        Ok((Media::File { id: upload.id }, upload.name))
+    })
+}
+
+/// True if a file is a single picture. What is not here yet is judged by its name.
+fn is_picture(app: &Shared, media: &Media, name: &str) -> bool {
+    match app.film(media) {
+        Ok(film) => remaster::is_still(&film.path),
+        Err(_) => {
+            let lower = name.to_ascii_lowercase();
+            [".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"]
+                .iter()
+                .any(|ending| lower.ends_with(ending))
+        }
+    }
+}
+
+/// How long the client wants to wait: `Prefer: wait` or `Prefer: wait=5`.
+fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+    let Some(prefer) = headers.get("prefer") else { return Ok(None) };
+    let wrong = || {
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "usage",
+            "Prefer has to be `wait` or `wait=N` with N seconds from 1 to 60",
+        )
+    };
+    let word = prefer.to_str().map_err(|_| wrong())?.trim().to_ascii_lowercase();
+    let Some(rest) =
+        word.split([',', ';']).next().unwrap_or_default().trim().strip_prefix("wait").map(str::to_owned)
+    else {
+        // Other preferences may be ignored.
+        return Ok(None);
+    };
+    match rest.as_str() {
+        "" => Ok(Some(Duration::from_secs(WAIT))),
+        rest => {
+            let seconds =
+                rest.strip_prefix('=').and_then(|n| n.trim().parse::<u64>().ok()).ok_or_else(wrong)?;
+            Ok(Some(Duration::from_secs(seconds.clamp(1, WAIT))))
+        }
+    }
+}
+
+/// The key of a request that may be sent twice.
+fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let wrong = || {
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "usage",
+            "Idempotency-Key has to have 1 to 200 letters, digits or signs",
+        )
+    };
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = key.to_str().map_err(|_| wrong())?;
+    if (1..=200).contains(&key.len()) { Ok(Some(key.to_owned())) } else { Err(wrong()) }
+}
+
+/// Whom to tell.
+fn webhook(app: &Shared, asked: &Map<String, Value>) -> Result<Option<Webhook>, Problem> {
+    let text = |name: &str| match asked.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= MOST_TEXT => Ok(Some(text.clone())),
+        Some(_) => Err(Problem::value(format!("`{name}` has to be an address"))),
+    };
+    // The second is an old spelling.
+    let (url, only_end) = match (text("webhook")?, text("webhook_completed")?) {
+        (Some(url), _) => (url, false),
+        (None, Some(url)) => (url, true),
+        (None, None) => return Ok(None),
+    };
+    app.settings.hosts.check(&url, Purpose::Webhook).map_err(|refusal| {
+        Problem::new(StatusCode::FORBIDDEN, "not-allowed", remaster::with_causes(&refusal))
+    })?;
+    let known = |event: &Value| event.as_str().filter(|event| EVENTS.contains(event)).map(str::to_owned);
+    let events = match asked.get("webhook_events_filter") {
+        _ if only_end => vec!["completed".to_owned()],
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(events)) => {
+            let wrong = || Problem::value(format!("`webhook_events_filter` can hold {}", EVENTS.join(", ")));
+            events.iter().take(EVENTS.len() + 1).map(known).collect::<Option<Vec<_>>>().ok_or_else(wrong)?
+        }
+        Some(_) => return Err(Problem::value("`webhook_events_filter` has to be a list")),
+    };
+    Ok(Some(Webhook { url, events, over: false }))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    let words = query(&uri, &["cursor", "limit"])?;
+    let base = base(&headers);
+    let limit = number(&words, "limit", 1, PAGE, "a whole number from 1 to 100")?.unwrap_or(PAGE);
+    let cursor = words.get("cursor").map(String::as_str);
+    if cursor.is_some_and(|cursor| !id::is_id(cursor)) {
+        return Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "usage",
+            "cursor has to be the one of a page before",
+        ));
+    }
+    let (results, next) = app.jobs.list(cursor, limit, &base);
+    let next = next.map(|id| format!("{base}/v1/predictions?cursor={id}&limit={limit}"));
+    Ok(Json(json!({"results": results, "next": next, "previous": null})))
+}
+
+pub(super) async fn about(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Id(id): Id,
+) -> Result<Json<Value>, Problem> {
+    shown(&app, &headers, &id)
+}
+
+fn shown(app: &Shared, headers: &HeaderMap, id: &str) -> Result<Json<Value>, Problem> {
+    app.jobs.shown(id, &base(headers)).map(Json).ok_or_else(|| Problem::missing("prediction"))
+}
+
+/// Handlers that change a job and show it.
+macro_rules! changes {
+    ($($name:ident)*) => {$(
+        pub(super) async fn $name(State(app): State<Shared>, headers: HeaderMap, Id(id): Id) -> Result<Json<Value>, Problem> {
+            tokio::task::block_in_place(|| app.jobs.$name(&id))?;
+            shown(&app, &headers, &id)
+        }
+    )*};
+}
+
+changes!(cancel pause resume retry);
+
+pub(super) async fn place(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Id(id): Id,
+    body: Body,
+) -> Result<Json<Value>, Problem> {
+    let asked = object(body, 1 << 10).await?;
+    only(&asked, &["position"])?;
+    let position = asked.get("position").and_then(Value::as_u64);
+    let position =
+        position.ok_or_else(|| Problem::value("`position` has to be a whole number, 0 for the next"))?;
+    tokio::task::block_in_place(|| app.jobs.place(&id, usize::try_from(position).unwrap_or(usize::MAX)))?;
+    shown(&app, &headers, &id)
+}
+
+pub(super) async fn remove(State(app): State<Shared>, Id(id): Id) -> Result<StatusCode, Problem> {
+    tokio::task::block_in_place(|| app.jobs.remove(&id))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn content(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    uri: Uri,
+    Id(id): Id,
+) -> Result<Response, Problem> {
+    let words = query(&uri, &["download"])?;
+    let job = app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
+    if job.status != Status::Succeeded {
+        return Err(Problem::conflict("there is no result yet; wait until the job has succeeded"));
+    }
+    let file = app
+        .jobs
+        .folder(&id)
+        .and_then(|folder| folder.read(job.result()))
+        .map_err(|_| Problem::missing("result"))?;
+    let tag = format!("{id}-{}", job.completed.unwrap_or_default());
+    let download = words.get("download").is_some_and(|word| word == "1" || word == "true");
+    content::answer(file, &headers, &content::About { name: &job.output_name(), tag: &tag, download })
+}
+
+pub(super) async fn source(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Id(id): Id,
+) -> Result<Response, Problem> {
+    let job = app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
+    let opened = match &job.media {
+        Media::File { id } => app.uploads.get(id).and_then(|upload| app.uploads.content(&upload).ok()),
+        Media::Path { folder, names } => {
+            let place = crate::folders::Place { folder: folder.clone(), names: names.clone() };
+            app.folders.open(&place).ok()
+        }
+        Media::Url { .. } => app.jobs.folder(&id).and_then(|folder| folder.read("fetched")).ok(),
+    };
+    let file = opened.ok_or_else(|| Problem::missing("source"))?;
+    content::answer(
+        file,
+        &headers,
+        &content::About { name: &job.name, tag: &format!("{id}-source"), download: false },
+    )
+}
+
+pub(super) async fn picture(State(app): State<Shared>, uri: Uri, Id(id): Id) -> Result<Response, Problem> {
+    // The moment is there so that a new picture has a new address.
+    query(&uri, &["at"])?;
+    let newest = runner::newest(&app, &id).ok_or_else(|| Problem::missing("picture"))?;
+    let folder = app.jobs.folder(&id).and_then(|folder| folder.folder(runner::NEWEST));
+    let bytes = folder.and_then(|folder| folder.bytes(format!("{newest}.jpg"), 4 << 20));
+    let bytes = bytes.map_err(|_| Problem::missing("picture"))?;
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+    Ok(([kind], bytes).into_response())
+}
