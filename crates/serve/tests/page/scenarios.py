@@ -1,0 +1,398 @@
+"""What people do with the page. Each function is one visit; its name is what the report calls it."""
+
+import subprocess
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from harness import PATIENCE
+
+HOSTILE = "<img src=x onerror=\"window.owned=1\">\u202egpj.&amp;'${1}`%0a.mp4"
+
+
+class Film:
+    """Rows and views of the page, by what a person reads there."""
+
+    def __init__(self, look):
+        self.look = look
+        self.page = look.page
+
+    def row(self, name):
+        return self.page.locator("#films li").filter(has=self.page.locator("bdi", has_text=name))
+
+    def button(self, text):
+        return self.page.get_by_role("button", name=text, exact=True)
+
+    def fact(self, term):
+        return self.page.locator("main .facts > div").filter(has=self.page.locator("dt", has_text=term)).locator("dd")
+
+    def set_up(self, file):
+        """From the drop to the settings, with the cost known."""
+        self.look.go()
+        expect(self.page.locator(".add")).to_be_visible()
+        self.look.drop(file)
+        expect(self.page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
+        self.planned()
+
+    def planned(self):
+        expect(self.page.locator(".cost[aria-busy]")).to_have_count(0, timeout=60_000)
+        expect(self.fact("Memory")).to_contain_text("iB", timeout=60_000)
+
+    def start(self, file, size="2×"):
+        self.set_up(file)
+        self.button(size).click()
+        self.planned()
+        self.button("Start").click()
+        expect(self.page.locator(".film")).to_be_visible()
+        return self.page.url.split("id=")[1]
+
+    def done(self, name):
+        expect(self.row(name).locator(".state")).to_have_text("Done", timeout=PATIENCE)
+
+
+def first_film(look, files, server):
+    """From the drop to the download."""
+    film, page = Film(look), look.page
+    expect(page.get_by_role("heading", name="Drop a film anywhere on this page")).to_be_visible()
+    look.state("empty")
+    film.set_up(files["clip"])
+    look.state("set-up")
+    before = film.fact("Memory").inner_text()
+    film.button("2160p").click()
+    expect(film.fact("Result")).to_contain_text("2160", timeout=60_000)
+    assert film.fact("Memory").inner_text() != before, "another size costs the same"
+    film.button("2×").click()
+    film.planned()
+    page.get_by_text("More settings").click()
+    look.state("more-settings")
+    page.get_by_text("More settings").click()
+    preview(look, film)
+    film.button("Start").click()
+    expect(page.locator(".newest img")).to_be_visible(timeout=PATIENCE)
+    expect(film.fact("Memory")).to_contain_text("planned")
+    look.state("running")
+    film.done("clip.mp4")
+    result(look, film, server)
+
+
+def preview(look, film):
+    page = look.page
+    film.button("Restore this frame").click()
+    expect(page.get_by_text("so far")).to_be_visible()
+    expect(page.locator("[data-mode=split] .after img")).to_be_visible(timeout=PATIENCE)
+    look.state("preview")
+    divider = page.get_by_role("slider", name="Divider between before and after")
+    divider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(divider).to_have_attribute("aria-valuenow", "52")
+    box = page.locator(".stage:visible").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 40, steps=4)
+    page.mouse.up()
+    expect(divider).to_have_attribute("aria-valuenow", "25")
+    page.get_by_text("More settings").click()
+    page.get_by_label("Strength").fill("0.5")
+    expect(page.get_by_text("Made with other settings.")).to_be_visible()
+    page.get_by_label("Strength").fill("1")
+    page.get_by_text("More settings").click()
+
+
+def result(look, film, server):
+    page = look.page
+    after = page.locator(".result .after img")
+    expect(after).to_be_visible(timeout=60_000)
+    look.state("result")
+    film.button("Side by side").click()
+    look.state("result-side-by-side")
+    stage = page.locator(".result .stage")
+    stage.focus()
+    page.keyboard.press("d")
+    page.keyboard.press("1")
+    expect(page.locator(".tools output")).to_have_text("100%")
+    look.state("result-1-to-1")
+    page.keyboard.press("0")
+    reading = page.locator(".timeline .reading")
+    at = int(reading.inner_text().split()[1])
+    page.keyboard.press("ArrowRight")
+    expect(reading).to_contain_text(f"frame {at + 1} of")
+    expect(after).to_have_attribute("alt", f"Frame {at + 1}, after", timeout=60_000)
+    expect(page.locator(".result .before img")).to_have_attribute("alt", f"Frame {at + 1}, before")
+    film.button("Play").click()
+    page.wait_for_function("() => document.querySelector('video')?.readyState >= 2 || !document.querySelector('video')", timeout=60_000)
+    if page.locator("video").count():
+        film.button("Back to frames").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download").click()
+    name = [each for each in server.get("/v1/predictions")["results"] if each["name"] == "clip.mp4"][0]
+    got = Path(waiting.value.path()).read_bytes()
+    assert got == Path(name["file"]).read_bytes(), "the download is not the file on the disk"
+    assert waiting.value.suggested_filename == name["output_name"], waiting.value.suggested_filename
+    expect(film.fact("On the server")).to_contain_text(name["file"])
+
+
+def queue(look, files, server):
+    """Order, pause, resume, cancel, try again, remove."""
+    film, page = Film(look), look.page
+    film.start(files["long"], "4×")
+    for name in ("one", "two", "three"):
+        film.start(files[name])
+    names = page.locator("#films .queue bdi")
+    expect(names).to_have_text(["long.mp4", "one.mp4", "two.mp4", "three.mp4"])
+    expect(film.row("two.mp4").locator(".state")).to_have_text("2nd in line")
+    look.state("queue-film")
+    look.go()
+    look.state("queue")
+    page.get_by_role("button", name="Move three.mp4 up").click()
+    expect(names).to_have_text(["long.mp4", "one.mp4", "three.mp4", "two.mp4"])
+    page.get_by_role("button", name="Move three.mp4 up").click()
+    expect(names).to_have_text(["long.mp4", "three.mp4", "one.mp4", "two.mp4"])
+    expect(page.get_by_role("button", name="Move three.mp4 down")).to_be_focused()
+    film.row("one.mp4").locator("a").focus()
+    page.keyboard.press("Alt+ArrowDown")
+    expect(names).to_have_text(["long.mp4", "three.mp4", "two.mp4", "one.mp4"])
+    page.get_by_role("button", name="Pause long.mp4").click()
+    expect(film.row("long.mp4").locator(".state")).to_have_text("Paused")
+    film.row("long.mp4").locator("a").click()
+    look.state("paused")
+    page.locator("#films").get_by_role("button", name="Resume long.mp4").click()
+    expect(page.locator("#films").get_by_role("button", name="Pause long.mp4")).to_be_visible()
+    page.get_by_role("button", name="Cancel two.mp4").click()
+    expect(film.row("two.mp4").locator(".state")).to_have_text("Canceled")
+    film.row("two.mp4").locator("a").click()
+    look.state("canceled")
+    page.locator("#films").get_by_role("button", name="Cancel long.mp4").click()
+    expect(film.row("long.mp4").locator(".state")).to_have_text("Canceled")
+    page.locator("#films").get_by_role("button", name="Try again two.mp4").click()
+    for name in ("three.mp4", "one.mp4", "two.mp4"):
+        film.done(name)
+    remove(look, film, server)
+
+
+def remove(look, film, server):
+    page = look.page
+    gone = [each for each in server.get("/v1/predictions")["results"] if each["name"] == "one.mp4"][0]
+    look.go()
+    film.page.get_by_role("button", name="Remove one.mp4").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    look.state("delete")
+    page.keyboard.press("Escape")
+    expect(film.row("one.mp4")).to_have_count(1)
+    page.get_by_role("button", name="Remove one.mp4").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(film.row("one.mp4")).to_have_count(0)
+    assert not Path(gone["file"]).exists(), "the result is still on the disk"
+    # The upload of a film without a result can be started again.
+    page.locator(".finished").get_by_role("button", name="Remove long.mp4").click()
+    page.locator(".ready").get_by_role("button", name="Remove long.mp4").click()
+    expect(film.row("long.mp4")).to_have_count(0)
+
+
+def errors(look, files, server):
+    """Sentences where they belong."""
+    film, page = Film(look), look.page
+    look.go()
+    look.drop(("page.mp4", b"<html></html>\n\n\n"))
+    expect(page.locator(".setup .problem:visible").first).to_contain_text("page.mp4", timeout=60_000)
+    look.state("not-a-film")
+    look.go()
+    page.get_by_role("button", name="Remove page.mp4").click()
+    expect(film.row("page.mp4")).to_have_count(0)
+    film.set_up(files["one"])
+    page.get_by_label("Other size").fill("wide")
+    expect(page.locator(".start .problem")).to_contain_text("wide", timeout=60_000)
+    expect(film.button("Start")).to_be_disabled()
+    look.state("wrong-size")
+    page.get_by_label("Other size").fill("512x288")
+    film.planned()
+    expect(film.button("Start")).to_be_enabled()
+    page.get_by_text("More settings").click()
+    page.get_by_label("From", exact=True).fill("9:00:00")
+    expect(page.locator(".start .problem")).to_be_visible(timeout=60_000)
+    look.go("film?id=nothing")
+    expect(page.get_by_role("heading", name="This film is not here")).to_be_visible()
+    look.go("folder?path=/etc")
+    expect(page.locator(".folder .problem")).to_be_visible()
+    look.go()
+    page.get_by_role("button", name="Remove one.mp4").first.click()
+
+
+def hostile_name(look, files, server):
+    """A name that would like to be a program."""
+    film, page = Film(look), look.page
+    look.go()
+    look.drop((HOSTILE, Path(files["one"]).read_bytes()))
+    expect(page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
+    film.button("2×").click()
+    film.planned()
+    film.button("Start").click()
+    row = page.locator("#films li", has_text="onerror")
+    expect(row.locator(".state")).to_have_text("Done", timeout=PATIENCE)
+    expect(page.locator(".result .after img")).to_be_visible(timeout=60_000)
+    look.state("hostile-name")
+    assert page.evaluate("() => window.owned") is None, "the name was run"
+    assert page.locator("img[src=x]").count() == 0, "the name became an element"
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download").click()
+    assert "/" not in waiting.value.suggested_filename
+
+
+def folders(look, files, server):
+    """A film that is on the server's disk already."""
+    film, page = Film(look), look.page
+    look.go()
+    page.get_by_role("link", name="Choose from the server’s folders…").click()
+    page.get_by_role("link", name="films", exact=False).first.click()
+    expect(page.get_by_role("link", name="sub/")).to_be_visible()
+    look.state("folder")
+    page.get_by_role("link", name="sub/").click()
+    page.get_by_role("link", name="there.mp4").click()
+    film.planned()
+    look.state("set-up-from-folder")
+    film.button("2×").click()
+    film.planned()
+    film.button("Start").click()
+    film.done("there.mp4")
+
+
+def reload(look, files, server):
+    """Closed and opened in the middle of things."""
+    film, page = Film(look), look.page
+    film.set_up(files["clip"])
+    film.button("2×").click()
+    film.planned()
+    page.reload()
+    expect(page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
+    expect(film.button("2×")).to_have_attribute("aria-pressed", "true")
+    film.planned()
+    film.button("Start").click()
+    expect(page.locator(".newest img")).to_be_visible(timeout=PATIENCE)
+    page.reload()
+    expect(page.locator(".film progress")).to_be_visible()
+    expect(film.fact("Work")).to_contain_text("of")
+    other = look.open()
+    expect(other.locator("#films .queue bdi")).to_have_text(["clip.mp4"])
+    other.close()
+    page.locator("main").get_by_role("button", name="Cancel clip.mp4").click()
+    expect(page.locator("main .state").first).to_have_text("Canceled")
+    upload(look, film, files)
+
+
+def upload(look, film, files):
+    """Slow enough to see, by the browser's brake: 250 KB a second."""
+    page = look.page
+    look.go()
+    brake = look.context.new_cdp_session(page)
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 250_000}
+    brake.send("Network.emulateNetworkConditions", limits)
+    look.drop(files["large"], files["one"])
+    row = film.row("large.bin")
+    expect(row).to_contain_text("keep this page open")
+    expect(row).to_contain_text("left")
+    expect(film.row("one.mp4").first).to_contain_text("waits")
+    look.state("uploading")
+    asked = []
+    page.once("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.evaluate("() => { location.reload(); }")
+    page.wait_for_timeout(1000)
+    assert asked == ["beforeunload"], f"leaving during an upload: {asked}"
+    page.get_by_role("button", name="Cancel the upload of large.bin").click()
+    expect(film.row("large.bin")).to_have_count(0)
+    brake.send("Network.emulateNetworkConditions", {**limits, "uploadThroughput": -1})
+    brake.detach()
+    expect(film.row("one.mp4").first.get_by_role("button", name="Remove one.mp4")).to_be_visible(timeout=60_000)
+
+
+def lost_connection(look, files, server):
+    """The server is killed while a film runs, and comes back."""
+    film, page = Film(look), look.page
+    film.start(files["clip"])
+    expect(page.locator(".newest img")).to_be_visible(timeout=PATIENCE)
+    server.kill()
+    line = page.locator("#connection")
+    expect(line).to_contain_text("Not connected")
+    look.state("not-connected")
+    server.start()
+    expect(line).to_be_hidden(timeout=60_000)
+    expect(page.locator(".result .after img")).to_be_visible(timeout=PATIENCE)
+
+
+def keyboard(look, files, server):
+    """Without a mouse, from the file to its frames."""
+    film, page = Film(look), look.page
+    look.go()
+    page.reload()
+    expect(page.locator(".add")).to_be_visible()
+    look.tab_to(film.button("Choose a file…"))
+    with page.expect_file_chooser() as waiting:
+        page.keyboard.press("Enter")
+    waiting.value.set_files(files["two"])
+    expect(page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
+    expect(page.locator("main h2")).to_be_focused()
+    look.tab_to(film.button("2×"))
+    page.keyboard.press("Space")
+    film.planned()
+    look.tab_to(film.button("Start"))
+    page.keyboard.press("Enter")
+    said = page.evaluate_handle(LISTEN)
+    expect(page.locator(".result .after img")).to_be_visible(timeout=PATIENCE)
+    assert page.evaluate("(list) => list.length", said) <= 8, "too much is read aloud"
+    look.tab_to(page.locator(".result .stage"))
+    at = page.locator(".timeline .reading").inner_text()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".timeline .reading")).not_to_have_text(at)
+    look.tab_to(page.get_by_role("slider", name="Divider between before and after"))
+    page.keyboard.press("Home")
+    expect(page.get_by_role("slider", name="Divider between before and after")).to_have_attribute("aria-valuenow", "0")
+
+
+LISTEN = """() => {
+  const said = [];
+  new MutationObserver(() => said.push(document.getElementById("announcer").textContent))
+    .observe(document.getElementById("announcer"), { childList: true, characterData: true, subtree: true });
+  return said;
+}"""
+
+
+def token(look, files, server):
+    """A server that wants a token."""
+    film, page = Film(look), look.page
+    expect(page.get_by_role("heading", name="This server needs a token")).to_be_visible()
+    expect(page.get_by_label("Token")).to_be_focused()
+    look.state("token")
+    page.keyboard.type("wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("#token-problem")).to_be_visible()
+    look.state("token-wrong")
+    page.get_by_label("Token").fill("a secret of forty letters, more or less..")
+    page.keyboard.press("Enter")
+    expect(page.locator(".add")).to_be_visible()
+    page.reload()
+    expect(page.locator(".add")).to_be_visible()
+    assert "forty" not in page.evaluate("() => document.cookie + JSON.stringify({ ...localStorage })"), "scripts can read the token"
+    # This server takes uploads of 100 KiB at most.
+    look.drop(("large.mp4", bytes(200_000)))
+    expect(film.row("large.mp4")).to_contain_text("--upload-limit")
+    look.state("upload-too-large")
+
+
+def make_files(folder, media, front):
+    """Clips for all of them, from those of the repository."""
+    folder = Path(folder)
+    (folder / "films" / "sub").mkdir(parents=True)
+
+    def cut(name, source, *options):
+        subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", *options, "-i", str(source), "-c:v", "libx264", "-preset", "ultrafast",
+                        "-pix_fmt", "yuv420p", "-an", str(folder / name)], check=True)
+        return folder / name
+
+    files = {name: cut(f"{name}.mp4", media / "launch.mp4", "-t", "0.3") for name in ("one", "two", "three")}
+    files["clip"] = cut("clip.mp4", front / "bunny.mp4")
+    files["long"] = cut("long.mp4", front / "bunny.mp4", "-stream_loop", "9")
+    files["large"] = folder / "large.bin"
+    files["large"].write_bytes(bytes(8_000_000))
+    cut("films/sub/there.mp4", media / "launch.mp4", "-t", "0.3")
+    return files
+
+
+VISITS = [first_film, queue, errors, hostile_name, folders, reload, lost_connection, keyboard]
