@@ -125,7 +125,7 @@ def request_bytes(method, path, body=b"", headers=None, host="127.0.0.1", length
     if host is not None:
         lines.append(b"Host: " + host.encode())
     for key, value in headers.items() if isinstance(headers, dict) else headers or []:
-        value = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+        value = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
         lines.append(key.encode() + b": " + value)
     if length and (body or method in ("POST", "PUT", "PATCH")):
         lines.append(b"Content-Length: %d" % len(body))

@@ -209,12 +209,12 @@ class Mutator:
 def send(server, method, data):
     """Status and seconds; a closed connection is an answer, silence is not."""
     data = data.replace(b"Host: HOST", b"Host: " + server.host.encode(), 1)
+    # What broke may have lost its end, so the server waits for the rest; it is a hang only if the request is whole.
+    whole = is_whole(data)
     start = time.monotonic()
     try:
-        status = exchange(server.address, data, method, HANG, limit=1 << 16).status
+        status = exchange(server.address, data, method, HANG if whole else 2, limit=1 << 16).status
     except TimeoutError:
-        # What broke may have lost its end, so the server waits for the rest; it is a hang only if the request is whole.
-        whole = b"\r\n\r\n" in data and is_whole(data)
         status = "hang" if whole else "incomplete"
     except (http.client.HTTPException, ConnectionError):
         status = "closed"
@@ -222,6 +222,8 @@ def send(server, method, data):
 
 
 def is_whole(data):
+    if b"\r\n\r\n" not in data:
+        return False
     head, body = data.split(b"\r\n\r\n", 1)
     lengths = re.findall(rb"(?im)^content-length:[ \t]*([0-9]+)[ \t]*\r?$", head)
     if re.search(rb"(?i)transfer-encoding|expect", head):
@@ -236,11 +238,18 @@ def tidy(server):
             server.call("POST", f"/v1/predictions/{prediction['id']}/cancel")
 
 
+def corpus(server, film):
+    """Good requests to a file and a film that are there."""
+    file = server.upload(film)
+    done = server.wait(server.create(file["urls"]["get"]).json["id"])
+    need(done["status"] == "succeeded", f"the film {done['status']}: {done['error']}")
+    return recorded(file, done["id"], film), [f"/v1/files/{file['id']}", f"/v1/predictions/{done['id']}"]
+
+
 def run(report, place):
     with place.server("mutations", "--upload-limit", "4M", "--jobs", "50") as server:
-        file = server.upload(place.film)
-        done = server.wait(server.create(file["urls"]["get"]).json["id"])
-        mutator = Mutator(place.seed, server.call("GET", "/openapi.json").json, recorded(file, done["id"], place.film))
+        good, there = corpus(server, place.film)
+        mutator = Mutator(place.seed, server.call("GET", "/openapi.json").json, good)
         counts, bad, memory, slowest = collections.Counter(), [], [], 0.0
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -252,6 +261,9 @@ def run(report, place):
                     if status == "hang" or (isinstance(status, int) and status >= 500 and status != 503):
                         bad.append((status, data))
                 tidy(server)
+                # Some requests remove what the others are about.
+                if any(server.call("GET", path).status != 200 for path in there):
+                    mutator.good, there = corpus(server, place.film)
                 memory.append(server.memory())
         shown = ", ".join(f"{status}: {number}" for status, number in sorted(counts.items(), key=str))
         report.note(f"mutations: {shown}; {time.monotonic() - start:.0f} s; slowest {slowest:.1f} s; seed {place.seed}")

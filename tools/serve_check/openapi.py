@@ -69,7 +69,7 @@ def schemathesis(report, server, folder, tools, name, count, options):
     sent = len(json.loads(archive.read_text())["log"]["entries"]) if archive.exists() else 0
     with report.check(f"openapi: schemathesis, {name}, {sent} requests: no violation"):
         if done.returncode:
-            print(text[text.find("= FAILURES =") if "= FAILURES =" in text else 0 :][-12000:])
+            print(text[text.find("= FAILURES =") if "= FAILURES =" in text else 0 :][:20000])
         need(done.returncode == 0, f"ended with {done.returncode}")
     return sent
 
@@ -84,13 +84,15 @@ def run(report, binary, folder, arguments):
         paths = document(report, server)
         operations = sum(len(methods) for methods in paths["paths"].values())
         seed = ["--seed", str(arguments.seed)]
-        sent = schemathesis(report, server, folder, tools, "any identity", REQUESTS // operations + 20, [[], *seed])
+        sent = schemathesis(report, server, folder, tools, "any identity", 20, [[], *seed])
         file = server.upload(clip, token=TOKEN)
         prediction = server.create(file["urls"]["get"], token=TOKEN).json["id"]
         server.wait(prediction, token=TOKEN)
         (folder / "known.toml").write_text(identities(paths, file["id"], prediction))
         known = [["--config-file", folder / "known.toml"], *seed, "--include-path-regex", r"\{", "--exclude-method", "DELETE"]
-        sent += schemathesis(report, server, folder, tools, "identities that are there", 40, known)
+        # What is given instead of a wrong identity is right, so nothing wrong is made up here.
+        known += ["--mode", "positive"]
+        sent += schemathesis(report, server, folder, tools, "identities that are there", 20, known)
         with report.check(f"openapi: {sent} requests to {operations} operations in all"):
             need(sent >= REQUESTS, f"less than {REQUESTS}")
         with report.check("openapi: server alive after it"):

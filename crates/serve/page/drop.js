@@ -20,13 +20,13 @@ function add(files) {
 /** Makes the window a drop area. `refuse(error)` shows why a drop was not taken. */
 export function acceptDrops(refuse) {
   const target = document.getElementById("target");
-  const carriesFiles = (event) => state.ready && event.dataTransfer?.types.includes("Files");
+  const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   // Every element under the pointer enters and leaves; only the last leaving counts.
   let depth = 0;
   addEventListener("dragenter", (event) => {
     if (!carriesFiles(event)) return;
     depth += 1;
-    target.hidden = false;
+    target.hidden = !state.ready;
   });
   addEventListener("dragleave", (event) => {
     if (!carriesFiles(event)) return;
@@ -34,6 +34,7 @@ export function acceptDrops(refuse) {
     target.hidden = depth <= 0;
   });
   addEventListener("dragover", (event) => {
+    // Without this the browser would leave the page and open the file.
     if (carriesFiles(event)) event.preventDefault();
   });
   addEventListener("drop", (event) => {
@@ -41,6 +42,7 @@ export function acceptDrops(refuse) {
     event.preventDefault();
     depth = 0;
     target.hidden = true;
+    if (!state.ready) return;
     const folder = [...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory);
     if (folder) refuse(new Error("A folder cannot be dropped. Drop the films in it, or start the server with --allow-folder."));
     else if (event.dataTransfer.files.length) add([...event.dataTransfer.files]);

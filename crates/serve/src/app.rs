@@ -37,26 +37,34 @@ const FRESH: Duration = Duration::from_secs(30);
 /// A film, and what other processes open it by.
 pub(crate) struct Film {
     pub(crate) path: PathBuf,
+    /// What clients call it.
+    pub(crate) name: String,
     /// Keeps the path valid.
     _held: Option<File>,
 }
 
 impl Film {
     /// A file in a folder of our own.
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Film { path, _held: None }
+    pub(crate) fn at(path: PathBuf, name: &str) -> Self {
+        Film { path, name: name.to_owned(), _held: None }
+    }
+
+    /// An error in the words of clients, who know films by their names.
+    fn plain(&self, error: &str) -> String {
+        error.replace(&self.path.display().to_string(), &self.name)
     }
 
     /// A file in a folder that others can change: what was opened is what is read, whatever its path becomes. Only Linux lets
     /// other processes open a handle of ours.
     fn held(file: File, path: PathBuf) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         #[cfg(target_os = "linux")]
         let path = {
             use std::os::fd::AsRawFd;
             drop(path);
             PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
         };
-        Film { path, _held: Some(file) }
+        Film { path, name, _held: Some(file) }
     }
 }
 
@@ -92,7 +100,7 @@ impl App {
         match media {
             Media::File { id } => {
                 let upload = self.uploads.get(id).ok_or_else(|| Problem::missing("file"))?;
-                Ok(Film::at(self.uploads.path(&upload)))
+                Ok(Film::at(self.uploads.path(&upload), &upload.name))
             }
             Media::Path { folder, names } => {
                 let place = Place { folder: folder.clone(), names: names.clone() };
@@ -103,15 +111,15 @@ impl App {
     }
 
     /// Looks at a film in a process of its own. It ends with the request: a client that goes away cancels it.
-    pub(crate) async fn look(self: &Arc<Self>, task: Task) -> Result<Value, Problem> {
+    pub(crate) async fn look(self: &Arc<Self>, task: Task, film: Option<&Film>) -> Result<Value, Problem> {
         let busy = || Problem::busy("busy", "other films are being looked at; try again in a moment");
         let waited = tokio::time::timeout(QUEUEING, self.lookers.acquire()).await;
         let _turn = waited.map_err(|_| busy())?.map_err(|_| busy())?;
-        self.process(task).await
+        self.process(task, film).await
     }
 
     /// The same without a turn.
-    pub(crate) async fn process(self: &Arc<Self>, task: Task) -> Result<Value, Problem> {
+    pub(crate) async fn process(self: &Arc<Self>, task: Task, film: Option<&Film>) -> Result<Value, Problem> {
         let gone = Arc::new(AtomicBool::new(false));
         let _flag = SetOnDrop(Arc::clone(&gone));
         let app = Arc::clone(self);
@@ -123,7 +131,10 @@ impl App {
         let ended = ended.map_err(|_| Problem::busy("internal", "the work ended early; try again"))?;
         ended.map_err(|ended| match ended {
             Ended::Stopped => Problem::busy("interrupted", "this was stopped; try again"),
-            Ended::Failed { error, kind } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, error),
+            Ended::Failed { error, kind } => {
+                let error = film.map_or(error.clone(), |film| film.plain(&error));
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, error)
+            }
         })
     }
 
@@ -139,7 +150,7 @@ impl App {
         if let Some(value) = known(self) {
             return Ok(value);
         }
-        let value = self.look(task).await?;
+        let value = self.look(task, None).await?;
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.retain(|(word, ..)| *word != what);
         asked.push((what, Instant::now(), value.clone()));

@@ -99,7 +99,7 @@ fn film(app: &App, job: &Job) -> Result<Film, End> {
     match &job.media {
         Media::Url { url } => {
             fetched(app, job, url)?;
-            Ok(Film::at(app.jobs.path(&job.id).join(FETCHED)))
+            Ok(Film::at(app.jobs.path(&job.id).join(FETCHED), &job.name))
         }
         media => app.film(media).map_err(|problem| End::Failed {
             error: problem.detail().to_owned(),

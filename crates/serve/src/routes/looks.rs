@@ -39,7 +39,7 @@ pub(super) async fn plan(State(app): State<Shared>, body: Body) -> Result<Json<V
     only(&asked, &["version", "input"])?;
     let (film, how) = on_disk(&app, &asked)?;
     let request = PlanRequest { input: film.path.clone(), how, card: None };
-    let plan = app.look(Task::Plan(Box::new(request))).await?;
+    let plan = app.look(Task::Plan(Box::new(request)), Some(&film)).await?;
     let number = |path: &str| plan.pointer(path).and_then(Value::as_u64);
     let sum = |name: &str| {
         let plans = plan.get("plans").and_then(Value::as_array).into_iter().flatten();
@@ -119,7 +119,7 @@ pub(super) async fn preview(
         width: None,
         how,
     };
-    let made = app.process(Task::Still(Box::new(request))).await?;
+    let made = app.process(Task::Still(Box::new(request)), Some(&film)).await?;
     drop(device);
     let id = desk.keep(&app);
     let url = |side: &str| format!("{}/v1/previews/{id}/{side}", base(&headers));
@@ -228,7 +228,7 @@ async fn still(
         width,
         how,
     };
-    app.look(Task::Still(Box::new(request))).await?;
+    app.look(Task::Still(Box::new(request)), Some(film)).await?;
     let folder = desk.folder().map_err(|error| Problem::system("the picture cannot be read", &error))?;
     png(&folder, "before.png")
 }
@@ -274,8 +274,8 @@ pub(super) async fn probe_of_file(State(app): State<Shared>, Id(id): Id) -> Resu
 }
 
 async fn probe(app: &Shared, film: &Film) -> Result<Value, Problem> {
-    app.look(Task::Probe { input: film.path.clone(), source: Box::new(app.settings.how.source.clone()) })
-        .await
+    let source = Box::new(app.settings.how.source.clone());
+    app.look(Task::Probe { input: film.path.clone(), source }, Some(film)).await
 }
 
 pub(super) async fn frame(
@@ -299,9 +299,9 @@ pub(super) async fn frame(
     if after && !done {
         return Err(Problem::conflict("frames of the result are there when the job has succeeded"));
     }
-    let result = Film::at(app.jobs.path(id).join(job.result()));
+    let result = Film::at(app.jobs.path(id).join(job.result()), &job.output_name());
     let source = match &job.media {
-        Media::Url { .. } => Film::at(app.jobs.path(id).join("fetched")),
+        Media::Url { .. } => Film::at(app.jobs.path(id).join("fetched"), &job.name),
         media => app.film(media)?,
     };
     // Frames are counted as those of the result, which has the times of its source.

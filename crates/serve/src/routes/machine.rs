@@ -80,9 +80,10 @@ pub(super) async fn version(Words(words): Words) -> Result<Json<Value>, Problem>
     known(&words)?;
     let version =
         words.get("version").filter(|word| word.len() <= 100).ok_or_else(|| Problem::missing("version"))?;
-    Ok(Json(
-        json!({"id": version, "created_at": time::written(0), "cog_version": "0.0.0", "openapi_schema": {}}),
-    ))
+    // Clients choose by these what kind of result to expect.
+    let output = json!({"components": {"schemas": {"Output": {"type": "string", "format": "uri"}}}});
+    let created = time::written(0);
+    Ok(Json(json!({"id": version, "created_at": created, "cog_version": "0.9.0", "openapi_schema": output})))
 }
 
 fn known(words: &std::collections::HashMap<String, String>) -> Result<(&'static str, &'static str), Problem> {

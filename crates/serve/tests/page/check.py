@@ -56,7 +56,7 @@ def main(program, axe, shots, *chosen):
                 failed += visit(name, look, files, servers[0])
             if not chosen or "token" in chosen:
                 secret = folder / "token"
-                secret.write_text("a secret of forty letters, more or less..\n")
+                secret.write_text("a-secret-of-forty-letters-more-or-less\n")
                 servers.append(Server(program, folder, "--token-file", str(secret), "--upload-limit", "100K"))
                 other = Look(browser, servers[1].address, axe, shots)
                 failed += visit("token", other, files, servers[1])

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 WIDTHS = {390: 844, 900: 900, 1440: 900}
 SCHEMES = ("light", "dark")
 # A folder whose files take the place of the page inside the program: no build is needed to try a change.
-PAGE = os.environ.get("REMASTER_PAGE")
+PAGE = os.environ.get("SERVE_PAGE")
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 # A restoration on two busy cores, in milliseconds.
 PATIENCE = 240_000
@@ -82,6 +82,7 @@ class Look:
         page.on("pageerror", lambda error: self.faults.append(f"exception: {error}"))
         page.on("console", self._console)
         page.on("request", self._request)
+        page.on("response", self._response)
         page.goto(self.address)
         return page
 
@@ -103,6 +104,10 @@ class Look:
     def _request(self, request):
         if not request.url.startswith((self.address, "blob:", "data:")):
             self.faults.append(f"request to elsewhere: {request.url}")
+
+    def _response(self, answer):
+        if "/assets/" in answer.url and not answer.ok:
+            self.faults.append(f"a part of the page is missing: {answer.url} {answer.status}")
 
     def state(self, name):
         """Looks at the page as it is: pictures at all widths, light and dark, nothing beyond the right edge, and axe."""
