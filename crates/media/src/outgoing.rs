@@ -123,7 +123,8 @@ impl Outgoing {
             self.full(MediaError::Verify { path: self.path.clone(), reason })
         };
         let count = count_frames(&self.tools, self.part.path()).map_err(|e| match e {
-            MediaError::Cancelled => e,
+            // A check that was not finished says nothing about the file.
+            MediaError::Cancelled | MediaError::Stalled { .. } => e,
             MediaError::Child { reason, .. } | MediaError::Verify { reason, .. } => {
                 // The name of a part is internal.
                 verify(reason.replace(&*url(self.part.path()).to_string_lossy(), "it"))
