@@ -8,13 +8,12 @@ use clap::Command;
 const EVERYDAY: [&str; 7] = ["restore", "preview", "plan", "batch", "serve", "models", "doctor"];
 
 /// The others, by what they are for.
-const OTHERS: [(&str, &[&str]); 6] = [
+const OTHERS: [(&str, &[&str]); 5] = [
     ("Films", &["probe", "scenes", "compare", "verify", "redecode"]),
     ("Machines", &["devices", "tune", "bench"]),
     ("Farms", &["unit", "assemble"]),
     ("Latents", &["vae"]),
-    ("Shells", &["completions", "man", "generate"]),
-    ("About", &["licenses"]),
+    ("Program", &["completions", "man", "generate", "licenses"]),
 ];
 
 /// Below the commands of `remaster -h`.

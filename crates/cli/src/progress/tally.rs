@@ -201,7 +201,8 @@ impl Tally {
     /// Share of all frames of all phases, by work where that is known, with the slice at work. Never goes back.
     /// `None` if a total is not known.
     pub(super) fn share(&self) -> Option<f64> {
-        let weighted = self.phases.iter().all(|p| p.work > 0.0 || (p.total == Some(0) && !p.estimated));
+        // Beside networks, reading a film to plan it is nearly nothing.
+        let weighted = self.phases.iter().any(|p| p.work > 0.0);
         let (mut done, mut all) = (0.0, 0.0);
         for (index, phase) in self.phases.iter().enumerate() {
             let total = phase.total?.max(phase.reached());
