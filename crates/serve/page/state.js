@@ -36,6 +36,7 @@ export function putFilm(film) {
   if (!film?.id) return;
   touched.add(film.id);
   const known = state.films.get(film.id);
+  if ((known?.status === "starting") !== (film.status === "starting")) refreshSoon();
   if (known || state.films.size === 0) state.films.set(film.id, film);
   else state.films = new Map([[film.id, film], ...state.films]);
   changed();
@@ -49,6 +50,16 @@ export function dropFilm(id) {
 
 /** Films that changed while the whole list was on its way: the list is older than what is known of them. */
 const touched = new Set();
+
+let refreshing = 0;
+
+/** A film that joins or leaves the queue changes the places of others, of which the server says nothing. */
+function refreshSoon() {
+  refreshing ||= setTimeout(() => {
+    refreshing = 0;
+    refreshFilms().then(changed, () => {});
+  }, 300);
+}
 
 async function refreshFilms() {
   touched.clear();

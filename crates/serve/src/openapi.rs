@@ -190,7 +190,7 @@ struct Operation {
 
 const JSON: &str = "application/json";
 const SSE: &str = "text/event-stream";
-const BYTES: &str = "application/octet-stream";
+const BYTES: &str = "*/*";
 
 const fn get(path: &'static str, schema: &'static str, summary: &'static str) -> Operation {
     Operation { method: "get", path, summary, takes: None, gives: (200, Some((JSON, schema))), query: &[] }
@@ -298,7 +298,8 @@ fn parameter(name: &str, place: &str) -> Value {
         "width" => json!({"type": "integer", "minimum": 16, "maximum": 16384}),
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": 100}),
         "seconds" => json!({"type": "number", "minimum": 0, "maximum": 1e8}),
-        _ => json!({"type": "string", "maxLength": 100}),
+        "version" => json!({"type": "string", "maxLength": 100}),
+        _ => text(),
     };
     json!({"name": name, "in": place, "required": place == "path", "schema": schema})
 }
@@ -308,15 +309,20 @@ fn described(operation: &Operation) -> Value {
     let mut parameters: Vec<Value> = words.collect();
     parameters.extend(operation.query.iter().map(|name| parameter(name, "query")));
     if operation.method != "get" {
-        let header = json!({"type": "string", "const": "1"});
-        parameters.push(json!({"name": "X-Remaster", "in": "header", "required": true, "schema": header}));
+        let about = "this header, with any value, or `Authorization: Bearer TOKEN`";
+        let header = json!({"name": "X-Remaster", "in": "header", "description": about, "schema": text()});
+        parameters.push(header);
     }
     let schema = |name: &str| match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(name) => list_of(&of(name)),
         None if name.is_empty() => json!({"type": "string"}),
         None => of(name),
     };
-    let content = |(kind, name): (&str, &str)| json!({kind: {"schema": schema(name)}});
+    let content = |(kind, name): (&str, &str)| match kind {
+        // What an event holds depends on its name.
+        SSE => json!({kind: {}}),
+        kind => json!({kind: {"schema": schema(name)}}),
+    };
     let (status, gives) = operation.gives;
     let mut answer = json!({"description": operation.summary});
     if let Some(gives) = gives {
