@@ -223,6 +223,8 @@ class Child:
 
     def error_of(self, message: str, kind: str, code: int) -> RemasterError:
         """The error that the program named."""
+        # Frames come through a pipe, which the program calls `-`. No file has this name here.
+        message = message.removeprefix("-: ")
         if kind == "usage" and message.startswith(NO_OPTION):
             # Options are checked before anything runs, so it is another version that does not know one.
             option = message[len(NO_OPTION) :].split(";")[0]

@@ -59,7 +59,7 @@ def frames():
             kept.append(frame)
             continue
         if mood == "fails" and count == 3:
-            say(event="error", text="the third frame is bad; leave it out", kind="restoration", exit_code=5)
+            say(event="error", text="-: the third frame is bad; leave it out", kind="restoration", exit_code=5)
             end(5)
         if mood == "cut" and count == 3:
             out.write(frame[:10])

@@ -240,6 +240,8 @@ class Streams(Case):
             for array in remaster_video.restore_frames((frame(n) for n in range(10)), rate=25):
                 got.append(array)
         self.assertEqual((len(got), caught.exception.exit_code), (2, 5))
+        # Its name for the pipe means nothing to the caller.
+        self.assertEqual(str(caught.exception), "the third frame is bad; leave it out")
 
     def test_a_stream_that_is_cut_or_is_none(self) -> None:
         self.set("FAKE_FRAMES", "cut")
