@@ -371,6 +371,35 @@ def bombs(report, server, film):
         server.alive()
 
 
+def held(report, place):
+    """Large bodies that never end, all at once: what they hold is limited, and given back."""
+    size = 23 << 20
+    body = b'{"version":"anime","input":{"media":"x","y":"' + b"a" * (size - 1000)
+    with place.server("held") as server:
+        head = f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
+        start, most, open_ones = server.memory(), 0, []
+        with report.check("bombs: many large ones at once are limited, and what they held is given back"):
+            try:
+                for _ in range(60):
+                    one = connect(server.address, 2)
+                    open_ones.append(one)
+                    # One that has to wait for its turn is not read.
+                    with contextlib.suppress(OSError):
+                        one.sendall(raw(server, "POST /v1/predictions HTTP/1.1", head + body))
+                    most = max(most, server.memory())
+                need(server.call("GET", "/v1/models", timeout=5).status == 200, "no answer beside them")
+            finally:
+                for one in open_ones:
+                    one.close()
+            time.sleep(3)
+            report.note(
+                f"bombs: {start / 1e6:.0f} MB, {most / 1e6:.0f} MB with 60 large bodies, {server.memory() / 1e6:.0f} MB after them"
+            )
+            want(most - start < 6 * GROWTH, f"{most / 1e6:.0f} MB")
+            want(server.memory() - start < 2 * GROWTH, f"{server.memory() / 1e6:.0f} MB after them")
+            server.alive()
+
+
 def keys(report, server, film):
     with report.check("idempotency: fifty at once with one key are one prediction"):
         file = server.upload(film)
@@ -500,6 +529,7 @@ def run(report, place):
         slow(report, server)
         with report.check("floods: server alive"):
             server.alive()
+    held(report, place)
     connections(report, place)
     limits(report, place)
     disks(report, place)
