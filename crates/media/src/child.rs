@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::error::MediaError;
 use crate::resident::Gauge;
@@ -27,10 +28,14 @@ pub(crate) const DESCRIBE_BYTES: usize = 16 << 20;
 /// A decoder gives a frame of the largest size in seconds.
 const FRAME_SECONDS: u64 = 60;
 
-/// Tells whether to stop what is under way; asked from any thread.
+/// Starting a program takes milliseconds, and for ever if it is on a disk that is gone.
+const STARTING: Duration = Duration::from_millis(500);
+
+/// Tells whether to stop what is under way, asked from any thread, and knows the children that it stops.
 #[derive(Clone)]
 pub struct Stop {
     asked: Arc<dyn Fn() -> bool + Send + Sync>,
+    children: Arc<Mutex<Children>>,
     /// Seconds that a child may be silent at most.
     pub(crate) patience: u64,
 }
@@ -38,7 +43,7 @@ pub struct Stop {
 impl Stop {
     /// Everything ends with `Cancelled` as soon as `asked` says so.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Stop { asked: Arc::new(asked), patience: u64::MAX }
+        Stop { asked: Arc::new(asked), children: Arc::default(), patience: u64::MAX }
     }
 
     /// No child may be silent for longer than `seconds`, where the usual limit is higher.
@@ -54,6 +59,38 @@ impl Stop {
     /// True once cancellation was requested.
     pub fn is_stopped(&self) -> bool {
         (self.asked)()
+    }
+
+    /// Ends all children now, and starts no more: for a process that has to end itself without going back.
+    pub fn kill_all(&self) {
+        let until = Instant::now() + STARTING;
+        let mut children = loop {
+            match self.children.try_lock() {
+                Ok(children) => break children,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        children.over = true;
+        for child in children.living.iter().filter_map(Weak::upgrade) {
+            child.kill();
+        }
+    }
+
+    /// Starts a child that [`Stop::kill_all`] ends. The list is locked meanwhile, so that it misses none.
+    fn starting(
+        &self,
+        start: impl FnOnce() -> Result<Supervised, MediaError>,
+    ) -> Result<Supervised, MediaError> {
+        let mut children = lock(&self.children);
+        if children.over {
+            return Err(MediaError::Cancelled);
+        }
+        let child = start()?;
+        children.living.retain(|c| c.strong_count() > 0);
+        children.living.push(Arc::downgrade(&child.shared));
+        Ok(child)
     }
 }
 
@@ -91,8 +128,13 @@ struct Version {
     minor: u32,
 }
 
-/// Children that live.
-type Children = Arc<Mutex<Vec<Weak<Shared>>>>;
+/// The children of a [`Stop`].
+#[derive(Default)]
+struct Children {
+    living: Vec<Weak<Shared>>,
+    /// No more are started.
+    over: bool,
+}
 
 impl Tools {
     /// ffmpeg at `path`, or the one that the system finds. ffprobe is looked for beside it, then in the system's path.
@@ -169,11 +211,6 @@ impl Tools {
     /// The most memory that all children together held so far.
     pub fn children_peak(&self) -> u64 {
         self.keeper.peak()
-    }
-
-    /// Ends all children now: for a process that has to end itself without going back.
-    pub fn kill_all(&self) {
-        self.keeper.kill_all();
     }
 
     /// Names of all encoders of this ffmpeg.
@@ -307,17 +344,16 @@ fn quiet(command: &mut Command) {
     command.env("SVT_LOG", "1");
 }
 
-/// State that all child processes of one tool share: the stop flag, the list of running ones, and their memory.
+/// State that all child processes of one tool share: what stops them, and their memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     pub(crate) stop: Stop,
-    children: Children,
     gauge: Gauge,
 }
 
 impl Keeper {
     pub(crate) fn new(stop: Stop) -> Self {
-        Keeper { stop, children: Children::default(), gauge: Gauge::default() }
+        Keeper { stop, gauge: Gauge::default() }
     }
 
     /// Starts a child. `patience` is how long a read or a write may take, in seconds.
@@ -327,11 +363,8 @@ impl Keeper {
         what: &'static str,
         patience: u64,
     ) -> Result<Supervised, MediaError> {
-        let watched = Supervised::spawn(command, what, patience, self.stop.clone(), self.gauge.clone())?;
-        let mut children = lock(&self.children);
-        children.retain(|c| c.strong_count() > 0);
-        children.push(Arc::downgrade(&watched.shared));
-        Ok(watched)
+        let (stop, gauge) = (self.stop.clone(), self.gauge.clone());
+        self.stop.starting(|| Supervised::spawn(command, what, patience, stop, gauge))
     }
 
     /// What a child says, a byte more than a description may have at most, and the child.
@@ -353,13 +386,6 @@ impl Keeper {
     /// The most memory that all children together held so far.
     pub(crate) fn peak(&self) -> u64 {
         self.gauge.most()
-    }
-
-    /// Ends all children now.
-    pub(crate) fn kill_all(&self) {
-        for child in lock(&self.children).iter().filter_map(Weak::upgrade) {
-            child.kill();
-        }
     }
 }
 
@@ -436,13 +462,34 @@ mod tests {
         };
         let slow = "for i in 1 2 3 4 5; do echo frame=$i; echo progress=continue; sleep 0.5; done";
         assert_eq!(tools(slow).count_within(&[], 2).unwrap().0, 5);
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let hung = "while true; do echo frame=7; echo progress=continue; sleep 0.2; done";
         let error = tools(hung).count_within(&[], 2).unwrap_err();
         assert!(matches!(error, MediaError::Stalled { .. }), "{error}");
         let silent = tools("sleep 60 & wait").count_within(&[], 1).unwrap_err();
         assert!(matches!(silent, MediaError::Stalled { .. }), "{silent}");
-        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn killing_all_ends_a_search_and_starts_no_more() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (program, started) = (folder.path().join("ffmpeg"), folder.path().join("started"));
+        std::fs::write(&program, format!("#!/bin/sh\necho > {}\nsleep 60\n", started.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (stop, begun) = (Stop::never(), Instant::now());
+        let (asked, path) = (stop.clone(), program.clone());
+        let search = std::thread::spawn(move || Tools::find(Some(&path), asked));
+        while !started.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it never starts");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.kill_all();
+        assert!(search.join().unwrap().is_err());
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(matches!(Tools::find(Some(&program), stop), Err(MediaError::Cancelled)));
     }
 
     #[test]

@@ -20,15 +20,33 @@ type StopWhen = Box<dyn Fn() -> bool + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Control(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     cancel: CancelToken,
+    /// Stops the child processes of the run, and knows them.
+    children: Stop,
     paused: AtomicBool,
     pauses: Mutex<Pauses>,
     stop: AtomicBool,
     stop_when: Mutex<Option<StopWhen>>,
     cleanups: Mutex<Vec<(u64, Cleanup)>>,
     notes: Mutex<Vec<String>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let cancel = CancelToken::default();
+        let asked = cancel.clone();
+        Shared {
+            cancel,
+            children: Stop::when(move || asked.is_cancelled()),
+            paused: AtomicBool::default(),
+            pauses: Mutex::default(),
+            stop: AtomicBool::default(),
+            stop_when: Mutex::default(),
+            cleanups: Mutex::default(),
+            notes: Mutex::default(),
+        }
+    }
 }
 
 /// Time in which the run waits.
@@ -136,6 +154,7 @@ impl Control {
     /// Ends children and removes half files, for a process that exits at once because the run did not end in time. Nothing
     /// is begun from then on. Returns what a user should know, such as where unfinished work is.
     pub fn abort(&self) -> Vec<String> {
+        self.0.children.kill_all();
         let list = lock(&self.0.cleanups);
         list.iter().for_each(|(_, cleanup)| cleanup());
         // After the children have ended: they write there.
@@ -156,10 +175,9 @@ impl Control {
         }
     }
 
-    /// The same for children.
+    /// What stops the child processes of the run: cancelling asks them to end, [`Control::abort`] ends them.
     pub(crate) fn child_stop(&self) -> Stop {
-        let cancel = self.token().clone();
-        Stop::when(move || cancel.is_cancelled())
+        self.0.children.clone()
     }
 
     /// Registers a cleanup for [`Control::abort`]; dropping the guard removes it.

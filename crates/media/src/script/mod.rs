@@ -68,11 +68,6 @@ impl Vspipe {
         self.keeper.peak()
     }
 
-    /// Ends all scripts now: for a process that has to end itself without going back.
-    pub fn kill_all(&self) {
-        self.keeper.kill_all();
-    }
-
     fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).stdin(Stdio::null());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use remaster_media::{MediaError, Script, Tools, Vspipe};
 
 use super::{Programs, Source};
-use crate::control::{Control, Pending};
+use crate::control::Control;
 use crate::error::Error;
 use crate::machine::host::Machine;
 
@@ -19,7 +19,6 @@ pub(crate) struct Lazy {
     /// What scripts said of their clips. Each is asked once: starting it takes up to a second, or minutes if it looks through
     /// a film first.
     scripts: Vec<(PathBuf, Script)>,
-    pending: Vec<Pending>,
     /// Files that were opened, with their sizes then.
     inputs: Vec<(PathBuf, u64)>,
     /// Of each child.
@@ -35,7 +34,6 @@ impl Lazy {
             found: None,
             vspipe: None,
             scripts: Vec::new(),
-            pending: Vec::new(),
             inputs: Vec::new(),
             threads: None,
         }
@@ -50,7 +48,7 @@ impl Lazy {
         Inputs(self.inputs.clone())
     }
 
-    /// What the run obeys. Abort ends the children for as long as this value lives.
+    /// What the run obeys.
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
@@ -76,10 +74,7 @@ impl Lazy {
 
     pub(crate) fn get(&mut self) -> Result<&Tools, Error> {
         if self.found.is_none() {
-            let tools = self.programs.find(&self.control)?;
-            let children = tools.clone();
-            self.pending.push(self.control.on_abort(move || children.kill_all()));
-            self.found = Some(tools);
+            self.found = Some(self.programs.find(&self.control)?);
         }
         self.found.as_ref().ok_or(Error::Interrupted)
     }
@@ -91,12 +86,7 @@ impl Lazy {
         }
         let vspipe = match &self.vspipe {
             Some(vspipe) => vspipe.clone(),
-            None => {
-                let vspipe = self.programs.find_vspipe(&self.control)?;
-                let children = vspipe.clone();
-                self.pending.push(self.control.on_abort(move || children.kill_all()));
-                self.vspipe.insert(vspipe).clone()
-            }
+            None => self.vspipe.insert(self.programs.find_vspipe(&self.control)?).clone(),
         };
         let script = Script::open(&vspipe, path)?;
         self.scripts.push((path.to_owned(), script.clone()));
