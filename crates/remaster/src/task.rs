@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::media::Source;
-use crate::request::Request;
+use crate::request::{Models, Request};
 use crate::restore::{PlanRequest, StillRequest};
 
 /// Work for `remaster work`, which reads it as one line of JSON on stdin.
@@ -25,6 +25,8 @@ pub enum Task {
         /// How it is read.
         source: Box<Source>,
     },
+    /// Files of the networks of a restoration.
+    Networks(Box<Models>),
     /// Model files that are there.
     Models {
         /// The folder that is searched first.

@@ -39,9 +39,6 @@ export function timecode(seconds) {
   return `${h ? `${h}:${pad(m)}` : m}:${pad(s)}.${pad(hundredths % 100)}`;
 }
 
-/** Seconds of a time that a person typed, `90` or `1:30.5`; 0 if it is none. */
-export const seconds = (text) => text.split(":").reduce((sum, part) => sum * 60 + Number(part), 0) || 0;
-
 const pad = (n) => String(n).padStart(2, "0");
 const time = (date) => `${pad(date.getHours())}:${pad(date.getMinutes())}`;
 

@@ -33,8 +33,8 @@ export class Preview {
     );
   }
 
-  setFilm(frames, fps, offset) {
-    this.#timeline.setFilm(frames, fps, offset);
+  setFilm(frames, fps) {
+    this.#timeline.setFilm(frames, fps);
     // The first frames are often black.
     this.#timeline.frame = Math.floor(frames / 3);
     this.#show();

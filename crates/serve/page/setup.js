@@ -3,7 +3,7 @@ import { view } from "./address.js";
 import { get, post } from "./api.js";
 import { Cost } from "./cost.js";
 import { button, el, filmName, problem, setProblem, setText } from "./dom.js";
-import { bytes, count, duration, frames, seconds, size, timecode } from "./format.js";
+import { bytes, count, duration, frames, size, timecode } from "./format.js";
 import { Preview } from "./preview.js";
 import { Settings } from "./settings.js";
 import { fileOf, filesWithoutFilm, putFilm, refreshFiles, state } from "./state.js";
@@ -22,7 +22,6 @@ class Setup {
   #start = button("Start", () => this.#begin(), { class: "primary" });
   #startAll = button("", () => this.#beginAll(), { hidden: true });
   #columns = el("div", { class: "columns" });
-  #known = false;
   #closed = new AbortController();
   /** The same key for every try, so that no film is started twice. */
   #idempotency = randomText();
@@ -35,7 +34,7 @@ class Setup {
     this.settings = new Settings(state.models, parameters, () => this.#changed());
     this.cost = new Cost((plan, error) => this.#planned(plan, error));
     this.preview = new Preview(
-      (at) => this.file && `/v1/files/${this.file.id}/picture?seconds=${at.toFixed(3)}`,
+      (at) => this.#look("picture", { seconds: at.toFixed(3) }),
       () => this.#request(),
     );
     this.root = el(
@@ -67,6 +66,13 @@ class Setup {
     this.preview.destroy();
   }
 
+  /** The address of `picture` or `probe` of the film, or null: one on another host is not here yet. */
+  #look(what, words = {}) {
+    if (/^https?:/i.test(this.media) && !this.file) return null;
+    const [place, path] = this.file ? [`files/${this.file.id}`, {}] : ["folders", { path: this.media }];
+    return `/v1/${place}/${what}?${new URLSearchParams({ ...path, ...words })}`;
+  }
+
   #request() {
     return { version: this.settings.model, input: this.settings.input(this.media) };
   }
@@ -80,12 +86,13 @@ class Setup {
   }
 
   async #probe() {
-    if (!this.file) return;
+    const address = this.#look("probe");
+    if (!address) return;
     try {
-      const film = await get(`/v1/files/${this.file.id}/probe`, { signal: this.#closed.signal });
+      const film = await get(address, { signal: this.#closed.signal });
       this.#describe(film);
       this.settings.setSource(film.width, film.height, film.frames);
-      this.#setFilm(film.frames, film.fps, 0);
+      this.preview.setFilm(film.frames, film.fps);
     } catch (error) {
       if (this.#closed.signal.aborted) return;
       // There is nothing to choose for what is no film.
@@ -105,11 +112,10 @@ class Setup {
       film.frames > 1
         ? `${timecode(film.seconds)}, ${film.frames_estimated ? "about " : ""}${frames(film.frames)} at ${count(Math.round(film.fps * 1000) / 1000)} per second`
         : "";
-    const parts = [size(film.width, film.height), length, film.codec, film.frames > 1 ? sound : "", bytes(this.file.size)];
+    const parts = [size(film.width, film.height), length, film.codec, film.frames > 1 ? sound : "", this.file ? bytes(this.file.size) : this.media];
     setText(this.#facts, parts.filter(Boolean).join(" · "));
   }
 
-  /** A film in a folder of the server is known by its plan alone. */
   #planned(plan, error) {
     this.#start.disabled = error?.status === 422;
     setText(
@@ -121,17 +127,6 @@ class Setup {
         : "",
     );
     setProblem(this.#startFailed, error);
-    if (!plan || this.file) return;
-    this.settings.setSource(plan.source_width, plan.source_height, plan.frames);
-    const part = this.settings.values.start;
-    this.#setFilm(plan.frames, plan.fps, part ? seconds(part) : 0);
-    setText(this.#facts, [size(plan.source_width, plan.source_height), this.media].join(" · "));
-  }
-
-  #setFilm(...film) {
-    if (this.#known) return;
-    this.#known = true;
-    this.preview.setFilm(...film);
   }
 
   async #create(media, key) {

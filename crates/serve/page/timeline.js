@@ -12,7 +12,6 @@ export class Timeline {
   #forth = button("›", () => this.step(1), { "aria-label": "Next frame" });
   #timer = 0;
   #fps = null;
-  #offset = 0;
 
   /** `changed()` is called when another frame was chosen and the choice stands still. */
   constructor(changed) {
@@ -21,12 +20,11 @@ export class Timeline {
     this.#range.addEventListener("input", () => this.#moved());
   }
 
-  /** Without frames per second no times are shown. `offset` is the time of the first frame. */
-  setFilm(frames, fps, offset = 0) {
+  /** Without frames per second no times are shown. */
+  setFilm(frames, fps) {
     this.root.hidden = frames <= 1;
     this.#range.max = Math.max(0, frames - 1);
     this.#fps = fps;
-    this.#offset = offset;
     this.#read();
   }
 
@@ -41,7 +39,7 @@ export class Timeline {
 
   /** A place in the film. The server takes the first frame from there on, so half a frame earlier survives rounding. */
   get seconds() {
-    return this.#fps ? this.#offset + Math.max(0, this.frame - 0.5) / this.#fps : this.#offset;
+    return this.#fps ? Math.max(0, this.frame - 0.5) / this.#fps : 0;
   }
 
   step(by) {
@@ -59,7 +57,7 @@ export class Timeline {
 
   #read() {
     const text = `frame ${count(this.frame)} of ${count(Number(this.#range.max) + 1)}`;
-    const at = this.#fps ? `${timecode(this.#offset + this.frame / this.#fps)}, ${text}` : text;
+    const at = this.#fps ? `${timecode(this.frame / this.#fps)}, ${text}` : text;
     setText(this.#reading, at);
     this.#range.setAttribute("aria-valuetext", at);
   }

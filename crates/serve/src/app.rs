@@ -31,6 +31,9 @@ const QUEUEING: Duration = Duration::from_secs(30);
 /// Processes that look at films at the same time.
 const LOOKERS: usize = 2;
 
+/// Large requests that are read at the same time, each with up to three copies of 24 MiB.
+const LARGE: usize = 2;
+
 /// How long what was asked of the machine is believed.
 const FRESH: Duration = Duration::from_secs(30);
 
@@ -80,6 +83,8 @@ pub(crate) struct App {
     /// Folder of previews.
     pub(crate) previews: remaster_disk::Folder,
     pub(crate) lookers: Semaphore,
+    /// Turns of requests with a film inside, which are held in memory.
+    pub(crate) large: Arc<Semaphore>,
     /// Answers of the machine, and when they were given.
     pub(crate) asked: Mutex<Vec<(&'static str, Instant, Value)>>,
     /// Frames per second of films that were looked at, and when.
@@ -93,6 +98,10 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn lookers() -> Semaphore {
         Semaphore::new(LOOKERS)
+    }
+
+    pub(crate) fn large() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(LARGE))
     }
 
     /// The film of a job. A path is walked anew, so that a link that was planted meanwhile is not followed.

@@ -140,6 +140,11 @@ fn chosen(word: Option<&str>) -> Result<String, Problem> {
     }
 }
 
+/// True of networks that are part of the program.
+pub(crate) fn is_inside(model: &str) -> bool {
+    matches!(model, "anime" | "identity")
+}
+
 /// The format of a result: as asked for, or a film for a film and a picture for a picture.
 pub(crate) fn ending(asked: Option<&str>, picture: bool) -> Result<&'static str, Problem> {
     let Some(asked) = asked else { return Ok(if picture { "png" } else { "mkv" }) };

@@ -238,6 +238,8 @@ const OPERATIONS: &[Operation] = &[
         query: &["path"],
         ..get("/v1/folders", "Folder", "Films on the disk of the server, below allowed folders")
     },
+    data("/v1/folders/picture", "image/png", &["path!", "seconds", "width"], "A frame of a film there"),
+    Operation { query: &["path!"], ..get("/v1/folders/probe", "Probe", "What is in a film there") },
     change("/v1/predictions", "NewPrediction", (201, "Prediction"), "Restore a film"),
     change(
         "/v1/models/{owner}/{name}/predictions",
@@ -287,8 +289,10 @@ const OPERATIONS: &[Operation] = &[
     data("/metrics", "text/plain", &[], "Figures for Prometheus"),
 ];
 
-/// What a name in a path or behind a question mark can be.
+/// What a name in a path or behind a question mark can be. One with an exclamation mark must be there.
 fn parameter(name: &str, place: &str) -> Value {
+    let required = name.ends_with('!');
+    let name = name.trim_end_matches('!');
     let schema = match name {
         "id" | "cursor" => json!({"type": "string", "pattern": "^[a-z2-7]{25}$"}),
         "owner" => json!({"const": "remaster"}),
@@ -301,7 +305,7 @@ fn parameter(name: &str, place: &str) -> Value {
         "version" => json!({"type": "string", "maxLength": 100}),
         _ => text(),
     };
-    json!({"name": name, "in": place, "required": place == "path", "schema": schema})
+    json!({"name": name, "in": place, "required": required || place == "path", "schema": schema})
 }
 
 fn described(operation: &Operation) -> Value {

@@ -87,6 +87,7 @@ impl Server {
             secret,
             previews,
             lookers: App::lookers(),
+            large: App::large(),
             asked: Mutex::default(),
             rates: Mutex::new(HashMap::new()),
             address: format!("http://{address}"),

@@ -30,6 +30,10 @@ pub(crate) fn run(out: &Output, interrupt: &Interrupt) -> Result<(), CliError> {
             let probe = remaster::probe(&input, &source, &Machine::this(), control)?;
             out.result(&probe, String::new);
         }
+        Task::Networks(models) => {
+            let files = models.find(&Machine::this())?;
+            out.result(&files, || files.join(", "));
+        }
         Task::Models { folder } => {
             let models = shown(ListRequest { folder, all: false }, out, interrupt)?;
             out.result(&models, String::new);

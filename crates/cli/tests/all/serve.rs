@@ -217,7 +217,14 @@ fn a_film_goes_in_and_comes_out_as_from_the_command_line() {
     let id = first["id"].as_str().unwrap();
     assert!(server.result(id) == made, "the film is another one");
     assert!(!first["logs"].as_str().unwrap().contains("state"), "{first}");
-    let from_folder = server.create(&folder.join(&name).display().to_string(), &json!({}));
+    let there = folder.join(&name).display().to_string();
+    let probe = server.get(&format!("/v1/folders/probe?path={there}")).is(200);
+    assert_eq!((&probe["width"], &probe["frames"]), (&json!(64), &json!(10)), "{probe}");
+    assert_eq!(
+        &server.get(&format!("/v1/folders/picture?path={there}&seconds=0.2&width=32")).2[1..4],
+        b"PNG"
+    );
+    let from_folder = server.create(&there, &json!({}));
     assert!(server.result(from_folder["id"].as_str().unwrap()) == made);
     let part = server.ask("GET", &format!("/v1/predictions/{id}/content"), "Range: bytes=10-19\r\n", b"");
     assert_eq!((part.0, &part.2[..]), (206, &made[10..20]));
@@ -388,6 +395,14 @@ fn doors_are_shut_to_pages_paths_scripts_and_hosts() {
         assert!((400..500).contains(&refused(media)), "{media}");
     }
     assert_eq!(refused(&format!("{films}/film.vpy")), 415);
+    for what in ["probe", "picture"] {
+        let look = |name: &str| server.get(&format!("/v1/folders/{what}?path={films}/{name}")).0;
+        assert_eq!((look("film.mkv"), look("film.vpy")), (200, 415), "{what}");
+        assert!(
+            (400..500).contains(&look("link.mkv")) && (400..500).contains(&look("up/secret.mkv")),
+            "{what}"
+        );
+    }
     assert_eq!(server.send("film.vpy", b"import os").0, 415);
     assert_eq!(server.send("film.mkv", &vec![0; 2 << 20]).0, 413);
     // What only claims to be a film fails with a sentence, and nothing of it is run.
@@ -419,6 +434,8 @@ fn doors_are_shut_to_pages_paths_scripts_and_hosts() {
         "/v1/previews/aaaaaaaaaaaaaaaaaaaaaaaaa/..%2fx",
         "/v1/folders?path=/etc",
         "/v1/folders?path=%00",
+        "/v1/folders/probe?path=/etc/passwd",
+        "/v1/folders/picture?path=/etc/passwd",
         "/v1/predictions?cursor=../../x",
     ] {
         assert!((400..500).contains(&server.get(path).0), "{path}");
@@ -436,6 +453,48 @@ fn requests_that_are_none_do_no_harm() {
     let deep = format!("{{\"version\":\"anime\",\"input\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(server.ask("POST", "/v1/predictions", "X-Remaster: 1\r\n", deep.as_bytes()).0, 400);
     assert_eq!(server.get("/healthz").0, 200);
+}
+
+#[test]
+fn a_model_that_is_not_installed_is_refused_at_once() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, "");
+    let media = server.upload("film.mkv", b"not looked at");
+    let refused =
+        server.post("/v1/predictions", &json!({"version": "7b", "input": {"media": media}})).is(422);
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(refused["kind"] == "model-not-installed" && detail.contains("models pull 7b"), "{refused}");
+    assert_eq!(server.get("/v1/predictions").is(200)["results"], json!([]));
+}
+
+#[test]
+fn few_large_requests_are_held_at_a_time() {
+    let desk = Desk::new();
+    let server = Server::start(&desk, "");
+    let body = format!("{{\"version\":\"anime\",\"input\":{{\"media\":\"{}\"}}}}", "x".repeat(200_000));
+    let head = format!(
+        "POST /v1/predictions HTTP/1.1\r\nHost: {}\r\nX-Remaster: 1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        server.address,
+        body.len()
+    );
+    let begun = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    let held = [(); 2].map(|()| begun(&body.as_bytes()[..150_000]));
+    // Until both have their turn.
+    std::thread::sleep(Duration::from_millis(300));
+    let mut third = begun(body.as_bytes());
+    third.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(third.read(&mut [0; 9]).is_err(), "it waits for its turn");
+    server.post("/v1/predictions", &json!({"version": "anime"})).is(422);
+    drop(held);
+    third.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut answer = Vec::new();
+    third.read_to_end(&mut answer).unwrap();
+    assert_eq!(parsed(&answer).0, 422);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Looks at films: what a restoration will cost, how a frame will look, single frames.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::Json;
@@ -11,16 +12,13 @@ use remaster::{PlanRequest, Restoration, StillRequest, Task};
 use remaster_disk::Folder;
 use serde_json::{Map, Value, json};
 
-use super::predictions::{media, wanted};
-use super::{Id, Shared, Words, base, number, object, only, query};
+use super::predictions::{media, refuse_scripts, wanted};
+use super::{Id, SMALL, Shared, Words, base, number, object, only, query};
 use crate::app::Film;
 use crate::id;
 use crate::job::{Media, Status};
 use crate::problem::Problem;
 use crate::time;
-
-/// Bytes of a request at most.
-const MOST_BODY: usize = 1 << 20;
 
 /// Bytes of a picture at most: 8K without compression is less.
 const MOST_PICTURE: u64 = 256 << 20;
@@ -35,7 +33,7 @@ const LONGEST: f64 = 1e8;
 const WIDTHS: [usize; 2] = [16, 16384];
 
 pub(super) async fn plan(State(app): State<Shared>, body: Body) -> Result<Json<Value>, Problem> {
-    let asked = object(body, MOST_BODY).await?;
+    let asked = object(&app, body, SMALL).await?;
     only(&asked, &["version", "input"])?;
     let (film, how) = on_disk(&app, &asked)?;
     let request = PlanRequest { input: film.path.clone(), how, card: None };
@@ -96,7 +94,7 @@ pub(super) async fn preview(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = object(body, MOST_BODY).await?;
+    let asked = object(&app, body, SMALL).await?;
     only(&asked, &["version", "input", "seconds"])?;
     let seconds =
         asked.get("seconds").map_or(Some(0.0), Value::as_f64).filter(|s| (0.0..=LONGEST).contains(s));
@@ -247,16 +245,41 @@ pub(super) async fn picture_of_file(
     Id(id): Id,
 ) -> Result<Response, Problem> {
     let words = query(&uri, &["seconds", "width"])?;
-    let seconds = number(&words, "seconds", 0.0, LONGEST, "a time in the film, from 0 on")?.unwrap_or(0.0);
-    let width = number(&words, "width", WIDTHS[0], WIDTHS[1], "a whole number from 16 to 16384")?;
-    let film = app.film(&Media::File { id })?;
-    still(&app, &film, seconds, width, looking(&app, &app.settings.how)).await
+    picture(&app, &app.film(&Media::File { id })?, &words).await
+}
+
+pub(super) async fn picture_in_folder(State(app): State<Shared>, uri: Uri) -> Result<Response, Problem> {
+    let words = query(&uri, &["path", "seconds", "width"])?;
+    picture(&app, &in_folder(&app, &words)?, &words).await
+}
+
+async fn picture(app: &Shared, film: &Film, words: &HashMap<String, String>) -> Result<Response, Problem> {
+    let seconds = number(words, "seconds", 0.0, LONGEST, "a time in the film, from 0 on")?.unwrap_or(0.0);
+    let width = number(words, "width", WIDTHS[0], WIDTHS[1], "a whole number from 16 to 16384")?;
+    still(app, film, seconds, width, looking(app, &app.settings.how)).await
+}
+
+/// The film below an allowed folder that the words behind the question mark name.
+fn in_folder(app: &Shared, words: &HashMap<String, String>) -> Result<Film, Problem> {
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "usage", "`path` is missing; name a film");
+    let place = app.folders.place(words.get("path").ok_or_else(missing)?)?;
+    place.names.last().map_or(Ok(()), |name| refuse_scripts(name))?;
+    let media = Media::Path { folder: place.folder, names: place.names };
+    tokio::task::block_in_place(|| app.film(&media))
 }
 
 pub(super) async fn probe_of_file(State(app): State<Shared>, Id(id): Id) -> Result<Json<Value>, Problem> {
-    let film = app.film(&Media::File { id })?;
+    facts(&app, &app.film(&Media::File { id })?).await
+}
+
+pub(super) async fn probe_in_folder(State(app): State<Shared>, uri: Uri) -> Result<Json<Value>, Problem> {
+    facts(&app, &in_folder(&app, &query(&uri, &["path"])?)?).await
+}
+
+/// What a film is.
+async fn facts(app: &Shared, film: &Film) -> Result<Json<Value>, Problem> {
     let still = tokio::task::block_in_place(|| remaster::is_still(&film.path));
-    let probe = probe(&app, &film).await?;
+    let probe = probe(app, film).await?;
     let video = |name: &str| probe.pointer(&format!("/video/{name}")).cloned().unwrap_or(Value::Null);
     let others = probe.get("others").and_then(Value::as_array);
     let audio = others.map_or(0, |all| all.iter().filter(|stream| stream["kind"] == "audio").count());

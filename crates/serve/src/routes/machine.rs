@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Shared, Words, base, object, only};
 use crate::door::Room;
-use crate::input::MODELS;
+use crate::input::{MODELS, is_inside};
 use crate::problem::Problem;
 use crate::{metrics, time};
 
@@ -33,7 +33,7 @@ pub(super) async fn session(
 }
 
 pub(super) async fn enter(State(app): State<Shared>, body: Body) -> Result<Response, Problem> {
-    let asked = object(body, 4 << 10).await?;
+    let asked = object(&app, body, 4 << 10).await?;
     only(&asked, &["token"])?;
     let token = asked.get("token").and_then(Value::as_str).unwrap_or_default();
     if !app.door.is_token(token) {
@@ -107,7 +107,7 @@ fn described(name: &str, about: &str, installed: &Value, base: &str) -> Value {
             .and_then(|file| file.get("bytes"))
             .cloned()
     };
-    let inside = matches!(name, "anime" | "identity");
+    let inside = is_inside(name);
     let file = |word: &str, file: &Value| {
         file["file"].as_str().is_some_and(|path| path.to_lowercase().contains(word))
     };

@@ -9,18 +9,21 @@ mod page;
 mod predictions;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use futures_util::StreamExt;
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
@@ -34,6 +37,9 @@ pub(crate) type Shared = Arc<App>;
 
 /// How long the body of a small request may take.
 const BODY: Duration = Duration::from_secs(30);
+
+/// Bytes of a request that needs no turn. All connections together hold 32 MiB of those.
+pub(crate) const SMALL: usize = 64 << 10;
 
 /// What pages may load: only what this server sends.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
@@ -50,6 +56,8 @@ pub(crate) fn all(app: &Shared) -> Router {
         .route("/models/{owner}/{name}/predictions", post(predictions::create_for_model))
         .route("/devices", get(machine::devices))
         .route("/folders", get(files::folders))
+        .route("/folders/picture", get(looks::picture_in_folder))
+        .route("/folders/probe", get(looks::probe_in_folder))
         // Uploads count their bytes themselves.
         .route("/files", get(files::list).post(files::create).layer(DefaultBodyLimit::disable()))
         .route("/files/{id}", get(files::about).delete(files::remove))
@@ -197,13 +205,28 @@ pub(crate) fn number<T: std::str::FromStr + PartialOrd>(
     number.map(Some).ok_or_else(wrong)
 }
 
-/// The JSON object of a request, of `most` bytes at most.
-pub(crate) async fn object(body: Body, most: usize) -> Result<Map<String, Value>, Problem> {
+/// The JSON object of a request.
+pub(crate) struct Sent {
+    map: Map<String, Value>,
+    /// Of a large one; others wait until it is dropped.
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Sent {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.map
+    }
+}
+
+/// Reads the JSON object of a request, of `most` bytes at most.
+pub(crate) async fn object(app: &App, body: Body, most: usize) -> Result<Sent, Problem> {
     let bad = |kind: &str, detail: String| Problem::new(StatusCode::BAD_REQUEST, kind, detail);
-    let read = tokio::time::timeout(BODY, to_bytes(body, most)).await;
     let late =
         || Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "the request took too long; send it again");
-    let bytes = read.map_err(|_| late())?.map_err(|_| {
+    let read = tokio::time::timeout(BODY, bytes(app, body, most)).await;
+    let (bytes, turn) = read.map_err(|_| late())?.ok_or_else(|| {
         let detail =
             format!("the request is cut off, or longer than {most} bytes; upload films to /v1/files");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
@@ -211,9 +234,25 @@ pub(crate) async fn object(body: Body, most: usize) -> Result<Map<String, Value>
     let value = serde_json::from_slice::<Value>(&bytes)
         .map_err(|error| bad("usage", format!("the request is not valid JSON ({error}); send an object")))?;
     match value {
-        Value::Object(map) => Ok(map),
+        Value::Object(map) => Ok(Sent { map, _turn: turn }),
         _ => Err(bad("usage", "the request has to be a JSON object".into())),
     }
+}
+
+/// The bytes of a request, and its turn if they are many. `None` if it is cut off or too long.
+async fn bytes(app: &App, body: Body, most: usize) -> Option<(Vec<u8>, Option<OwnedSemaphorePermit>)> {
+    let (mut bytes, mut turn, mut chunks) = (Vec::new(), None, body.into_data_stream());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.ok()?;
+        if bytes.len() + chunk.len() > most {
+            return None;
+        }
+        if bytes.len() + chunk.len() > SMALL && turn.is_none() {
+            turn = Some(Arc::clone(&app.large).acquire_owned().await.ok()?);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Some((bytes, turn))
 }
 
 /// Refuses names that mean nothing here.

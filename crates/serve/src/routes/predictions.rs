@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use remaster::Task;
 use serde_json::{Map, Value, json};
 
-use super::{Id, Shared, Words, base, content, number, object, only, query};
+use super::{Id, Sent, Shared, Words, base, content, number, object, only, query};
 use crate::hosts::Purpose;
 use crate::input::{self, Asked};
 use crate::job::{Job, Media, Status, Webhook};
@@ -44,7 +45,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = object(body, MOST_BODY).await?;
+    let asked = object(&app, body, MOST_BODY).await?;
     let version = asked.get("version").and_then(Value::as_str).map(str::to_owned);
     make(&app, &headers, version.as_deref(), asked).await
 }
@@ -58,7 +59,7 @@ pub(super) async fn create_for_model(
     if words.get("owner").map(String::as_str) != Some("remaster") {
         return Err(Problem::missing("model"));
     }
-    let asked = object(body, MOST_BODY).await?;
+    let asked = object(&app, body, MOST_BODY).await?;
     make(&app, &headers, words.get("name").map(String::as_str), asked).await
 }
 
@@ -66,13 +67,17 @@ async fn make(
     app: &Shared,
     headers: &HeaderMap,
     model: Option<&str>,
-    asked: Map<String, Value>,
+    asked: Sent,
 ) -> Result<Response, Problem> {
     only(&asked, &NAMES)?;
     let wait = wait(headers)?;
     let key = key(headers)?;
     let webhook = webhook(app, &asked)?;
     let (wanted, mut given) = wanted(app, model, &asked)?;
+    if !input::is_inside(&wanted.model) {
+        // A model that is not installed would fail hours later, when it is its turn.
+        app.look(Task::Networks(Box::new(wanted.how.models.clone())), None).await?;
+    }
     let (media, name) = media(app, &wanted.media)?;
     let picture = tokio::task::block_in_place(|| is_picture(app, &media, &name));
     let ending = input::ending(wanted.format.as_deref(), picture)?;
@@ -80,6 +85,7 @@ async fn make(
         // A film is kept once.
         given.insert("media".into(), json!(format!("{}/v1/files/{id}", base(headers))));
     }
+    drop((asked, wanted.media));
     let job = Job {
         id: id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?,
         model: wanted.model,
@@ -178,7 +184,7 @@ pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem
 }
 
 /// A script is a program and no film.
-fn refuse_scripts(name: &str) -> Result<(), Problem> {
+pub(super) fn refuse_scripts(name: &str) -> Result<(), Problem> {
     let lower = name.to_ascii_lowercase();
     match lower.ends_with(".vpy") || lower.ends_with(".avs") {
         false => Ok(()),
@@ -348,7 +354,7 @@ pub(super) async fn place(
     Id(id): Id,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let asked = object(body, 1 << 10).await?;
+    let asked = object(&app, body, 1 << 10).await?;
     only(&asked, &["position"])?;
     let position = asked.get("position").and_then(Value::as_u64);
     let position =

@@ -267,6 +267,7 @@ def folders(look, files, server):
     page.get_by_role("link", name="sub/").click()
     page.get_by_role("link", name="there.mp4").click()
     film.planned()
+    expect(page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
     look.state("set-up-from-folder")
     film.button("2×").click()
     film.planned()
