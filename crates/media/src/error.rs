@@ -411,6 +411,12 @@ impl MediaError {
         MediaError::Unreadable { path: path.to_owned(), reason: reason.into() }
     }
 
+    /// The error for a file that is no video or not whole, with ffmpeg's own `reason`.
+    pub(crate) fn cut_off(path: &Path, reason: &str) -> Self {
+        let next = "if no player opens it either, copy or download it again";
+        MediaError::unreadable(path, format!("{}; {next}", reason.trim_end_matches(['.', ' '])))
+    }
+
     pub(crate) fn broken(what: &'static str, reason: impl Into<String>) -> Self {
         MediaError::Broken { what, reason: reason.into() }
     }

@@ -57,8 +57,8 @@ impl Launch {
             // The pipe is closed with the reader that was not made.
             Err(_) => Err(match child.finish() {
                 Ok(lines) if lines.is_empty() => MediaError::Empty { path: self.path.clone() },
-                Ok(lines) => MediaError::unreadable(&self.path, plain(&lines)),
-                Err(MediaError::Child { reason, .. }) => MediaError::unreadable(&self.path, reason),
+                Ok(lines) => MediaError::cut_off(&self.path, &plain(&lines)),
+                Err(MediaError::Child { reason, .. }) => MediaError::cut_off(&self.path, &reason),
                 Err(e) => e,
             }),
         }

@@ -58,7 +58,7 @@ pub(crate) fn closed(path: &Path, reason: String) -> MediaError {
         }
         // What ffmpeg 9 says of a playlist that is not called one.
         None if reason.contains("m3u8/hls") => MediaError::NotOneFile { path, format: "hls".into() },
-        None => MediaError::Unreadable { path, reason },
+        None => MediaError::cut_off(&path, &reason),
     }
 }
 

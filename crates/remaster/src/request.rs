@@ -17,7 +17,6 @@ use crate::machine::hashes;
 use crate::machine::host::Machine;
 use crate::machine::spill::Spill;
 use crate::media::{Size, Source, Target, refuse};
-use crate::restore;
 use crate::seconds;
 use crate::upscaler;
 
@@ -156,12 +155,6 @@ impl Default for Models {
 }
 
 impl Models {
-    /// Files or words of the networks, which are found and not read.
-    pub fn find(&self, machine: &Machine) -> Result<Vec<String>, Error> {
-        let names = restore::names(self, machine)?;
-        Ok(names.into_iter().filter(|name| !name.is_empty()).collect())
-    }
-
     /// True if frames go through a network one by one.
     pub(crate) fn is_upscaler(&self) -> bool {
         upscaler::is_upscaler(&self.model)

@@ -395,14 +395,7 @@ fn doors_are_shut_to_pages_paths_scripts_and_hosts() {
         assert!((400..500).contains(&refused(media)), "{media}");
     }
     assert_eq!(refused(&format!("{films}/film.vpy")), 415);
-    for what in ["probe", "picture"] {
-        let look = |name: &str| server.get(&format!("/v1/folders/{what}?path={films}/{name}")).0;
-        assert_eq!((look("film.mkv"), look("film.vpy")), (200, 415), "{what}");
-        assert!(
-            (400..500).contains(&look("link.mkv")) && (400..500).contains(&look("up/secret.mkv")),
-            "{what}"
-        );
-    }
+    looks_stay_below_folders(&server, &films);
     assert_eq!(server.send("film.vpy", b"import os").0, 415);
     assert_eq!(server.send("film.mkv", &vec![0; 2 << 20]).0, 413);
     // What only claims to be a film fails with a sentence, and nothing of it is run.
@@ -441,6 +434,17 @@ fn doors_are_shut_to_pages_paths_scripts_and_hosts() {
         assert!((400..500).contains(&server.get(path).0), "{path}");
     }
     assert!(!desk.join("ran").exists());
+}
+
+fn looks_stay_below_folders(server: &Server, films: &str) {
+    for what in ["probe", "picture"] {
+        let look = |name: &str| server.get(&format!("/v1/folders/{what}?path={films}/{name}")).0;
+        assert_eq!((look("film.mkv"), look("film.vpy")), (200, 415), "{what}");
+        assert!(
+            (400..500).contains(&look("link.mkv")) && (400..500).contains(&look("up/secret.mkv")),
+            "{what}"
+        );
+    }
 }
 
 #[test]

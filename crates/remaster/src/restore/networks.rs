@@ -199,6 +199,14 @@ pub(crate) fn names(args: &Models, machine: &Machine) -> Result<[String; 2], Err
     Ok([model, vae])
 }
 
+impl Models {
+    /// Files or words of the networks, which are found and not read.
+    pub fn find(&self, machine: &Machine) -> Result<Vec<String>, Error> {
+        let names = names(self, machine)?;
+        Ok(names.into_iter().filter(|name| !name.is_empty()).collect())
+    }
+}
+
 /// What stands for a word whose file is not installed.
 type Otherwise<'a> = &'a dyn Fn(&str, Error) -> Result<String, Error>;
 
