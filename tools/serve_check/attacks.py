@@ -80,6 +80,7 @@ def attack(binary, folder, seed, requests, groups):
                 "refused",
                 "closed",
                 "connections",
+                "held",
                 "few-files",
                 "limits",
                 "disk",
