@@ -61,6 +61,7 @@ fn h264_repeats_itself() {
 fn hevc_repeats_itself() {
     twice(&[("libx265 -preset ultrafast", "yuv420p")]);
     twice(&[("libx265 -preset ultrafast -x265-params vbv-maxrate=300:vbv-bufsize=300", "yuv420p")]);
+    twice(&[("libx265 -preset ultrafast -b:v 300k", "yuv420p")]);
 }
 
 #[test]
@@ -71,6 +72,7 @@ fn vp9_repeats_itself() {
 #[test]
 fn av1_repeats_itself() {
     twice(&[("libsvtav1 -preset 10", "yuv420p"), ("libaom-av1 -cpu-used 8 -row-mt 1", "yuv420p")]);
+    twice(&[("libsvtav1 -preset 10 -b:v 300k", "yuv420p")]);
 }
 
 #[test]
