@@ -149,7 +149,7 @@ export class Settings {
   #sizeChoice() {
     const other = el("input", {
       type: "text",
-      placeholder: "1920x1080",
+      placeholder: "640x480",
       autocomplete: "off",
       spellcheck: "false",
       "aria-label": "Other size",
