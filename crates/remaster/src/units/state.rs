@@ -231,9 +231,14 @@ fn empty(store: &Folder) -> io::Result<()> {
     let ours = &mut |path: &Path, kind: Kind| match kind {
         // Those that are empty.
         Kind::Folder => true,
-        _ => path.to_str().is_some_and(is_of_a_journal),
+        _ => key(path).is_some_and(|key| is_of_a_journal(&key)),
     };
     store.remove_ours(ours).map(drop)
+}
+
+/// A path below a store as its journal names it, with the same separator on every system.
+fn key(path: &Path) -> Option<String> {
+    path.iter().map(OsStr::to_str).collect::<Option<Vec<_>>>().map(|parts| parts.join("/"))
 }
 
 /// Whether a path below the folder for pieces is of ours.
