@@ -41,6 +41,10 @@ impl Cache {
         self.repo(&remote.repo).join("blobs").join(&remote.blob)
     }
 
+    fn snapshot(&self, remote: &Remote) -> PathBuf {
+        self.repo(&remote.repo).join("snapshots").join(&remote.commit).join(&remote.file)
+    }
+
     /// What was received so far.
     pub(crate) fn partial(&self, remote: &Remote) -> PathBuf {
         self.repo(&remote.repo).join("blobs").join(format!("{}.incomplete", remote.blob))
@@ -101,12 +105,10 @@ impl Cache {
         Ok(None)
     }
 
-    /// Whether the blob is there, and whole.
+    /// Whether the blob is there, and whole. Where links cannot be made it is in the snapshot.
     pub(crate) fn is_sound(&self, remote: &Remote, caller: &mut Caller<'_>) -> Result<bool, HubError> {
-        let path = self.blob(remote);
-        if !path.exists() {
-            return Ok(false);
-        }
+        let places = [self.blob(remote), self.snapshot(remote)];
+        let Some(path) = places.into_iter().find(|path| path.exists()) else { return Ok(false) };
         let found = hash_of(&path, caller)?;
         if found == remote.sha256 {
             return Ok(true);
@@ -146,12 +148,15 @@ impl Cache {
         remaster_disk::make_folders(&repo.join("refs")).map_err(error::write(&newest))?;
         remaster_disk::write_whole(&newest, |file| std::io::Write::write_all(file, remote.commit.as_bytes()))
             .map_err(error::write(&newest))?;
-        let path = repo.join("snapshots").join(&remote.commit).join(&remote.file);
+        let path = self.snapshot(remote);
         let folder = path.parent().unwrap_or(&repo);
         remaster_disk::make_folders(folder).map_err(error::write(folder))?;
         let up = "../".repeat(remote.file.split('/').count() + 1);
         let target = PathBuf::from(format!("{up}blobs/{}", remote.blob));
-        put(&target, &self.blob(remote), &path).map_err(error::write(&path))?;
+        let blob = self.blob(remote);
+        if blob.exists() || !path.exists() {
+            put(&target, &blob, &path).map_err(error::write(&path))?;
+        }
         Ok(path)
     }
 }
@@ -176,14 +181,19 @@ fn put(target: &Path, _: &Path, path: &Path) -> std::io::Result<()> {
     remaster_disk::rename(&beside, path)
 }
 
-/// A link where the system lets this user make one; otherwise the file itself moves, as huggingface_hub does it.
+/// A link where the system lets this user make one and follows it; otherwise the file itself moves, as huggingface_hub does
+/// it. A link that was made may lead nowhere, and Wine only says that it made one.
 #[cfg(windows)]
 fn put(target: &Path, blob: &Path, path: &Path) -> std::io::Result<()> {
     if path.exists() {
         return Ok(());
     }
     let target = target.to_string_lossy().replace('/', "\\");
-    std::os::windows::fs::symlink_file(target, path).or_else(|_| remaster_disk::rename(blob, path))
+    if std::os::windows::fs::symlink_file(target, path).is_ok() && path.exists() {
+        return Ok(());
+    }
+    let _ = remaster_disk::remove(path);
+    remaster_disk::rename(blob, path)
 }
 
 /// Opens a file that only programs which keep to the layout write, and creates it if it is missing. A link would lead

@@ -1,4 +1,5 @@
-//! Ends connections on cancellation: a read waits for as long as a transfer may stall.
+//! Ends connections on cancellation: a read waits for as long as a transfer may stall, and on a system that does not wake it
+//! then, such as Wine, still does.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

@@ -80,6 +80,22 @@ fn a_blob_without_a_link_is_linked() {
     assert_eq!(server.gets().len(), 0);
 }
 
+/// As where links cannot be made, by another process that was first.
+#[test]
+fn a_file_in_its_snapshot_without_a_blob_is_taken() {
+    let (desk, content, server) = scene(1000);
+    let hub = Hub::new(desk.settings(&server), Arc::new(|| false)).unwrap();
+    let Lookup::There(remote) = hub.look(&wanted(&content), &mut |_| {}).unwrap() else { panic!() };
+    let path = desk.repo().join("snapshots").join(COMMIT).join(FILE);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, &content.bytes).unwrap();
+    assert_eq!(hub.pull(&remote, &mut |_| {}).unwrap(), path);
+    is_whole(&path, &content);
+    assert_eq!(server.gets().len(), 0);
+    std::fs::write(&path, b"cut off").unwrap();
+    assert!(matches!(hub.pull(&remote, &mut |_| {}), Err(HubError::Damaged { .. })));
+}
+
 #[test]
 fn two_at_once_download_once() {
     let (desk, content) = (Desk::new(), Content::new(3_000_000));
