@@ -410,8 +410,13 @@ fn was_killed(status: ExitStatus) -> bool {
     if std::os::unix::process::ExitStatusExt::signal(&status).is_some() {
         return true;
     }
-    // Codes of crashes on Windows begin with 0xC: they are negative.
-    status.code().is_some_and(|code| code < 0 || code == 255 || (129..160).contains(&code))
+    status.code().is_some_and(is_end_by_others)
+}
+
+/// Crashes have codes from 0xC0000000 to 0xC0FFFFFF on Windows. ffmpeg's own are negative there: -22, or the letters of a
+/// name from 0xA5000000 to 0xBFFFFFFF.
+fn is_end_by_others(code: i32) -> bool {
+    code as u32 >> 24 == 0xC0 || code == 255 || (129..160).contains(&code)
 }
 
 fn said(lines: &[String]) -> String {

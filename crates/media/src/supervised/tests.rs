@@ -2,10 +2,24 @@
 
 use super::*;
 
+#[cfg(unix)]
 fn shell(script: &str, patience: u64, stop: &Stop) -> Supervised {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::piped());
     Supervised::spawn(command, "sh", patience, stop.clone(), Gauge::default()).unwrap()
+}
+
+/// A child that neither reads nor writes for a minute.
+#[cfg(unix)]
+fn silent(patience: u64, stop: &Stop) -> Supervised {
+    shell("exec sleep 60", patience, stop)
+}
+
+#[cfg(windows)]
+fn silent(patience: u64, stop: &Stop) -> Supervised {
+    let mut command = Command::new("cmd");
+    command.args(["/c", "ping -n 60 127.0.0.1 > nul"]).stdin(Stdio::piped());
+    Supervised::spawn(command, "cmd", patience, stop.clone(), Gauge::default()).unwrap()
 }
 
 fn read(watched: &mut Supervised) -> Vec<u8> {
@@ -20,11 +34,11 @@ fn a_silent_child_is_ended_and_so_is_one_that_is_stopped() {
     let asked = Arc::new(AtomicBool::new(false));
     let ask = Arc::clone(&asked);
     let stop = Stop::when(move || ask.load(Ordering::Relaxed));
-    let mut child = shell("exec sleep 60", 1, &stop);
+    let mut child = silent(1, &stop);
     let started = Instant::now();
     assert!(read(&mut child).is_empty());
     assert!(matches!(child.finish(), Err(MediaError::Stalled { seconds: 1, .. })));
-    let mut child = shell("exec sleep 60", 60, &stop);
+    let mut child = silent(60, &stop);
     let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         asked.store(true, Ordering::Relaxed);
@@ -76,18 +90,19 @@ fn who_holds_a_pipe_open_from_the_background_is_not_waited_for() {
 }
 
 #[test]
-#[cfg(unix)]
 fn writing_to_a_child_that_does_not_read_has_a_limit() {
-    for script in ["exec sleep 60", "setsid sleep 30 <&0 & exec sleep 60"] {
+    let write = |mut child: Supervised| {
         let started = Instant::now();
-        let mut child = shell(script, 1, &Stop::never());
         let mut stdin = child.stdin.take().unwrap();
-        let written = child.waiting(|| stdin.write_all(&[0; 1 << 22]));
-        assert!(written.is_err(), "{script}");
+        assert!(child.waiting(|| stdin.write_all(&[0; 1 << 22])).is_err());
         drop(stdin);
-        assert!(matches!(child.finish(), Err(MediaError::Stalled { .. })), "{script}");
-        assert!(started.elapsed() < Duration::from_secs(5), "{script}: {:?}", started.elapsed());
-    }
+        assert!(matches!(child.finish(), Err(MediaError::Stalled { .. })));
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    };
+    write(silent(1, &Stop::never()));
+    // Another process has the pipe, too.
+    #[cfg(unix)]
+    write(shell("setsid sleep 30 <&0 & exec sleep 60", 1, &Stop::never()));
 }
 
 #[test]
@@ -104,6 +119,19 @@ fn a_child_that_was_killed_is_not_one_that_failed() {
 }
 
 #[test]
+fn crashes_of_windows_are_told_from_the_codes_of_ffmpeg() {
+    // An access violation, a damaged heap, a missing library.
+    for code in [0xC000_0005_u32, 0xC000_0374, 0xC000_0135] {
+        assert!(is_end_by_others(code as i32), "{code:x}");
+    }
+    // AVERROR(EINVAL), AVERROR_INVALIDDATA, AVERROR_FILTER_NOT_FOUND.
+    for code in [-22, -0x4144_4E49, -0x4C49_46F8, 1, 8] {
+        assert!(!is_end_by_others(code), "{code}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
 fn complaints_are_kept_and_a_flood_of_them_does_not_block() {
     let flood = "i=0; while [ $i -lt 30000 ]; do echo line $i >&2; i=$((i+1)); done; echo out";
     let mut child = shell(flood, 60, &Stop::never());
