@@ -498,6 +498,14 @@ mod tests {
             let found = beside(Path::new(path));
             found.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
+        if cfg!(windows) {
+            assert_eq!(places(r"C:\bin\ffmpeg.exe"), [r"C:\bin\ffprobe.exe", "ffprobe"]);
+            assert_eq!(
+                places(r"C:\bin\ffmpeg-7.exe"),
+                [r"C:\bin\ffprobe-7.exe", r"C:\bin\ffprobe.exe", "ffprobe"]
+            );
+            return;
+        }
         assert_eq!(places("ffmpeg"), ["ffprobe"]);
         let expected = ["/opt/ffprobe-linux-x86_64-v7.0.2", "/opt/ffprobe", "ffprobe"];
         assert_eq!(places("/opt/ffmpeg-linux-x86_64-v7.0.2"), expected);

@@ -68,11 +68,11 @@ fn held(status: &str) -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn the_files_of_the_kernel_are_read_as_they_are_written() {
         assert_eq!(group_of("42 (a) b) S 1 77 77 0 -1 4194560"), Some(77));

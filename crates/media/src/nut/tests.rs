@@ -152,10 +152,11 @@ fn files_of_ffmpeg_are_read_as_ffmpeg_reads_them() {
         let mut reader = NutReader::new(&bytes[..], 1 << 20).unwrap();
         let (mut data, mut found) = (Vec::new(), Vec::new());
         while let Next::Frame(pts) = reader.frame(&mut data).unwrap() {
-            found.push(format!("{pts},{},{}_", data.len(), if reader.is_key() { 'K' } else { '_' }));
+            found.push(format!("{pts},{}{}", data.len(), if reader.is_key() { ",K" } else { "" }));
         }
+        // How many other flags there are depends on the version.
         let listed: Vec<&str> =
-            listed.lines().map(|l| l.trim_end_matches(',')).filter(|l| !l.is_empty()).collect();
+            listed.lines().map(|l| l.trim_end_matches([',', '_'])).filter(|l| !l.is_empty()).collect();
         assert_eq!(found, listed, "{codec}");
     }
 }

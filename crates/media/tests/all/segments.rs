@@ -387,7 +387,7 @@ fn segments_that_do_not_fit_are_refused_by_number() {
         (vec![&b, &a], 1, "no later than"),
         (vec![&a, &a], 1, "no later than"),
         (vec![&a, &b, &b], 2, "no later than"),
-        (vec![&a, &gone], 1, "No such file"),
+        (vec![&a, &gone], 1, "(os error 2)"),
     ];
     let left = |about: &str| {
         let names = remaster_testkit::names(folder.path());

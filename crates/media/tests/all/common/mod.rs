@@ -35,13 +35,12 @@ pub(crate) fn clip(folder: &Path, name: &str, source: &str, coder: &[&str]) -> P
 
 /// Whether the ffmpeg under test dies of any MPEG-TS, as static builds do whose C library cannot load its tables of
 /// characters.
-#[cfg(unix)]
 pub(crate) fn dies_of(file: &Path) -> bool {
-    use std::os::unix::process::ExitStatusExt;
     let program = std::env::var_os("REMASTER_FFMPEG").unwrap_or_else(|| "ffmpeg".into());
     let mut command = Command::new(program);
     command.args(["-v", "quiet", "-nostdin", "-i"]).arg(file).args(["-f", "null", "-"]);
-    command.status().unwrap().signal().is_some()
+    // By a signal, or by an exception of Windows.
+    command.status().unwrap().code().is_none_or(|code| code as u32 >> 24 == 0xC0)
 }
 
 /// A script that stands in for ffmpeg, with an ffprobe beside it.
