@@ -17,6 +17,7 @@ mod tests {
     use super::*;
 
     /// An archive as it is released, and an installer that knows its hash.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn release(folder: &std::path::Path, hash: Option<&str>) -> std::path::PathBuf {
         use sha2::{Digest, Sha256};
         let mut files = super::super::entry::Files::default();
@@ -32,6 +33,7 @@ mod tests {
         path
     }
 
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn installed(hash: Option<&str>) -> (bool, String, bool) {
         let folder = tempfile::tempdir().unwrap();
         let script = release(folder.path(), hash);

@@ -47,7 +47,6 @@ fn run(frames: usize) {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn resident_memory_is_the_same_for_few_and_many_frames() {
     if let Ok(frames) = std::env::var(FRAMES) {
         return run(frames.parse().unwrap());

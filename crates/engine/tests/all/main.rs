@@ -9,6 +9,7 @@ mod bounds;
 mod dit;
 mod exact;
 mod faults;
+#[cfg(target_os = "linux")]
 mod flat;
 mod hostile_state;
 mod not_finite;

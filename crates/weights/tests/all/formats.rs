@@ -1,6 +1,6 @@
 //! What is accepted, by content and not by name, and what values come out.
 
-use crate::support::{bits, checkpoint, file, file_of, on_disk, place, put};
+use crate::support::{bits, checkpoint, file, file_of, on_disk, put};
 use remaster_testkit::says;
 use remaster_weights::{Checkpoint, CheckpointError, ReadError, StoredDtype, TorchFault, ZipFault};
 
@@ -194,7 +194,7 @@ fn files_of_the_formats_own_writer_are_read() {
 #[test]
 fn a_sparse_file_larger_than_memory_is_only_mapped() {
     // 64 GiB that occupy one block: nothing but the header may be touched.
-    let (_folder, path) = place("sparse");
+    let (_folder, path) = crate::support::place("sparse");
     let size = 64u64 << 30;
     let json = format!(r#"{{"a":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{size}]}}}}"#, size / 4);
     crate::support::sparse(&path, &file(&json, &[]), size);

@@ -2,11 +2,8 @@
 //!
 //! `REMASTER_ANIME_PTH` names the published `realesr-animevideov3.pth` for the test that needs it.
 
-use crate::support::pth::{
-    Members, Ops, Saved, end, ended, entry, members, pth_of, pth_parts, saved, torch, zip,
-};
+use crate::support::pth::{Members, Ops, Saved, ended, entry, members, pth_of, pth_parts, saved, torch, zip};
 use crate::support::{bits, has_values, on_disk, place, put};
-use remaster_testkit::hostile::measured;
 use remaster_testkit::says;
 use remaster_weights::{
     Checkpoint, CheckpointError, Format, PickleFault, ReadError, StoredDtype, TensorFault, TorchFault,
@@ -368,6 +365,8 @@ fn members_that_share_bytes_are_refused() {
 #[cfg(unix)]
 #[test]
 fn values_are_not_read_when_a_file_is_opened_and_files_have_a_limit() {
+    use crate::support::pth::end;
+    use remaster_testkit::hostile::measured;
     use std::os::unix::fs::FileExt;
 
     let (_folder, path) = place("large.pth");
