@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// A program that accepts the arguments of `remaster unit run`.
 #[derive(Clone, Debug)]
@@ -19,6 +19,16 @@ impl WorkerProgram {
     /// This executable. Use it only if it is the command line `remaster`, or if one device restores.
     pub fn this() -> std::io::Result<Self> {
         Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new(), with: Vec::new() })
+    }
+
+    /// Starts it with pipes, apart from the terminal: Ctrl-C there reaches this process alone, which ends it by the end of its
+    /// stdin. On Windows it ends with this process, whatever it does.
+    pub fn start(&self, arguments: &[&str]) -> std::io::Result<Child> {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        remaster_media::spawn_tied(&mut command)
     }
 
     pub(crate) fn command(&self) -> Command {

@@ -31,19 +31,20 @@ const QUEUEING: Duration = Duration::from_secs(30);
 /// Processes that look at films at the same time.
 const LOOKERS: usize = 2;
 
-/// Large requests that are read at the same time, each with up to three copies of 24 MiB.
+/// Large requests that are read at the same time. They have few values, so each takes up to three copies of 24 MiB.
 const LARGE: usize = 2;
 
 /// How long what was asked of the machine is believed.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// A film, and what other processes open it by.
+#[derive(Clone)]
 pub(crate) struct Film {
     pub(crate) path: PathBuf,
     /// What clients call it.
     pub(crate) name: String,
     /// Keeps the path valid.
-    _held: Option<File>,
+    _held: Option<Arc<File>>,
 }
 
 impl Film {
@@ -67,7 +68,7 @@ impl Film {
             drop(path);
             PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
         };
-        Film { path, name, _held: Some(file) }
+        Film { path, name, _held: Some(Arc::new(file)) }
     }
 }
 
@@ -75,29 +76,27 @@ impl Film {
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) worker: WorkerProgram,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: Arc<Jobs>,
     pub(crate) uploads: Uploads,
     pub(crate) folders: Folders,
     pub(crate) door: Door,
     pub(crate) secret: Secret,
     /// Folder of previews.
     pub(crate) previews: remaster_disk::Folder,
-    pub(crate) lookers: Semaphore,
+    pub(crate) lookers: Arc<Semaphore>,
     /// Turns of requests with a film inside, which are held in memory.
     pub(crate) large: Arc<Semaphore>,
     /// Answers of the machine, and when they were given.
     pub(crate) asked: Mutex<Vec<(&'static str, Instant, Value)>>,
     /// Frames per second of films that were looked at, and when.
-    pub(crate) rates: Mutex<HashMap<String, (f64, u64)>>,
-    /// The address as the server knows it, for webhooks.
-    pub(crate) address: String,
+    pub(crate) rates: Mutex<HashMap<(String, bool), (f64, u64)>>,
     /// When the server was started.
     pub(crate) started: u64,
 }
 
 impl App {
-    pub(crate) fn lookers() -> Semaphore {
-        Semaphore::new(LOOKERS)
+    pub(crate) fn lookers() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(LOOKERS))
     }
 
     pub(crate) fn large() -> Arc<Semaphore> {
@@ -121,27 +120,47 @@ impl App {
 
     /// Looks at a film in a process of its own. It ends with the request: a client that goes away cancels it.
     pub(crate) async fn look(self: &Arc<Self>, task: Task, film: Option<&Film>) -> Result<Value, Problem> {
-        let busy = || Problem::busy("busy", "other films are being looked at; try again in a moment");
-        let waited = tokio::time::timeout(QUEUEING, self.lookers.acquire()).await;
-        let _turn = waited.map_err(|_| busy())?.map_err(|_| busy())?;
-        self.process(task, film).await
+        Ok(self.look_with(task, film, ()).await?.0)
     }
 
-    /// The same without a turn.
-    pub(crate) async fn process(self: &Arc<Self>, task: Task, film: Option<&Film>) -> Result<Value, Problem> {
+    /// The same with something that the process needs to its end.
+    pub(crate) async fn look_with<H: Send + 'static>(
+        self: &Arc<Self>,
+        task: Task,
+        film: Option<&Film>,
+        held: H,
+    ) -> Result<(Value, H), Problem> {
+        let busy = || Problem::busy("busy", "other films are being looked at; try again in a moment");
+        let waited = tokio::time::timeout(QUEUEING, Arc::clone(&self.lookers).acquire_owned()).await;
+        let turn = waited.map_err(|_| busy())?.map_err(|_| busy())?;
+        let (value, (_turn, held)) = self.process(task, film, Some(LOOKING), (turn, held)).await?;
+        Ok((value, held))
+    }
+
+    /// The same without a turn. A client that goes away does not let go what is `held`, or the film: the process does, which
+    /// ends a little later.
+    pub(crate) async fn process<H: Send + 'static>(
+        self: &Arc<Self>,
+        task: Task,
+        film: Option<&Film>,
+        limit: Option<Duration>,
+        held: H,
+    ) -> Result<(Value, H), Problem> {
         let gone = Arc::new(AtomicBool::new(false));
         let _flag = SetOnDrop(Arc::clone(&gone));
-        let app = Arc::clone(self);
+        let (app, film) = (Arc::clone(self), film.cloned());
         let work = move || {
             let stop = || gone.load(Ordering::SeqCst);
-            child::run(&app.worker, &task, Some(LOOKING), &stop, &mut |_| ())
+            let ended = child::run(&app.worker, &task, limit, &stop, &mut |_| ());
+            (ended, held, film)
         };
-        let ended = tokio::task::spawn_blocking(work).await;
-        let ended = ended.map_err(|_| Problem::busy("internal", "the work ended early; try again"))?;
-        ended.map_err(|ended| match ended {
+        let done = tokio::task::spawn_blocking(work).await;
+        let (ended, held, film) =
+            done.map_err(|_| Problem::busy("internal", "the work ended early; try again"))?;
+        ended.map(|value| (value, held)).map_err(|ended| match ended {
             Ended::Stopped => Problem::busy("interrupted", "this was stopped; try again"),
             Ended::Failed { error, kind } => {
-                let error = film.map_or(error.clone(), |film| film.plain(&error));
+                let error = film.map_or(error.clone(), |film: Film| film.plain(&error));
                 Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, error)
             }
         })

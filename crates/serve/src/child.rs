@@ -1,7 +1,7 @@
 //! Work in a process of its own: a driver that crashes ends a job, not the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a line that a child tells, and of its result, at most.
 const MOST_LINE: u64 = 1 << 20;
 const MOST_RESULT: u64 = 16 << 20;
+
+/// The kind of an error that says that no process could be started.
+pub(crate) const NO_PROCESS: &str = "no-process";
 
 /// How a child ended without a result.
 #[derive(Clone, Debug)]
@@ -46,15 +49,10 @@ pub(crate) fn run(
     stop: &dyn Fn() -> bool,
     line: &mut dyn FnMut(&str),
 ) -> Result<Value, Ended> {
-    let lost =
-        |error: std::io::Error| Ended::failed(format!("cannot start a process: {error}"), "input-output");
-    let mut command = std::process::Command::new(&worker.program);
-    for name in &worker.without {
-        command.env_remove(name);
-    }
-    command.envs(worker.with.iter().map(|(name, value)| (name, value)));
-    command.arg("work").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(lost)?;
+    let lost = |error: std::io::Error| {
+        Ended::failed(format!("cannot start {}: {error}", worker.program.display()), NO_PROCESS)
+    };
+    let mut child = worker.start(&["work"]).map_err(lost)?;
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut words = serde_json::to_vec(task).unwrap_or_default();
     words.push(b'\n');
@@ -103,7 +101,11 @@ pub(crate) fn run(
         Ok(document) if status.is_some_and(|status| status.success()) => Ok(document),
         Ok(document) => {
             let word = |name: &str| document.get(name).and_then(Value::as_str);
-            Err(Ended::failed(word("error").unwrap_or(&text), word("kind").unwrap_or("internal")))
+            match word("kind") {
+                // By somebody else, such as a system that ends the server and all that it has started.
+                Some("interrupted") => Err(Ended::Stopped),
+                kind => Err(Ended::failed(word("error").unwrap_or(&text), kind.unwrap_or("internal"))),
+            }
         }
         Err(_) => Err(Ended::failed(crashed(status), "crashed")),
     }
@@ -188,7 +190,20 @@ mod tests {
             matches!(done, Err(Ended::Failed { error, kind }) if error.contains("signal: 9") && kind == "crashed")
         );
         let none = WorkerProgram { program: "/nowhere/at/all".into(), without: Vec::new(), with: Vec::new() };
-        assert!(run(&none, &Task::Devices, None, &|| false, &mut |_| ()).is_err());
+        let lost = run(&none, &Task::Devices, None, &|| false, &mut |_| ());
+        assert!(matches!(lost, Err(Ended::Failed { kind, .. }) if kind == NO_PROCESS));
+        let (done, _) =
+            ended("echo '{\"error\":\"stopped\",\"kind\":\"interrupted\"}'; exit 130", None, false);
+        assert!(matches!(done, Err(Ended::Stopped)));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_child_leads_a_group_of_its_own_so_that_ctrl_c_is_not_for_it() {
+        let (done, _) =
+            ended("read task; read -r _ _ _ _ group _ </proc/$$/stat; echo \"[$group,$$]\"", None, false);
+        let done = done.unwrap();
+        assert!(done[0].is_u64() && done[0] == done[1], "{done}");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::app::App;
-use crate::id;
 use crate::job::Status;
 use crate::jobs::Change;
 use crate::time;
@@ -62,7 +61,7 @@ fn changed(app: &Arc<App>, turns: &Arc<Semaphore>, known: &mut HashMap<String, S
     let (app, turns, id, last) = (Arc::clone(app), Arc::clone(turns), id.to_owned(), *event != "start");
     let url = webhook.url.clone();
     tokio::spawn(async move {
-        tell(&app, &turns, &id, &url).await;
+        tell(&app, &turns, &id, &url, last).await;
         if last {
             settle(&app, &id);
         }
@@ -80,14 +79,21 @@ fn settle(app: &App, id: &str) {
     });
 }
 
-/// Tells what a job is like now, again and again if need be.
-async fn tell(app: &Arc<App>, turns: &Semaphore, job: &str, url: &str) {
-    let Some(body) = app.jobs.shown(job, &app.address).map(|shown| shown.to_string()) else { return };
-    let Ok(message) = id::new() else { return };
+/// Tells what a job is like now, again and again if need be. The same event has the same number, also when the next server
+/// tells it, so that a client knows it again.
+async fn tell(app: &Arc<App>, turns: &Semaphore, id: &str, url: &str, last: bool) {
+    let Some(job) = app.jobs.get(id) else { return };
+    let Some(body) = app.jobs.shown(id, &job.base).map(|shown| shown.to_string()) else { return };
+    let (word, moment) = if last { ("completed", job.completed) } else { ("start", job.started) };
+    let message = format!("{id}-{word}-{}", moment.unwrap_or_default());
     let gone = Arc::new(AtomicBool::new(false));
     let mut attempt = 1;
     loop {
         let Ok(turn) = turns.acquire().await else { return };
+        // A start that could not be told for minutes would come behind the end.
+        if !last && app.jobs.get(id).is_none_or(|job| job.status.is_over()) {
+            return;
+        }
         let headers = signed(&app.secret, &message, time::now() / 1000, body.as_bytes());
         let (hosts, url, body, gone) =
             (app.settings.hosts.clone(), url.to_owned(), body.clone(), Arc::clone(&gone));

@@ -81,6 +81,14 @@ impl Webhook {
     }
 }
 
+/// Why a running job is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wish {
+    Cancel,
+    Pause,
+}
+
 /// What a job was given and what became of it, as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
@@ -98,6 +106,9 @@ pub(crate) struct Job {
     pub(crate) status: Status,
     #[serde(default)]
     pub(crate) paused: bool,
+    /// Kept, so that a server that is killed before the run has ended does not forget it.
+    #[serde(default)]
+    pub(crate) wish: Option<Wish>,
     /// Jobs with lower numbers go first.
     pub(crate) rank: f64,
     pub(crate) created: u64,
@@ -122,6 +133,12 @@ pub(crate) struct Job {
     /// The client's key, so that a request that is sent again makes no second job.
     #[serde(default)]
     pub(crate) key: Option<String>,
+    /// The hash of what was asked for with that key.
+    #[serde(default)]
+    pub(crate) asked: Option<String>,
+    /// The address of the server as the client knows it, for webhooks.
+    #[serde(default)]
+    pub(crate) base: String,
 }
 
 /// What is known of a job while it runs.
@@ -131,6 +148,8 @@ pub(crate) struct Live {
     pub(crate) progress: Option<Map<String, Value>>,
     /// Messages, the newest.
     pub(crate) logs: String,
+    /// Bytes of all messages that there were.
+    pub(crate) logged: usize,
     /// When its newest frame is shown, in milliseconds.
     pub(crate) newest: Option<u64>,
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use crate::id;
-use crate::job::{Job, Live, Status};
+use crate::job::{Job, Live, Status, Wish};
 use crate::problem::Problem;
 use crate::time;
 
@@ -21,8 +21,9 @@ const RECORD: &str = "job.json";
 /// Bytes of a record at most.
 const MOST_RECORD: u64 = 4 << 20;
 
-/// Lines of a job that a client can ask for again.
+/// Lines of a job that a client can ask for again, while it runs and when it is over.
 const LINES: usize = 500;
+const LAST_LINES: usize = 20;
 
 /// Bytes of messages that are kept of a job.
 const MOST_LOGS: usize = 16 << 10;
@@ -48,13 +49,6 @@ pub(crate) enum Change {
     Removed(String),
 }
 
-/// Why a running job is to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Cancel,
-    Pause,
-}
-
 /// How a run ended.
 pub(crate) enum End {
     /// With a film.
@@ -73,7 +67,6 @@ pub(crate) enum End {
 struct Entry {
     job: Job,
     live: Live,
-    wish: Option<Wish>,
     /// When the run began, which is not when the job did.
     begun: Option<u64>,
     lines: VecDeque<(u64, Arc<str>)>,
@@ -82,7 +75,7 @@ struct Entry {
 
 impl Entry {
     fn new(job: Job) -> Self {
-        Entry { job, live: Live::default(), wish: None, begun: None, lines: VecDeque::new(), told: 0 }
+        Entry { job, live: Live::default(), begun: None, lines: VecDeque::new(), told: 0 }
     }
 }
 
@@ -105,13 +98,13 @@ pub(crate) struct Jobs {
 }
 
 /// A device that is used for something else than a job. It is free again when this is dropped.
-pub(crate) struct Borrowed<'a> {
-    jobs: &'a Jobs,
+pub(crate) struct Borrowed {
+    jobs: Arc<Jobs>,
     /// Its number.
     pub(crate) slot: usize,
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for Borrowed {
     fn drop(&mut self) {
         self.jobs.free(self.slot);
     }
@@ -126,9 +119,11 @@ impl Jobs {
             if about.kind != Kind::Folder || !id::is_id(&name) {
                 continue;
             }
-            let inside = folder.folder(&name)?;
-            let Some(record) = if_there(inside.bytes(RECORD, MOST_RECORD))? else {
-                // It was never told to the client that asked for it.
+            // What cannot be read, on a bad disk, costs its job and no other.
+            let read = folder.folder(&name).and_then(|inside| if_there(inside.bytes(RECORD, MOST_RECORD)));
+            let Ok(record) = read else { continue };
+            let Some(record) = record else {
+                // It was never told to the client that asked for it, or was being removed.
                 let _ = folder.remove_tree(&name);
                 continue;
             };
@@ -136,7 +131,7 @@ impl Jobs {
             let job = serde_json::from_slice::<Job>(&record).ok().filter(|job| job.id == name);
             if let Some(mut job) = job {
                 if job.status == Status::Processing {
-                    job.status = Status::Starting;
+                    stopped(&mut job);
                 }
                 jobs.insert(name, Entry::new(job));
             }
@@ -161,19 +156,18 @@ impl Jobs {
         self.folder.path().join(id)
     }
 
+    /// The job that was made with this key, if what was asked for has the same hash.
+    pub(crate) fn with_key(&self, key: &str, asked: &str) -> Result<Option<String>, Problem> {
+        keyed(&self.lock(), key, asked)
+    }
+
     /// Takes a new job. One with the same key is the same job; the second value says whether it is new.
     pub(crate) fn add(&self, mut job: Job) -> Result<(String, bool), Problem> {
         let mut inner = self.lock();
         if let Some(key) = &job.key
-            && let Some(there) = inner.jobs.values().find(|entry| entry.job.key.as_ref() == Some(key))
+            && let Some(id) = keyed(&inner, key, job.asked.as_deref().unwrap_or_default())?
         {
-            let same = (&there.job.model, &there.job.input) == (&job.model, &job.input);
-            return match same {
-                true => Ok((there.job.id.clone(), false)),
-                false => {
-                    Err(Problem::conflict("this Idempotency-Key was used for another job; use a new one"))
-                }
-            };
+            return Ok((id, false));
         }
         let waiting = inner.jobs.values().filter(|entry| entry.job.status == Status::Starting).count();
         if waiting >= self.most {
@@ -208,7 +202,9 @@ impl Jobs {
                 let entry = inner.jobs.get_mut(&id)?;
                 entry.job.status = Status::Processing;
                 entry.job.started.get_or_insert_with(time::now);
-                (entry.begun, entry.live, entry.wish) = (Some(time::now()), Live::default(), None);
+                entry.job.wish = None;
+                (entry.begun, entry.live) =
+                    (Some(time::now()), Live { logged: entry.live.logged, ..Live::default() });
                 // If it cannot be kept it waits again after a restart, which does no harm.
                 let _ = self.folder.folder(&id).and_then(|folder| save(&folder, &entry.job));
                 let job = entry.job.clone();
@@ -230,24 +226,24 @@ impl Jobs {
                 let took = time::now().saturating_sub(begun) as f64 / 1e3;
                 job.seconds = Some(job.seconds.unwrap_or(0.0) + took);
             }
-            match (end, entry.wish.take()) {
+            match (end, job.wish) {
                 (End::Done { frames, memory }, _) => {
                     (job.status, job.frames, job.memory) = (Status::Succeeded, frames.or(job.frames), memory);
                 }
                 (End::Failed { error, kind }, None | Some(Wish::Pause)) => {
                     (job.status, job.error, job.error_kind) = (Status::Failed, Some(error), Some(kind));
                 }
-                (_, Some(Wish::Cancel)) => job.status = Status::Canceled,
-                (End::Stopped, Some(Wish::Pause)) => (job.status, job.paused) = (Status::Starting, true),
-                // It goes on when the server does.
-                (End::Stopped, None) => job.status = Status::Starting,
+                (End::Failed { .. } | End::Stopped, _) => stopped(job),
             }
+            job.wish = None;
             if job.status.is_over() {
                 job.completed = Some(time::now());
+                entry.lines.drain(..entry.lines.len().saturating_sub(LAST_LINES));
+                entry.lines.shrink_to_fit();
             }
-            let job = job.clone();
-            // While the server stops, a job stays as it was on the disk.
-            if !stopping || job.status.is_over() {
+            let job = entry.job.clone();
+            // While the server stops, a job that it stopped stays as it was on the disk: it is the next to go on.
+            if !stopping || job.status.is_over() || job.paused {
                 let _ = self.folder.folder(id).and_then(|folder| save(&folder, &job));
             }
         }
@@ -278,6 +274,7 @@ impl Jobs {
             }
             Some("message" | "warning" | "error") => {
                 if let Some(said) = parsed.get("text").and_then(Value::as_str) {
+                    entry.live.logged += said.len() + 1;
                     let logs = &mut entry.live.logs;
                     logs.push_str(said);
                     logs.push('\n');
@@ -303,6 +300,19 @@ impl Jobs {
         lines.into_iter().flatten().filter(|(number, _)| *number > behind).cloned().collect()
     }
 
+    /// How many lines a job has told.
+    pub(crate) fn told(&self, id: &str) -> u64 {
+        self.lock().jobs.get(id).map_or(0, |entry| entry.told)
+    }
+
+    /// Messages of a job behind the first `seen` bytes of them, as far as they are kept, and how many bytes there were.
+    pub(crate) fn logs(&self, id: &str, seen: usize) -> (String, usize) {
+        let inner = self.lock();
+        let Some(live) = inner.jobs.get(id).map(|entry| &entry.live) else { return (String::new(), seen) };
+        let new = live.logged.saturating_sub(seen).min(live.logs.len());
+        (live.logs.get(live.logs.len() - new..).unwrap_or(&live.logs).to_owned(), live.logged)
+    }
+
     /// The newest picture of a job is of this moment.
     pub(crate) fn pictured(&self, id: &str, at: u64) {
         let mut inner = self.lock();
@@ -318,7 +328,7 @@ impl Jobs {
     /// True if a running job is to stop.
     pub(crate) fn should_stop(&self, id: &str) -> bool {
         let inner = self.lock();
-        inner.stopping || inner.jobs.get(id).is_none_or(|entry| entry.wish.is_some())
+        inner.stopping || inner.jobs.get(id).is_none_or(|entry| entry.job.wish.is_some())
     }
 
     /// Cancels a job. One that is over stays as it is.
@@ -328,7 +338,7 @@ impl Jobs {
                 Status::Starting => {
                     (entry.job.status, entry.job.completed) = (Status::Canceled, Some(time::now()));
                 }
-                Status::Processing => entry.wish = Some(Wish::Cancel),
+                Status::Processing => entry.job.wish = Some(Wish::Cancel),
                 _ => {}
             }
             Ok(())
@@ -342,8 +352,8 @@ impl Jobs {
                 entry.job.paused = true;
                 Ok(())
             }
-            Status::Processing if entry.wish != Some(Wish::Cancel) => {
-                entry.wish = Some(Wish::Pause);
+            Status::Processing if entry.job.wish != Some(Wish::Cancel) => {
+                entry.job.wish = Some(Wish::Pause);
                 Ok(())
             }
             _ => Err(Problem::conflict("this job is over and cannot be paused")),
@@ -353,7 +363,7 @@ impl Jobs {
     /// Lets a paused job go on.
     pub(crate) fn resume(&self, id: &str) -> Result<(), Problem> {
         self.change(id, |entry| {
-            if entry.job.status == Status::Processing && entry.wish == Some(Wish::Pause) {
+            if entry.job.status == Status::Processing && entry.job.wish == Some(Wish::Pause) {
                 return Err(Problem::conflict("this job is being paused; resume it in a moment"));
             }
             match entry.job.status.is_over() {
@@ -378,7 +388,7 @@ impl Jobs {
                 }
                 Ok(())
             }
-            Status::Processing if entry.wish == Some(Wish::Cancel) => {
+            Status::Processing if entry.job.wish == Some(Wish::Cancel) => {
                 Err(Problem::conflict("this job is being canceled; retry it in a moment"))
             }
             _ => Err(Problem::conflict("only a job that failed or was canceled can be retried")),
@@ -387,7 +397,7 @@ impl Jobs {
 
     /// Moves a job to another place in the queue.
     pub(crate) fn place(&self, id: &str, position: usize) -> Result<(), Problem> {
-        let mut inner = self.lock();
+        let inner = self.lock();
         let mut waiting = waiting(&inner.jobs);
         let Some(from) = waiting.iter().position(|other| other == id) else {
             return match inner.jobs.contains_key(id) {
@@ -395,22 +405,35 @@ impl Jobs {
                 false => Err(Problem::missing("prediction")),
             };
         };
-        let moved = waiting.remove(from);
-        waiting.insert(position.min(waiting.len()), moved);
-        let mut ranks: Vec<f64> =
-            waiting.iter().filter_map(|id| Some(inner.jobs.get(id)?.job.rank)).collect();
-        ranks.sort_by(f64::total_cmp);
-        for (id, rank) in waiting.iter().zip(ranks) {
-            let Some(entry) = inner.jobs.get_mut(id) else { continue };
-            if entry.job.rank != rank {
-                entry.job.rank = rank;
-                let saved = self.folder.folder(id).and_then(|folder| save(&folder, &entry.job));
-                saved.map_err(|error| Problem::system("the order cannot be kept", &error))?;
-            }
-        }
+        waiting.remove(from);
+        let at = position.min(waiting.len());
+        let rank = |at: usize| waiting.get(at).and_then(|id| inner.jobs.get(id)).map(|entry| entry.job.rank);
+        // Between its neighbours, so that one record says it. After fifty moves to the same place there is no number
+        // between them, and all get new ones.
+        let rank = match (at.checked_sub(1).and_then(rank), rank(at)) {
+            (Some(before), Some(behind)) => f64::midpoint(before, behind),
+            (None, Some(behind)) => behind - 1.0,
+            (Some(before), None) => before + 1.0,
+            (None, None) => return Ok(()),
+        };
+        let is_taken =
+            waiting.iter().any(|id| inner.jobs.get(id).is_some_and(|entry| entry.job.rank == rank));
         drop(inner);
+        if is_taken {
+            for (number, id) in waiting.iter().enumerate() {
+                self.change(id, |entry| {
+                    entry.job.rank = number as f64;
+                    Ok(())
+                })?;
+            }
+            return self.place(id, position);
+        }
+        self.change(id, |entry| {
+            entry.job.rank = rank;
+            Ok(())
+        })?;
+        // Places of all others changed, too.
         waiting.iter().for_each(|id| self.tell(id));
-        self.changed.notify_all();
         Ok(())
     }
 
@@ -425,6 +448,8 @@ impl Jobs {
             Some(_) => inner.jobs.remove(id),
         };
         drop(inner);
+        // Its record first: what is left of it after a crash is no job, and goes at the next start.
+        let _ = self.folder.folder(id).and_then(|folder| folder.remove(RECORD));
         let gone = if_there(self.folder.remove_tree(id));
         let _ = self.changes.send(Change::Removed(id.to_owned()));
         gone.map(drop).map_err(|error| Problem::system("the result cannot be removed", &error))
@@ -475,7 +500,7 @@ impl Jobs {
         let live = live.then_some(&entry.live);
         let mut shown = job.shown(live, base, position, &file.display().to_string(), self.expires(job));
         // Clients look at the answer of a cancellation. The run ends within a second.
-        if job.status == Status::Processing && entry.wish == Some(Wish::Cancel) {
+        if job.status == Status::Processing && job.wish == Some(Wish::Cancel) {
             shown["status"] = json!(Status::Canceled);
             shown["completed_at"] = json!(time::written(time::now()));
         }
@@ -506,11 +531,11 @@ impl Jobs {
     }
 
     /// Takes a device that is free and that no job waits for.
-    pub(crate) fn borrow(&self) -> Option<Borrowed<'_>> {
+    pub(crate) fn borrow(self: &Arc<Self>) -> Option<Borrowed> {
         let mut inner = self.lock();
         let slot = inner.slots.iter().position(Option::is_none)?;
         inner.slots[slot] = Some("preview".into());
-        Some(Borrowed { jobs: self, slot })
+        Some(Borrowed { jobs: Arc::clone(self), slot })
     }
 
     fn free(&self, slot: usize) {
@@ -564,11 +589,32 @@ fn save(folder: &Folder, job: &Job) -> std::io::Result<()> {
     folder.write_whole(RECORD, |file| file.write_all(&bytes))
 }
 
+/// What becomes of a job whose run ended without a result.
+fn stopped(job: &mut Job) {
+    match job.wish.take() {
+        Some(Wish::Cancel) => (job.status, job.completed) = (Status::Canceled, Some(time::now())),
+        Some(Wish::Pause) => (job.status, job.paused) = (Status::Starting, true),
+        // It goes on when the server does.
+        None => job.status = Status::Starting,
+    }
+}
+
+/// The job that was made with a key.
+fn keyed(inner: &Inner, key: &str, asked: &str) -> Result<Option<String>, Problem> {
+    match inner.jobs.values().map(|entry| &entry.job).find(|job| job.key.as_deref() == Some(key)) {
+        None => Ok(None),
+        Some(job) if job.asked.as_deref() == Some(asked) => Ok(Some(job.id.clone())),
+        Some(_) => Err(Problem::conflict("this Idempotency-Key was used for another job; use a new one")),
+    }
+}
+
 /// Jobs that wait, paused ones too, in their order.
 fn waiting(jobs: &BTreeMap<String, Entry>) -> Vec<String> {
     let mut waiting: Vec<&Job> =
         jobs.values().map(|entry| &entry.job).filter(|job| job.status == Status::Starting).collect();
-    waiting.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+    waiting.sort_by(|a, b| {
+        a.rank.total_cmp(&b.rank).then(a.created.cmp(&b.created)).then_with(|| a.id.cmp(&b.id))
+    });
     waiting.into_iter().map(|job| job.id.clone()).collect()
 }
 
@@ -614,6 +660,7 @@ mod tests {
             target: remaster::Target::default(),
             status: Status::Starting,
             paused: false,
+            wish: None,
             rank: 0.0,
             created: time::now(),
             started: None,
@@ -625,11 +672,13 @@ mod tests {
             memory: None,
             webhook: None,
             key: key.map(str::to_owned),
+            asked: key.map(|_| "hash".to_owned()),
+            base: String::new(),
         }
     }
 
-    fn open(path: &std::path::Path, most: usize) -> Jobs {
-        Jobs::open(Folder::make(path).unwrap(), 1, most, Duration::from_secs(3600)).unwrap()
+    fn open(path: &std::path::Path, most: usize) -> Arc<Jobs> {
+        Arc::new(Jobs::open(Folder::make(path).unwrap(), 1, most, Duration::from_secs(3600)).unwrap())
     }
 
     fn status(jobs: &Jobs, id: &str) -> Status {
@@ -692,14 +741,102 @@ mod tests {
     }
 
     #[test]
+    fn wishes_outlive_a_server_that_was_killed_or_stopped() {
+        let desk = tempfile::tempdir().unwrap();
+        for is_killed in [true, false] {
+            let jobs = open(desk.path(), 9);
+            let (a, b) = (jobs.add(job(None)).unwrap().0, jobs.add(job(None)).unwrap().0);
+            assert_eq!(jobs.take(0).unwrap().id, a);
+            jobs.pause(&a).unwrap();
+            if is_killed {
+                drop(jobs);
+            } else {
+                jobs.stop();
+                jobs.ended(&a, 0, End::Stopped);
+            }
+            let jobs = open(desk.path(), 9);
+            assert!(jobs.get(&a).unwrap().paused && status(&jobs, &a) == Status::Starting);
+            assert_eq!(jobs.take(0).unwrap().id, b);
+            jobs.cancel(&b).unwrap();
+            drop(jobs);
+            let jobs = open(desk.path(), 9);
+            assert!(status(&jobs, &b) == Status::Canceled && jobs.get(&b).unwrap().completed.is_some());
+            jobs.cancel(&a).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_place_in_the_queue_is_one_record() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 9);
+        let mut ids: Vec<String> = (0..5).map(|_| jobs.add(job(None)).unwrap().0).collect();
+        for (from, to) in [(4, 0), (0, 4), (1, 3), (3, 1), (2, 9), (0, 0)] {
+            let written = |id: &String| std::fs::read(desk.path().join(id).join(RECORD)).unwrap();
+            let before: Vec<Vec<u8>> = ids.iter().map(written).collect();
+            jobs.place(&ids[from], to).unwrap();
+            let changed = ids.iter().zip(&before).filter(|(id, before)| written(id) != **before).count();
+            assert!(changed <= 1, "{changed}");
+            let moved = ids.remove(from);
+            ids.insert(to.min(ids.len()), moved);
+            assert_eq!(waiting(&jobs.lock().jobs), ids, "{from} to {to}");
+        }
+        // Numbers between two others end.
+        for _ in 0..200 {
+            let last = ids.pop().unwrap();
+            jobs.place(&last, 1).unwrap();
+            ids.insert(1, last);
+            assert_eq!(waiting(&jobs.lock().jobs), ids);
+        }
+        drop(jobs);
+        assert_eq!(waiting(&open(desk.path(), 9).lock().jobs), ids);
+    }
+
+    #[test]
+    fn messages_are_told_once_and_lines_of_what_is_over_are_few() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 9);
+        let id = jobs.add(job(None)).unwrap().0;
+        jobs.take(0).unwrap();
+        let say = |text: &str| jobs.line(&id, &json!({"event": "message", "text": text}).to_string());
+        say("one");
+        let (text, seen) = jobs.logs(&id, 0);
+        assert_eq!((text.as_str(), seen), ("one\n", 4));
+        jobs.pause(&id).unwrap();
+        jobs.ended(&id, 0, End::Stopped);
+        jobs.resume(&id).unwrap();
+        jobs.take(0).unwrap();
+        say("two");
+        assert_eq!(jobs.logs(&id, seen).0, "two\n");
+        (0..100).for_each(|_| say("more"));
+        assert_eq!(jobs.lines(&id, 0).len(), 102);
+        jobs.ended(&id, 0, End::Done { frames: None, memory: None });
+        assert_eq!(jobs.lines(&id, 0).len(), LAST_LINES);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_costs_no_other_job() {
+        let desk = tempfile::tempdir().unwrap();
+        let jobs = open(desk.path(), 9);
+        let (a, b) = (jobs.add(job(None)).unwrap().0, jobs.add(job(None)).unwrap().0);
+        drop(jobs);
+        let record = desk.path().join(&a).join(RECORD);
+        std::fs::remove_file(&record).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let jobs = open(desk.path(), 9);
+        assert!(jobs.get(&a).is_none() && jobs.get(&b).is_some());
+    }
+
+    #[test]
     fn a_key_makes_one_job_and_a_full_queue_none() {
         let desk = tempfile::tempdir().unwrap();
         let jobs = open(desk.path(), 2);
         let (id, new) = jobs.add(job(Some("k"))).unwrap();
         assert!(new);
         assert_eq!(jobs.add(job(Some("k"))).unwrap(), (id, false));
-        let other = Job { model: "3b".into(), ..job(Some("k")) };
-        assert!(jobs.add(other).is_err());
+        let other = Job { asked: Some("other".into()), ..job(Some("k")) };
+        assert!(jobs.add(other).is_err() && jobs.with_key("k", "other").is_err());
+        assert_eq!(jobs.with_key("k", "hash").unwrap().unwrap(), jobs.all()[0].id);
+        assert_eq!(jobs.with_key("l", "hash").unwrap(), None);
         jobs.add(job(None)).unwrap();
         assert!(jobs.add(job(None)).is_err());
     }

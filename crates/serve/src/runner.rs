@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remaster::{Request, Task, Units};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::{App, Film};
-use crate::child::{self, Ended};
+use crate::child::{self, Ended, NO_PROCESS};
 use crate::fetch::{self, Limits};
 use crate::job::{Job, Media};
 use crate::jobs::End;
@@ -17,6 +17,9 @@ const CHECKPOINT: Duration = Duration::from_secs(60);
 
 /// How long the process of a server that was killed may take to end. Its film is busy until then.
 const PREDECESSOR: Duration = Duration::from_secs(15);
+
+/// How long a job waits for a machine that cannot start a process: a program that is being replaced, too many processes.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// How often the newest picture is looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -72,6 +75,14 @@ fn restore(app: &App, job: &Job, device: Option<String>) -> End {
             {
                 std::thread::sleep(Duration::from_millis(250));
             }
+            // It would be the same with all other jobs, which would fail one after the other.
+            Err(Ended::Failed { kind, error }) if kind == NO_PROCESS && !stop() => {
+                app.jobs.line(&job.id, &json!({"event": "warning", "text": error}).to_string());
+                let until = Instant::now() + AGAIN;
+                while Instant::now() < until && !stop() {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
             // The device or the program is another one than before, so what was made does not fit.
             Err(Ended::Failed { kind, .. }) if is_other_run(&kind) && !request.units.restart => {
                 request.units.restart = true
@@ -116,6 +127,11 @@ fn request(app: &App, job: &Job, film: &Film, device: Option<String>) -> Result<
     made.map_err(|error| failed(format!("the folder of the job cannot be used: {error}"), "not-writable"))?;
     let mut how = job.how.clone();
     how.device.name = device;
+    // Those of this server, which may be another one than that which took the job.
+    let ours = &app.settings.how;
+    how.limits = ours.limits.clone();
+    how.models.folder.clone_from(&ours.models.folder);
+    how.source.programs = ours.source.programs.clone();
     Ok(Request {
         input: film.path.clone(),
         output: Some(folder.join(job.result())),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -81,7 +81,7 @@ impl Server {
         let app = Arc::new(App {
             door,
             worker,
-            jobs,
+            jobs: Arc::new(jobs),
             uploads,
             folders,
             secret,
@@ -90,7 +90,6 @@ impl Server {
             large: App::large(),
             asked: Mutex::default(),
             rates: Mutex::new(HashMap::new()),
-            address: format!("http://{address}"),
             started: time::now(),
             settings,
         });
@@ -144,9 +143,9 @@ async fn accept(listener: TcpListener, router: Router) {
             tokio::time::sleep(POLL).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let (stream, moved) = Watched::new(stream);
+        let service = TowerToHyperService::new(router.clone().layer(Extension(moved.clone())));
         tokio::spawn(async move {
-            let (stream, moved) = Watched::new(stream);
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD)

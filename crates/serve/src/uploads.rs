@@ -108,7 +108,10 @@ impl Uploads {
             if about.kind != Kind::Folder || !id::is_id(&name) {
                 continue;
             }
-            let Some(record) = if_there(folder.folder(&name)?.bytes(RECORD, MOST_RECORD))? else {
+            // What cannot be read, on a bad disk, costs its film and no other.
+            let read = folder.folder(&name).and_then(|inside| if_there(inside.bytes(RECORD, MOST_RECORD)));
+            let Ok(record) = read else { continue };
+            let Some(record) = record else {
                 let _ = folder.remove_tree(&name);
                 continue;
             };

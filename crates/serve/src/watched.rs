@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How long nothing may move. Longer than any answer takes to begin, and than the pause between events.
+/// How long nothing may move. Longer than any answer takes to begin but previews, and than the pause between events.
 const STILL: Duration = Duration::from_secs(300);
+
+/// How often work that may take longer says that it goes on.
+const GOES_ON: Duration = Duration::from_secs(60);
 
 /// A connection, and when something last moved on it.
 pub(crate) struct Watched {
@@ -29,6 +32,17 @@ pub(crate) struct Moved {
 impl Moved {
     fn now(&self) {
         self.at.store(self.begun.elapsed().as_secs(), Ordering::Relaxed);
+    }
+
+    /// Does work that may take longer than a connection may be still.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match tokio::time::timeout(GOES_ON, &mut work).await {
+                Ok(done) => return done,
+                Err(_) => self.now(),
+            }
+        }
     }
 
     /// Ends when nothing has moved for too long.

@@ -45,7 +45,7 @@ impl Told {
 
     /// Sends what `tell` makes of each change, until it is over. A client that misses changes is sent away, so that it asks
     /// for all and begins anew.
-    fn sent(self, tell: impl Fn(&mut Told, Change) + Send + 'static) -> Events {
+    fn sent(self, keep: KeepAlive, tell: impl Fn(&mut Told, Change) + Send + 'static) -> Events {
         let events = stream::unfold((self, tell), |(mut told, tell)| async move {
             loop {
                 if let Some(event) = told.ready.pop_front() {
@@ -62,7 +62,7 @@ impl Told {
         });
         let events: std::pin::Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>> =
             Box::pin(events);
-        Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE))
+        Sse::new(events).keep_alive(keep.interval(ALIVE))
     }
 
     fn state(&mut self, id: &str) {
@@ -81,11 +81,11 @@ impl Told {
             self.over = true;
             return;
         };
-        let logs = shown.get("logs").and_then(Value::as_str).unwrap_or_default();
         let number = self.logs.to_string();
-        if let Some(new) = logs.get(self.logs.min(logs.len())..).filter(|new| !new.is_empty()) {
+        let (new, logged) = self.app.jobs.logs(id, self.logs);
+        if !new.is_empty() {
             self.ready.push_back(Event::default().event("logs").id(&number).data(new.trim_end()));
-            self.logs = logs.len();
+            self.logs = logged;
         }
         if !self.is_over(id) {
             return;
@@ -110,7 +110,9 @@ impl Told {
 }
 
 pub(super) async fn of_all(State(app): State<Shared>, headers: HeaderMap) -> Events {
-    Told::new(app, &headers).sent(|told, change| match change {
+    // An event and no comment, so that the page hears that the connection lives.
+    let keep = KeepAlive::new().event(Event::default().event("alive").data("{}"));
+    Told::new(app, &headers).sent(keep, |told, change| match change {
         Change::State(id) => told.state(&id),
         Change::Removed(id) => {
             told.ready.push_back(Event::default().event("removed").data(json!({"id": id}).to_string()));
@@ -127,6 +129,8 @@ pub(super) async fn of_job(
     app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
     let behind =
         headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
+    // Lines are counted anew by each server.
+    let behind = if behind > app.jobs.told(&id) { 0 } else { behind };
     let mut told = Told::new(app, &headers);
     let mut last = behind;
     for (number, text) in told.app.jobs.lines(&id, behind) {
@@ -135,7 +139,7 @@ pub(super) async fn of_job(
     }
     told.state(&id);
     told.over = told.is_over(&id);
-    Ok(told.sent(move |told, change| match change {
+    Ok(told.sent(KeepAlive::new(), move |told, change| match change {
         Change::State(of) if of == id => {
             told.state(&id);
             told.over = told.is_over(&id);
@@ -156,7 +160,7 @@ pub(super) async fn stream(
     app.jobs.get(&id).ok_or_else(|| Problem::missing("prediction"))?;
     let mut told = Told::new(app, &headers);
     told.stream(&id);
-    Ok(told.sent(move |told, change| match change {
+    Ok(told.sent(KeepAlive::new(), move |told, change| match change {
         Change::State(of) if of == id => told.stream(&id),
         Change::Removed(of) if of == id => told.over = true,
         _ => {}

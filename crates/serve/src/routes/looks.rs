@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use remaster::{PlanRequest, Restoration, StillRequest, Task};
 use remaster_disk::Folder;
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use crate::id;
 use crate::job::{Media, Status};
 use crate::problem::Problem;
 use crate::time;
+use crate::watched::Moved;
 
 /// Bytes of a picture at most: 8K without compression is less.
 const MOST_PICTURE: u64 = 256 << 20;
@@ -91,6 +92,7 @@ fn on_disk(app: &Shared, asked: &Map<String, Value>) -> Result<(Film, Restoratio
 
 pub(super) async fn preview(
     State(app): State<Shared>,
+    Extension(moved): Extension<Moved>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -117,9 +119,11 @@ pub(super) async fn preview(
         width: None,
         how,
     };
-    let made = app.process(Task::Still(Box::new(request)), Some(&film)).await?;
+    // A large network on a CPU takes minutes for a frame. A client that goes away ends it.
+    let work = app.process(Task::Still(Box::new(request)), Some(&film), None, (device, desk));
+    let (made, (device, desk)) = moved.during(work).await?;
     drop(device);
-    let id = desk.keep(&app);
+    let id = tokio::task::block_in_place(|| desk.keep());
     let url = |side: &str| format!("{}/v1/previews/{id}/{side}", base(&headers));
     let answer = json!({
         "id": id,
@@ -133,18 +137,18 @@ pub(super) async fn preview(
 }
 
 /// A folder of pictures that is removed unless it is kept.
-struct Desk<'a> {
-    app: &'a Shared,
+struct Desk {
+    app: Shared,
     id: String,
     kept: bool,
 }
 
-impl<'a> Desk<'a> {
-    fn new(app: &'a Shared) -> Result<Self, Problem> {
+impl Desk {
+    fn new(app: &Shared) -> Result<Self, Problem> {
         let id = id::new().map_err(|error| Problem::busy("input-output", error.to_string()))?;
         let made = tokio::task::block_in_place(|| app.previews.new_folder(&id, true));
         made.map_err(|error| Problem::system("pictures cannot be kept", &error))?;
-        Ok(Desk { app, id, kept: false })
+        Ok(Desk { app: Shared::clone(app), id, kept: false })
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -156,8 +160,9 @@ impl<'a> Desk<'a> {
     }
 
     /// Keeps it, and removes the oldest of many.
-    fn keep(mut self, app: &Shared) -> String {
+    fn keep(mut self) -> String {
         self.kept = true;
+        let app = &self.app;
         let made = |id: &str| {
             let about = std::fs::symlink_metadata(app.previews.path().join(id));
             about.and_then(|about| about.modified()).unwrap_or(std::time::UNIX_EPOCH)
@@ -177,7 +182,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl Drop for Desk<'_> {
+impl Drop for Desk {
     fn drop(&mut self) {
         if !self.kept {
             let _ = self.app.previews.remove_tree(&self.id);
@@ -226,7 +231,7 @@ async fn still(
         width,
         how,
     };
-    app.look(Task::Still(Box::new(request)), Some(film)).await?;
+    let (_, desk) = app.look_with(Task::Still(Box::new(request)), Some(film), desk).await?;
     let folder = desk.folder().map_err(|error| Problem::system("the picture cannot be read", &error))?;
     png(&folder, "before.png")
 }
@@ -323,26 +328,29 @@ pub(super) async fn frame(
         return Err(Problem::conflict("frames of the result are there when the job has succeeded"));
     }
     let result = Film::at(app.jobs.path(id).join(job.result()), &job.output_name());
-    let source = match &job.media {
-        Media::Url { .. } => Film::at(app.jobs.path(id).join("fetched"), &job.name),
-        media => app.film(media)?,
+    // It may be gone when the result is still there.
+    let source = || match &job.media {
+        Media::Url { .. } => Ok(Film::at(app.jobs.path(id).join("fetched"), &job.name)),
+        media => app.film(media),
     };
+    let shown = if after { result.clone() } else { source()? };
     // Frames are counted as those of the result, which has the times of its source.
-    let rate = rate(&app, if done { &result } else { &source }, id).await?;
+    let rate = rate(&app, if done { &result } else { &shown }, id, done).await?;
     let at = rate.map_or(0.0, |rate| (f64::from(n) - 0.5).max(0.0) / rate);
     let how = match after {
         true => looking(&app, &app.settings.how),
         false => looking(&app, &job.how),
     };
-    still(&app, if after { &result } else { &source }, at, width, how).await
+    still(&app, &shown, at, width, how).await
 }
 
-/// Frames per second, asked once for each job.
-async fn rate(app: &Shared, film: &Film, id: &str) -> Result<Option<f64>, Problem> {
+/// Frames per second of the result of a job or of its source, asked once for each.
+async fn rate(app: &Shared, film: &Film, id: &str, done: bool) -> Result<Option<f64>, Problem> {
     if remaster::is_still(&film.path) {
         return Ok(None);
     }
-    let known = app.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(id).copied();
+    let key = (id.to_owned(), done);
+    let known = app.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).copied();
     if let Some((rate, when)) = known
         && time::now().saturating_sub(when) < 3_600_000
     {
@@ -355,7 +363,7 @@ async fn rate(app: &Shared, film: &Film, id: &str) -> Result<Option<f64>, Proble
         if rates.len() >= 256 {
             rates.clear();
         }
-        rates.insert(id.to_owned(), (rate, time::now()));
+        rates.insert(key, (rate, time::now()));
     }
     Ok(rate)
 }

@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use remaster::Task;
+use remaster_disk::hex;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{Id, Sent, Shared, Words, base, content, number, object, only, query};
 use crate::hosts::Purpose;
@@ -74,6 +76,15 @@ async fn make(
     let key = key(headers)?;
     let webhook = webhook(app, &asked)?;
     let (wanted, mut given) = wanted(app, model, &asked)?;
+    let hash = key.as_ref().map(|_| {
+        let asked = json!([wanted.model, given]).to_string();
+        hex(&Sha256::digest(asked))
+    });
+    if let (Some(key), Some(hash)) = (&key, &hash)
+        && let Some(id) = app.jobs.with_key(key, hash)?
+    {
+        return answer(app, headers, &id, wait).await;
+    }
     if !input::is_inside(&wanted.model) {
         // A model that is not installed would fail hours later, when it is its turn.
         app.look(Task::Networks(Box::new(wanted.how.models.clone())), None).await?;
@@ -81,7 +92,11 @@ async fn make(
     let (media, name) = media(app, &wanted.media)?;
     let picture = tokio::task::block_in_place(|| is_picture(app, &media, &name));
     let ending = input::ending(wanted.format.as_deref(), picture)?;
-    if let (Media::File { id }, true) = (&media, wanted.media.starts_with("data:")) {
+    let inside = match &media {
+        Media::File { id } if wanted.media.starts_with("data:") => Some(id.clone()),
+        _ => None,
+    };
+    if let Some(id) = &inside {
         // A film is kept once.
         given.insert("media".into(), json!(format!("{}/v1/files/{id}", base(headers))));
     }
@@ -97,6 +112,7 @@ async fn make(
         target: wanted.target,
         status: Status::Starting,
         paused: false,
+        wish: None,
         rank: 0.0,
         created: time::now(),
         started: None,
@@ -108,13 +124,29 @@ async fn make(
         memory: None,
         webhook,
         key,
+        asked: hash,
+        base: base(headers),
     };
+    let added = tokio::task::block_in_place(|| app.jobs.add(job));
+    if let (Some(id), false) = (&inside, matches!(added, Ok((_, true)))) {
+        // No job needs the film that was inside the request.
+        let _ = tokio::task::block_in_place(|| app.uploads.remove(id));
+    }
+    answer(app, headers, &added?.0, wait).await
+}
+
+/// A job that was made, after its end if the client waits for that.
+async fn answer(
+    app: &Shared,
+    headers: &HeaderMap,
+    id: &str,
+    wait: Option<Duration>,
+) -> Result<Response, Problem> {
     let mut changes = app.jobs.watch();
-    let (id, _) = tokio::task::block_in_place(|| app.jobs.add(job))?;
     let over = |id: &str| app.jobs.get(id).is_none_or(|job| job.status.is_over());
     if let Some(wait) = wait {
         let until_over = async {
-            while !over(&id) {
+            while !over(id) {
                 match changes.recv().await {
                     Ok(Change::State(_) | Change::Removed(_) | Change::Line { .. }) => {}
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
@@ -124,8 +156,8 @@ async fn make(
         };
         let _ = tokio::time::timeout(wait, until_over).await;
     }
-    let mut shown = app.jobs.shown(&id, &base(headers)).ok_or_else(|| Problem::missing("prediction"))?;
-    if wait.is_some() && !over(&id) {
+    let mut shown = app.jobs.shown(id, &base(headers)).ok_or_else(|| Problem::missing("prediction"))?;
+    if wait.is_some() && !over(id) {
         // Clients that wait take any other word for the end.
         shown["status"] = json!(Status::Starting);
     }
@@ -244,20 +276,14 @@ fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
         )
     };
     let word = prefer.to_str().map_err(|_| wrong())?.trim().to_ascii_lowercase();
-    let Some(rest) =
-        word.split([',', ';']).next().unwrap_or_default().trim().strip_prefix("wait").map(str::to_owned)
-    else {
-        // Other preferences may be ignored.
-        return Ok(None);
+    // Other preferences may be ignored.
+    let mut words = word.split([',', ';']).map(|word| word.split_once('=').unwrap_or((word, "")));
+    let Some((_, seconds)) = words.find(|(name, _)| name.trim() == "wait") else { return Ok(None) };
+    let seconds = match seconds.trim() {
+        "" => WAIT,
+        seconds => seconds.parse::<u64>().map_err(|_| wrong())?,
     };
-    match rest.as_str() {
-        "" => Ok(Some(Duration::from_secs(WAIT))),
-        rest => {
-            let seconds =
-                rest.strip_prefix('=').and_then(|n| n.trim().parse::<u64>().ok()).ok_or_else(wrong)?;
-            Ok(Some(Duration::from_secs(seconds.clamp(1, WAIT))))
-        }
-    }
+    Ok(Some(Duration::from_secs(seconds.clamp(1, WAIT))))
 }
 
 /// The key of a request that may be sent twice.
