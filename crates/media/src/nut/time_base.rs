@@ -19,7 +19,7 @@ impl TimeBase {
     }
 
     /// Seconds of so many ticks.
-    pub(crate) fn seconds(self, ticks: i64) -> f64 {
+    pub fn seconds(self, ticks: i64) -> f64 {
         ticks as f64 * self.num as f64 / self.den as f64
     }
 

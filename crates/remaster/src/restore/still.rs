@@ -25,7 +25,7 @@ use crate::site::Site;
 pub struct StillRequest {
     /// Video, image or folder of images.
     pub input: PathBuf,
-    /// The first frame from this time on, counted from the first of all.
+    /// The first frame from this time on, counted from the first that is restored.
     #[serde(with = "seconds")]
     pub at: Duration,
     /// The frame as it is, a PNG. Replaced if it exists.
@@ -61,15 +61,15 @@ impl Prepare for StillRequest {
         for path in [Some(&self.before), self.after.as_ref()].into_iter().flatten() {
             check_file(path, "png", &[&self.input], true)?;
         }
+        let room = &Room::of_run(machine, Some(&self.before));
+        let (threads, allowed) = (threads(&self.how.limits, room)?, self.how.limits.allowed(room)?);
+        let mut tools = Lazy::new(&self.how.source, machine, control).with_threads(threads);
         // A picture has no time.
         if !is_still(&self.input) && !self.at.is_zero() {
-            let source = &mut self.how.source;
-            source.start = Some(source.start.unwrap_or_default().saturating_add(self.at));
+            let start = self.first(allowed, &mut tools)?;
+            self.how.source.start = Some(start.saturating_add(self.at));
         }
         let how = &self.how;
-        let room = &Room::of_run(machine, Some(&self.before));
-        let (threads, allowed) = (threads(&how.limits, room)?, how.limits.allowed(room)?);
-        let mut tools = Lazy::new(&how.source, machine, control).with_threads(threads);
         let mut opened = how.source.open(&self.input, allowed, &mut tools)?;
         let mut frame = Frame::new(0, 0, 3);
         if opened.source.next(&mut frame)?.is_none() {
@@ -96,6 +96,19 @@ impl Prepare for StillRequest {
 }
 
 impl StillRequest {
+    /// When the first frame of the part is shown. A part seldom begins with a frame: of 29.97 per second the first one behind
+    /// 60 s is 27 ms later, nearly a frame.
+    fn first(&self, allowed: u64, tools: &mut Lazy) -> Result<Duration, Error> {
+        let start = self.how.source.start.unwrap_or_default();
+        if start.is_zero() {
+            return Ok(start);
+        }
+        let mut source = self.how.source.open(&self.input, allowed, tools)?.source;
+        let pts = source.next(&mut Frame::new(0, 0, 3))?;
+        let seconds = source.format().time_base.seconds(pts.unwrap_or(0));
+        Ok(start.saturating_add(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+
     /// Writes a picture, smaller if it is too wide.
     fn write(&self, frame: &Frame, path: &Path) -> Result<StillOutcome, Error> {
         let mut frame = frame.without_alpha();
