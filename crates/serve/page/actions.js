@@ -31,9 +31,10 @@ export async function move(film, by) {
 /** With a result goes its upload, unless another film is made of it. The upload of a film without one can be started again. */
 async function removeFilm(film) {
   const done = film.status === "succeeded";
+  const begun = done || Boolean(film.started_at);
   const shared = [...state.films.values()].some((other) => other.id !== film.id && other.input?.media === film.input?.media);
   const upload = done && !shared ? fileOf(film.input?.media) : null;
-  if (done && !(await confirmed(film, upload))) return;
+  if (begun && !(await confirmed(film, upload))) return;
   await remove(filmPath(film));
   dropFilm(film.id);
   if (upload) await remove(`/v1/files/${upload.id}`);
@@ -44,17 +45,19 @@ async function removeFilm(film) {
 
 /** Nothing that took hours is deleted with one click. */
 function confirmed(film, upload) {
+  const question =
+    film.status === "succeeded"
+      ? [
+          "Delete ",
+          filmName(film.output_name ?? film.name),
+          ...(upload ? [" and the upload ", filmName(upload.name)] : []),
+          " from the server’s disk?",
+        ]
+      : ["Remove ", filmName(film.name), "? What was restored of it so far is deleted, too."];
   const answer = el(
     "dialog",
     { "aria-labelledby": "ask" },
-    el(
-      "p",
-      { id: "ask" },
-      "Delete ",
-      filmName(film.output_name ?? film.name),
-      ...(upload ? [" and the upload ", filmName(upload.name)] : []),
-      " from the server’s disk?",
-    ),
+    el("p", { id: "ask" }, ...question),
     el(
       "form",
       { method: "dialog", class: "acts" },

@@ -14,10 +14,17 @@ const SILENT = "The server does not answer. Check that `remaster serve` is runni
 /** Called when the server wants a token. */
 export const unauthorized = { handler: () => {} };
 
-/** The same place on the host that this page came from: `localhost` and `127.0.0.1` are two origins. */
+/**
+ * The same place on the host that this page came from: `localhost` and `127.0.0.1` are two origins. What is no address stays as it
+ * is: the media of a film may be any text.
+ */
 export function local(url) {
-  const { pathname, search } = new URL(url, location.href);
-  return pathname + search;
+  try {
+    const { pathname, search } = new URL(url, location.href);
+    return pathname + search;
+  } catch {
+    return url;
+  }
 }
 
 async function refusal(response) {
@@ -31,6 +38,12 @@ async function refusal(response) {
   if (response.status === 401) unauthorized.handler();
   return new Problem(sentence(document, response.status), response.status, document.kind ?? "");
 }
+
+/** Kinds of refusals that say nothing of the film or the settings: the same request may succeed later. */
+const PASSING = ["too-slow", "crashed", "interrupted", "internal", "input-output", "ffmpeg-stalled", "device-failed"];
+
+/** Whether the film or a setting cannot be used. */
+export const isWrongInput = (error) => error?.status === 422 && !PASSING.includes(error.kind);
 
 /** What to show for a refusal. */
 export const sentence = (document, status) =>

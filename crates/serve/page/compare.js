@@ -30,10 +30,11 @@ export class Compare {
       { "data-mode": name },
     ),
   );
-  #modeGroup = el("span", { class: "segments", role: "group", "aria-label": "View" }, ...this.#modes);
+  #modeGroup = el("span", { class: "segments", role: "group", "aria-label": "View", hidden: true }, ...this.#modes);
   #fit = button("Fit", () => this.zoomTo("fit"));
   #whole = button("1:1", () => this.zoomTo(1), { title: "One pixel of the picture on one pixel of the screen" });
   #reading = el("output", { "aria-label": "Zoom" });
+  #note = el("p", { class: "note", role: "status" });
   #failed = problem();
   #mode = "split";
   #at = 50;
@@ -54,12 +55,20 @@ export class Compare {
       button("+", () => this.zoomBy(1.5), { "aria-label": "Zoom in" }),
     );
     this.tools = el("div", { class: "tools" }, this.#modeGroup, zooms, this.#reading);
-    this.root = el("div", { class: "compare" }, this.#stage, this.tools, this.#failed);
+    this.root = el("div", { class: "compare" }, this.#stage, this.tools, this.#note, this.#failed);
     gestures(this.#stage, this.#divider, this);
     this.#resized.observe(this.#stage);
   }
 
-  /** Shows both pictures once both are there, so that never two frames are compared. `after` may be missing. */
+  /** Whether the newest pictures could not be shown. */
+  get failed() {
+    return !this.#failed.hidden;
+  }
+
+  /**
+   * Shows both pictures once both are there, so that never two frames are compared. `after` may be missing. A film that is gone has
+   * no frame `before` any more.
+   */
   async show({ before, after, name }) {
     const mine = ++this.#turn;
     this.#fetching.abort();
@@ -67,8 +76,13 @@ export class Compare {
     this.#stage.setAttribute("aria-busy", "true");
     let error = null;
     try {
-      const urls = [before, after].filter(Boolean);
-      const images = await Promise.all(urls.map((url) => this.#shelf.get(url, this.#fetching.signal).then(decode)));
+      const { signal } = this.#fetching;
+      const image = async (url) => url && decode(await this.#shelf.get(url, signal));
+      const gone = (reason) => {
+        if (after && reason.status === 404) return null;
+        throw reason;
+      };
+      const images = await Promise.all([image(before).catch(gone), image(after)]);
       if (mine === this.#turn) this.#put(images, name);
     } catch (reason) {
       error = reason.status === undefined ? new Error("The browser cannot show this picture.") : reason;
@@ -96,8 +110,9 @@ export class Compare {
 
   #put([first, second], name) {
     const shown = second ?? first;
-    this.#before.put(first, `${name}, before`, first.naturalWidth !== second?.naturalWidth);
+    this.#before.put(first, `${name}, before`, first?.naturalWidth !== second?.naturalWidth);
     this.#after.put(second, `${name}, after`, true);
+    setText(this.#note, first ? "" : "The original is no longer there.");
     this.#zoom.setPicture(shown.naturalWidth, shown.naturalHeight);
     this.#stage.setAttribute(
       "aria-label",
@@ -106,12 +121,17 @@ export class Compare {
     this.#draw();
   }
 
+  get #both() {
+    return Boolean(this.#before.image && this.#after.image);
+  }
+
   get mode() {
-    return this.#after.image ? this.#mode : "before";
+    if (this.#both) return this.#mode;
+    return this.#after.image ? "after" : "before";
   }
 
   set mode(mode) {
-    if (this.#after.image)
+    if (this.#both)
       this.#change(() => {
         this.#mode = mode;
       });
@@ -162,7 +182,7 @@ export class Compare {
     if (!this.#zoom.width) return;
     const style = this.#stage.style;
     this.root.dataset.mode = this.mode;
-    this.#modeGroup.hidden = !this.#after.image;
+    this.#modeGroup.hidden = !this.#both;
     style.setProperty("--width", this.#zoom.width);
     style.setProperty("--height", this.#zoom.height);
     style.setProperty("--at", `${this.#at}%`);

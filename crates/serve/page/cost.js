@@ -12,6 +12,8 @@ export class Cost {
   #notes = el("ul", { class: "notes" });
   #timer = 0;
   #asking = new AbortController();
+  #asked = [];
+  #failed = false;
 
   /** `answered(plan, null)` or `answered(null, error)` is called with every answer. */
   constructor(answered) {
@@ -22,6 +24,8 @@ export class Cost {
   /** Asks soon; an older question is dropped. */
   ask(version, input) {
     this.destroy();
+    this.#asked = [version, input];
+    this.#failed = false;
     this.#asking = new AbortController();
     this.root.setAttribute("aria-busy", "true");
     if (!this.#list.firstChild)
@@ -41,9 +45,15 @@ export class Cost {
       }
       if (signal.aborted) return;
       this.root.removeAttribute("aria-busy");
+      this.#failed = !plan;
       this.#show(plan);
       this.answered(plan, error);
     }, QUIET);
+  }
+
+  /** Asks the same, if there was no answer. */
+  again() {
+    if (this.#failed) this.ask(...this.#asked);
   }
 
   destroy() {

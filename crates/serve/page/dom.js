@@ -68,10 +68,21 @@ function move(parent, node, before) {
   if (focused) focused.focus({ preventScroll: true });
 }
 
+const unsaid = [];
+let saying = 0;
+
 /** Says something to screen readers. */
 export function announce(text) {
+  unsaid.push(text);
+  if (!saying) say();
+}
+
+/** One thing after the other, and nothing in between: the same words again would be no change, which nobody hears. */
+function say() {
   const place = document.getElementById("announcer");
+  const text = place.textContent ? "" : (unsaid.shift() ?? "");
   place.textContent = text;
+  saying = text || unsaid.length ? setTimeout(say, text ? 1000 : 100) : 0;
 }
 
 /** A text to copy, with a button where the browser allows that: only on loopback and over TLS. */

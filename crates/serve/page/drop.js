@@ -1,7 +1,7 @@
 // Adding a film: the whole window is a drop area; or a file of this machine, or one that lies on the server's disk.
 import { view } from "./address.js";
 import { button, el, problem, setProblem, setText } from "./dom.js";
-import { bytes } from "./format.js";
+import { bytes, duration } from "./format.js";
 import { state } from "./state.js";
 import { upload } from "./upload.js";
 
@@ -100,11 +100,7 @@ export function addView() {
         ),
       );
     }
-    const days = Math.round(keep / 86400);
-    setText(
-      limits,
-      `Videos and images up to ${bytes(Math.min(limit, free))}. Results are kept for ${days >= 1 ? `${days} ${days === 1 ? "day" : "days"}` : `${Math.round(keep / 3600)} hours`}.`,
-    );
+    setText(limits, `Videos and images up to ${bytes(Math.min(limit, free))}. Results are kept for ${duration(keep)}.`);
   }
   return { root, title: "Add a film", update, refuse: (error) => setProblem(failed, error) };
 }

@@ -62,6 +62,10 @@ class Film {
     this.#tell(film);
   }
 
+  again() {
+    this.#part?.again?.();
+  }
+
   destroy() {
     this.#part?.destroy?.();
   }
@@ -69,18 +73,19 @@ class Film {
   #build(shape, film) {
     this.#part?.destroy?.();
     this.#shape = shape;
-    this.#part = { succeeded: done, runs: running }[shape]?.(film) ?? still();
+    this.#part = { succeeded: done, runs: running, absent }[shape]?.(film) ?? still();
     this.#body.replaceChildren(this.#part.root);
   }
 
   #absent() {
-    this.#part?.destroy?.();
-    this.#part = null;
-    this.#shape = "";
+    if (this.#shape === "absent") return;
+    const focused = this.root.contains(document.activeElement);
+    this.#build("absent");
     this.#buttons.box.hidden = true;
     setText(this.#heading, "This film is not here");
     setText(this.#state, "");
-    this.#body.replaceChildren(el("p", {}, "It was removed, or its time was over. ", el("a", { href: "#" }, "Add a film")));
+    // What had the focus is gone.
+    if (focused) this.#heading.focus();
   }
 
   /** Progress in quarters, for those who hear it. */
@@ -89,6 +94,13 @@ class Film {
     if (quarter > this.#told) announce(`${film.name}: ${percent(quarter / 4)}`);
     this.#told = quarter;
   }
+}
+
+function absent() {
+  return {
+    root: el("p", {}, "It was removed, or it was kept until its time ran out. ", el("a", { href: "#" }, "Add a film")),
+    update() {},
+  };
 }
 
 /** The settings of a film, for another one. */
@@ -167,6 +179,7 @@ function done(film) {
   return {
     root: el("div", {}, result.root, el("h3", {}, "File"), list, el("h3", {}, "Settings"), settings),
     update() {},
+    again: () => result.again(),
     destroy: () => result.destroy(),
   };
 }

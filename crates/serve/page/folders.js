@@ -11,21 +11,24 @@ export function folderView(parameters) {
   const path = parameters.get("path");
   const list = el("ul", { class: "entries" });
   const failed = problem();
-  const note = el("p", { class: "note", role: "status" }, "Reading the folder…");
+  const note = el("p", { class: "note", role: "status" });
   const closed = new AbortController();
-  get(`/v1/folders${path ? `?${new URLSearchParams({ path })}` : ""}`, { signal: closed.signal }).then(
-    ({ entries }) => {
+  async function read() {
+    setText(note, "Reading the folder…");
+    setProblem(failed, null);
+    try {
+      const { entries } = await get(`/v1/folders${path ? `?${new URLSearchParams({ path })}` : ""}`, { signal: closed.signal });
       const collator = new Intl.Collator("en", { numeric: true });
       entries.sort((a, b) => b.folder - a.folder || collator.compare(a.name, b.name));
       list.replaceChildren(...entries.map(row));
       setText(note, entries.length ? "" : "This folder has no films.");
-    },
-    (error) => {
+    } catch (error) {
       if (closed.signal.aborted) return;
       setText(note, "");
       setProblem(failed, error);
-    },
-  );
+    }
+  }
+  read();
   const root = el(
     "section",
     { class: "folder" },
@@ -35,7 +38,13 @@ export function folderView(parameters) {
     list,
     note,
   );
-  return { root, title: "Choose a film", update() {}, destroy: () => closed.abort() };
+  return {
+    root,
+    title: "Choose a film",
+    update() {},
+    again: () => failed.hidden || read(),
+    destroy: () => closed.abort(),
+  };
 }
 
 function row(entry) {
@@ -47,11 +56,14 @@ function row(entry) {
 /** The way from an allowed folder to this one. */
 function crumbs(path) {
   const home = el("a", { href: "#folder" }, "Folders");
-  const top = state.session.folders.find((folder) => path?.startsWith(folder.path));
-  if (!top) return path ? [home, " / ", filmName(path)] : [home];
+  if (!path) return [home];
   const separator = path.includes("\\") ? "\\" : "/";
+  // `/films2` is not below `/films`. The root of a disk has its separator already.
+  const closed = (text) => (text.endsWith(separator) ? text : `${text}${separator}`);
+  const top = state.session.folders.find((folder) => closed(path).startsWith(closed(folder.path)));
+  if (!top) return [home, " / ", filmName(path)];
   const parts = [[top.name, top.path]];
   for (const part of path.slice(top.path.length).split(separator).filter(Boolean))
-    parts.push([part, `${parts.at(-1)[1]}${separator}${part}`]);
+    parts.push([part, `${closed(parts.at(-1)[1])}${part}`]);
   return [home, ...parts.flatMap(([name, to]) => [" / ", el("a", { href: link(to) }, filmName(name))])];
 }

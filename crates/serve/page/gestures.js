@@ -84,10 +84,12 @@ function keys(stage, divider, compare) {
   };
   stage.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // Caps Lock makes capitals of letters.
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const onDivider = event.target === divider && moves[event.key] !== undefined;
     if (event.shiftKey && sides[event.key]) compare.pan(...sides[event.key]);
     else if (onDivider) compare.divider += moves[event.key];
-    else if (plain[event.key]) plain[event.key]();
+    else if (plain[key]) plain[key]();
     else return;
     event.preventDefault();
   });

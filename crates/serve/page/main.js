@@ -7,7 +7,7 @@ import { folderView } from "./folders.js";
 import { bytes } from "./format.js";
 import { filmList } from "./queue.js";
 import { setupView } from "./setup.js";
-import { changed, connect, refreshFiles, refreshMachine, state, subscribe } from "./state.js";
+import { changed, connect, reconnected, refreshFiles, refreshMachine, state, subscribe } from "./state.js";
 import { ended, label, runs } from "./status.js";
 import { tokenView } from "./token.js";
 
@@ -70,12 +70,19 @@ function machine() {
   return [names, `${bytes(session.free_disk)} free`, session.version].filter(Boolean).join(" · ");
 }
 
+/** A sentence that is read aloud, and what changes every second, which is not. */
 function connection() {
-  if (state.retryAt) {
-    const left = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1000));
-    return `Not connected to the server. ${left ? `Trying again in ${left} s.` : "Trying again…"} Films go on without this page.`;
-  }
-  return state.updated ? "The server has another version now. Reload this page." : "";
+  if (wantsToken) return ["", ""];
+  if (!state.retryAt) return [state.updated ? "The server has another version now. Reload this page." : "", ""];
+  const left = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1000));
+  return ["Not connected to the server. Films go on without this page.", left ? `Trying again in ${left} s.` : "Trying again…"];
+}
+
+function drawConnection() {
+  const line = document.getElementById("connection");
+  const texts = connection();
+  line.hidden = !texts[0];
+  texts.forEach((text, i) => setText(line.children[i], text));
 }
 
 function title() {
@@ -90,15 +97,14 @@ function draw() {
   document.body.dataset.films = state.films.size > 0;
   view?.update();
   tellChanges();
-  const line = document.getElementById("connection");
-  const text = wantsToken ? "" : connection();
-  line.hidden = !text;
-  setText(line, text);
+  drawConnection();
   setText(document.getElementById("machine"), machine());
   document.title = title();
 }
 
 unauthorized.handler = askForToken;
+// What failed for want of a connection is asked again.
+reconnected.handler = () => view?.again?.();
 subscribe(draw);
 addEventListener("hashchange", () => route(true));
 document.getElementById("skip").addEventListener("click", (event) => {

@@ -1,5 +1,5 @@
 // One frame before and after, before anything long starts.
-import { local, post } from "./api.js";
+import { Problem, local, post } from "./api.js";
 import { Compare } from "./compare.js";
 import { announce, button, el, problem, setProblem, setText } from "./dom.js";
 import { duration } from "./format.js";
@@ -8,7 +8,6 @@ import { Timeline } from "./timeline.js";
 export class Preview {
   #timeline = new Timeline(() => this.#show());
   #compare = new Compare((by) => this.#timeline.step(by));
-  #empty = el("p", { class: "stage empty", hidden: true }, "Restore a frame to see it here.");
   #start = button("Restore this frame", () => this.#make(), { class: "strong" });
   #stop = button("Cancel", () => this.#making?.abort(), { hidden: true });
   #status = el("span", { class: "note" });
@@ -17,7 +16,7 @@ export class Preview {
   /** The newest preview: where it was made, with what, and its pictures. */
   #made = null;
 
-  /** `pictureAt(seconds)` gives the address of a frame of the film, or null; `request()` the model and the input. */
+  /** `pictureAt(seconds)` gives the address of a frame of the film; `request()` the model and the input. */
   constructor(pictureAt, request) {
     this.pictureAt = pictureAt;
     this.request = request;
@@ -25,7 +24,6 @@ export class Preview {
     this.root = el(
       "section",
       { class: "preview", "aria-label": "Preview" },
-      this.#empty,
       this.#compare.root,
       this.#timeline.root,
       el("div", { class: "acts" }, this.#start, this.#stop, this.#status),
@@ -42,6 +40,11 @@ export class Preview {
 
   settingsChanged() {
     if (this.#made && !this.#making) this.#say();
+  }
+
+  /** What could not be shown for want of a connection. A frame is not restored again: that takes a device. */
+  again() {
+    if (this.#compare.failed) this.#show();
   }
 
   destroy() {
@@ -66,9 +69,8 @@ export class Preview {
     const name = `Frame ${frame}`;
     const made = this.#made?.frame === frame ? this.#made : null;
     const before = made?.before ?? this.pictureAt(this.#timeline.seconds);
-    this.#empty.hidden = Boolean(before);
-    this.#compare.root.hidden = !before;
-    if (before) this.#compare.show({ before, after: made?.after, name });
+    this.#compare.root.hidden = false;
+    this.#compare.show({ before, after: made?.after, name });
     if (!this.#making) this.#say();
   }
 
@@ -97,7 +99,8 @@ export class Preview {
       this.#made = { frame, key, took: took(), before: local(before), after: local(after) };
       announce(`Frame ${frame} is restored`);
     } catch (error) {
-      if (!making.signal.aborted) setProblem(this.#failed, error);
+      const lost = new Problem("The connection was lost before the frame was restored. Restore it again.");
+      if (!making.signal.aborted) setProblem(this.#failed, error.status === 0 ? lost : error);
     }
     clearInterval(ticking);
     this.#making = null;

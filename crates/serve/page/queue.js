@@ -6,7 +6,7 @@ import { button, el, filmName, problem, setProblem, setText, sync } from "./dom.
 import { bytes, count, duration } from "./format.js";
 import { filesWithoutFilm, refreshFiles, state } from "./state.js";
 import { ended, label, line, runs, waits } from "./status.js";
-import { cancelUpload } from "./upload.js";
+import { cancelUpload, retryUpload, stalled } from "./upload.js";
 
 const FINISHED_AT_FIRST = 30;
 let finishedShown = FINISHED_AT_FIRST;
@@ -46,7 +46,8 @@ export function filmList(root) {
 
   function fillAll() {
     const films = [...state.films.values()];
-    const active = [...films.filter(runs), ...films.filter((film) => waits(film) && !canMove(film)), ...queue()];
+    const inLine = queue();
+    const active = [...films.filter(runs), ...films.filter((film) => waits(film) && !canMove(film)), ...inLine];
     const finished = films.filter(ended);
     const ready = filesWithoutFilm();
     const selected = new URLSearchParams(location.hash.split("?")[1] ?? "");
@@ -63,14 +64,14 @@ export function filmList(root) {
       active,
       (film) => film.id,
       filmRow,
-      (row, film) => updateFilm(row, film, selected),
+      (row, film) => updateFilm(row, film, selected, inLine.length - 1),
     );
     fill(
       sections.finished,
       finished.slice(0, finishedShown),
       (film) => film.id,
       filmRow,
-      (row, film) => updateFilm(row, film, selected),
+      (row, film) => updateFilm(row, film, selected, inLine.length - 1),
     );
     more.hidden = finished.length <= finishedShown;
     setText(more, `Show all ${count(finished.length)}`);
@@ -89,7 +90,11 @@ function fill({ root, list }, items, ...how) {
   sync(list, items, ...how);
 }
 
-const mark = (row, selected) => row.querySelector("a")?.toggleAttribute("aria-current", selected);
+function mark(row, selected) {
+  const link = row.querySelector("a");
+  if (selected) link.setAttribute("aria-current", "page");
+  else link.removeAttribute("aria-current");
+}
 
 /** Alt with an arrow key moves the film that has the focus. */
 function moveByKey(event) {
@@ -106,32 +111,41 @@ function uploadRow(upload) {
     text: el("span", { class: "note" }),
     failed: problem(),
   };
+  const again = button("Try again", () => retryUpload(upload), {
+    class: "small",
+    "aria-label": `Try again to upload ${upload.file.name}`,
+  });
   const cancel = button("Cancel", () => cancelUpload(upload), { class: "small" });
   const row = el(
     "li",
     {},
     el("div", { class: "top" }, filmName(upload.file.name)),
     parts.bar,
-    el("div", { class: "under" }, parts.text, el("span", { class: "acts" }, cancel)),
+    el("div", { class: "under" }, parts.text, el("span", { class: "acts" }, again, cancel)),
     parts.failed,
   );
-  row.parts = { ...parts, cancel };
+  row.parts = { ...parts, again, cancel };
   return row;
 }
 
 function updateUpload(row, upload) {
   const { size } = upload.file;
-  const { bar, text, failed, cancel } = row.parts;
+  const { bar, text, failed, again, cancel } = row.parts;
   bar.hidden = Boolean(upload.problem);
+  // The button that was pressed gives its focus to the one that stays.
+  if (!upload.problem && document.activeElement === again) cancel.focus();
+  again.hidden = !upload.problem;
   const word = upload.problem ? "Dismiss" : "Cancel";
   setText(cancel, word);
   cancel.setAttribute("aria-label", `${word} the upload of ${upload.file.name}`);
   bar.value = size ? upload.sent / size : 0;
   setProblem(failed, upload.problem);
-  const left = upload.rate ? [`${bytes(upload.rate)}/s`, `${duration((size - upload.sent) / upload.rate)} left`] : [];
+  const rate = upload.rate ? [`${bytes(upload.rate)}/s`, `${duration((size - upload.sent) / upload.rate)} left`] : [];
+  const still = stalled(upload);
+  const left = still ? [`nothing was sent for ${duration(still)}`] : rate;
   const sent = `${bytes(upload.sent)} of ${bytes(size)}`;
   if (upload.problem) setText(text, bytes(size));
-  else if (!upload.request) setText(text, `${bytes(size)}, waits for the one before`);
+  else if (!upload.request) setText(text, `${bytes(size)}, waits for its turn`);
   else if (upload.sent >= size) setText(text, `${sent}, the server checks it`);
   else setText(text, [sent, ...left, "keep this page open"].join(" · "));
 }
@@ -194,7 +208,8 @@ function filmRow(film) {
   return row;
 }
 
-function updateFilm(row, film, selected) {
+/** `last` is the place of the last film that waits. */
+function updateFilm(row, film, selected, last) {
   const { state: word, bar, text, buttons, up, down, set } = row.parts;
   set(film);
   row.dataset.status = film.paused ? "paused" : film.status;
@@ -205,7 +220,6 @@ function updateFilm(row, film, selected) {
   if (!bar.hidden) bar.value = share;
   setText(text, line(film));
   buttons.update(film);
-  const last = queue().length - 1;
   up.hidden = down.hidden = !canMove(film) || last < 1;
   const focused = document.activeElement;
   up.disabled = film.position === 0;

@@ -39,6 +39,10 @@ export class Result {
     this.#compare.destroy();
   }
 
+  again() {
+    if (this.#compare.failed && !this.#video) this.#show();
+  }
+
   #url(frame, side) {
     return filmPath(this.film, `/frames/${frame}?side=${side}`);
   }

@@ -42,14 +42,25 @@ const MORE = [
       png: "png",
       jpg: "jpg",
       webp: "webp",
+      tiff: "tiff",
     },
   },
   { name: "seed", label: "Seed", number: true, placeholder: "42", networks: true, note: "Another seed gives other details." },
 ];
 
-const PICTURES = ["png", "jpg", "webp"];
+/** Settings of programs. The page cannot choose them, and keeps those of a film that is restored again. */
+const CARRIED = {
+  output_quality: "quality",
+  fps: "frames per second",
+  audio: "sound",
+  hdr: "HDR",
+  window: "window",
+  damaged: "damaged parts",
+};
+
+const PICTURES = ["png", "jpg", "webp", "tiff"];
 const NUMBERS = ["strength", "softness", "seed"];
-export const NAMES = ["resolution", ...MORE.map((field) => field.name)];
+export const NAMES = ["resolution", ...MORE.map((field) => field.name), ...Object.keys(CARRIED)];
 
 export class Settings {
   /** `given` are parameters of the address; `changed()` is called after every change. */
@@ -64,7 +75,7 @@ export class Settings {
       el("summary", {}, "More settings"),
       el("div", { class: "fields" }, ...MORE.map((field) => this.#field(field))),
     );
-    this.root = el("div", {}, this.#modelChoice(), this.#sizeChoice(), this.more);
+    this.root = el("div", {}, this.#modelChoice(), this.#sizeChoice(), this.more, this.#carried());
     this.#refuseForUpscalers();
   }
 
@@ -103,6 +114,26 @@ export class Settings {
     this.values[name] = value;
     if (name === "model") this.#refuseForUpscalers();
     this.changed();
+  }
+
+  #carried() {
+    const there = Object.entries(CARRIED).filter(([name]) => this.values[name]);
+    if (!there.length) return null;
+    const row = el(
+      "p",
+      { class: "note" },
+      `Also as before: ${there.map(([name, word]) => `${word} ${this.values[name]}`).join(", ")}. `,
+      button(
+        "Leave out",
+        () => {
+          for (const [name] of there) this.values[name] = "";
+          row.remove();
+          this.changed();
+        },
+        { class: "small" },
+      ),
+    );
+    return row;
   }
 
   #withoutEffect(name) {

@@ -1,6 +1,6 @@
 // A film before it starts: model and size, what they cost, and how a frame will look.
 import { view } from "./address.js";
-import { get, post } from "./api.js";
+import { Problem, get, isWrongInput, local, post } from "./api.js";
 import { Cost } from "./cost.js";
 import { button, el, filmName, problem, setProblem, setText } from "./dom.js";
 import { bytes, count, duration, frames, size, timecode } from "./format.js";
@@ -23,14 +23,18 @@ class Setup {
   #startAll = button("", () => this.#beginAll(), { hidden: true });
   #columns = el("div", { class: "columns" });
   #closed = new AbortController();
-  /** The same key for every try, so that no film is started twice. */
+  /** The same key for every try with the same settings, so that no film is started twice. */
   #idempotency = randomText();
+  /** Uploads that were started here. */
+  #started = new Set();
 
   constructor(parameters) {
     this.media = parameters.get("media") ?? "";
     this.file = fileOf(this.media);
     this.name = this.file?.name ?? basename(this.media);
     this.title = this.name;
+    // A film on another host is fetched when it starts. Before that nothing is known of it.
+    this.away = !this.file && /^https?:/i.test(this.media) && !local(this.media).startsWith("/v1/files/");
     this.settings = new Settings(state.models, parameters, () => this.#changed());
     this.cost = new Cost((plan, error) => this.#planned(plan, error));
     this.preview = new Preview(
@@ -46,7 +50,13 @@ class Setup {
       this.#columns,
     );
     this.#columns.append(
-      this.preview.root,
+      this.away
+        ? el(
+            "p",
+            { class: "preview stage empty" },
+            "This film is fetched when it starts. What it takes and how it looks is known then.",
+          )
+        : this.preview.root,
       el("div", { class: "side" }, this.settings.root, this.cost.root),
       el("div", { class: "start" }, this.#startFailed, el("p", { class: "acts" }, this.#start, this.#startAll, this.#short)),
     );
@@ -55,9 +65,24 @@ class Setup {
   }
 
   update() {
-    const others = this.file ? filesWithoutFilm().filter((file) => file.id !== this.file.id).length : 0;
-    this.#startAll.hidden = others === 0;
-    setText(this.#startAll, `Start all ${count(others + 1)} uploaded films so`);
+    const files = this.#uploads();
+    this.#startAll.hidden = files.every((file) => file === this.file);
+    const which = files.length === 1 ? "the uploaded film that is left" : `all ${count(files.length)} uploaded films`;
+    setText(this.#startAll, `Start ${which} with these settings`);
+  }
+
+  /** Asks again for what is not there. */
+  again() {
+    if (!this.#failed.hidden) this.#probe();
+    this.cost.again();
+    this.preview.again();
+  }
+
+  /** What `Start all` starts: this upload and those that no film was made of, but none that it started before it was stopped. */
+  #uploads() {
+    if (!this.file) return [];
+    const others = filesWithoutFilm().filter((file) => file.id !== this.file.id);
+    return [this.file, ...others].filter((file) => !this.#started.has(file.id));
   }
 
   destroy() {
@@ -66,11 +91,11 @@ class Setup {
     this.preview.destroy();
   }
 
-  /** The address of `picture` or `probe` of the film, or null: one on another host is not here yet. */
+  /** The address of `picture` or `probe` of the film. */
   #look(what, words = {}) {
-    if (/^https?:/i.test(this.media) && !this.file) return null;
-    const [place, path] = this.file ? [`files/${this.file.id}`, {}] : ["folders", { path: this.media }];
-    return `/v1/${place}/${what}?${new URLSearchParams({ ...path, ...words })}`;
+    const path = local(this.media);
+    const [place, film] = path.startsWith("/v1/files/") ? [path, {}] : ["/v1/folders", { path: this.media }];
+    return `${place}/${what}?${new URLSearchParams({ ...film, ...words })}`;
   }
 
   #request() {
@@ -80,16 +105,21 @@ class Setup {
   #changed() {
     if (this.#closed.signal.aborted || !this.cost) return;
     history.replaceState(null, "", view("new", { media: this.media, ...this.settings.parameters() }));
+    // With other settings it is another job, even if the answer to the one before was lost.
+    this.#idempotency = randomText();
+    this.cost.root.hidden = this.away;
+    if (this.away) return;
     const { version, input } = this.#request();
     this.cost.ask(version, input);
     this.preview.settingsChanged();
   }
 
   async #probe() {
-    const address = this.#look("probe");
-    if (!address) return;
+    if (this.away) return;
     try {
-      const film = await get(address, { signal: this.#closed.signal });
+      const film = await get(this.#look("probe"), { signal: this.#closed.signal });
+      setProblem(this.#failed, null);
+      this.#columns.hidden = false;
       this.#describe(film);
       this.settings.setSource(film.width, film.height, film.frames);
       this.preview.setFilm(film.frames, film.fps);
@@ -97,7 +127,7 @@ class Setup {
       if (this.#closed.signal.aborted) return;
       // There is nothing to choose for what is no film.
       setProblem(this.#failed, error);
-      this.#columns.hidden = error.status === 422;
+      this.#columns.hidden = isWrongInput(error);
     }
   }
 
@@ -112,12 +142,18 @@ class Setup {
       film.frames > 1
         ? `${timecode(film.seconds)}, ${film.frames_estimated ? "about " : ""}${frames(film.frames)} at ${count(Math.round(film.fps * 1000) / 1000)} per second`
         : "";
-    const parts = [size(film.width, film.height), length, film.codec, film.frames > 1 ? sound : "", this.file ? bytes(this.file.size) : this.media];
+    const parts = [
+      size(film.width, film.height),
+      length,
+      film.codec,
+      film.frames > 1 ? sound : "",
+      this.file ? bytes(this.file.size) : this.media,
+    ];
     setText(this.#facts, parts.filter(Boolean).join(" · "));
   }
 
   #planned(plan, error) {
-    this.#start.disabled = error?.status === 422;
+    this.#start.disabled = isWrongInput(error);
     setText(
       this.#short,
       plan
@@ -129,11 +165,12 @@ class Setup {
     setProblem(this.#startFailed, error);
   }
 
-  async #create(media, key) {
+  /** Starts an upload, or the film of this view if it is none. */
+  async #create(file) {
     const film = await post(
       "/v1/predictions",
-      { version: this.settings.model, input: this.settings.input(media) },
-      { headers: { "Idempotency-Key": key } },
+      { version: this.settings.model, input: this.settings.input(file ? file.urls.get : this.media) },
+      { headers: { "Idempotency-Key": `${this.#idempotency}-${file?.id ?? ""}` } },
     );
     putFilm(film);
     return film;
@@ -143,7 +180,7 @@ class Setup {
     this.#start.disabled = true;
     setProblem(this.#startFailed, null);
     try {
-      const film = await this.#create(this.media, this.#idempotency);
+      const film = await this.#create(this.file);
       location.hash = view("film", { id: film.id });
     } catch (error) {
       setProblem(this.#startFailed, error);
@@ -155,13 +192,16 @@ class Setup {
   async #beginAll() {
     this.#startAll.disabled = true;
     setProblem(this.#startFailed, null);
+    const files = this.#uploads();
     try {
-      for (const file of [this.file, ...filesWithoutFilm().filter((each) => each.id !== this.file.id)]) {
-        await this.#create(file.urls.get, `${this.#idempotency}-${file.id}`);
+      while (files.length) {
+        await this.#create(files[0]);
+        this.#started.add(files.shift().id);
       }
       location.hash = "";
     } catch (error) {
-      setProblem(this.#startFailed, error);
+      setProblem(this.#startFailed, new Problem(`${files[0].name}: ${error.message}`));
+      this.update();
     }
     this.#startAll.disabled = false;
     refreshFiles().catch(() => {});

@@ -79,6 +79,12 @@ export async function refreshFiles() {
   changed();
 }
 
+/** What the disk has free, above all. */
+export async function refreshSession() {
+  state.session = await get("/v1/session", { limit: 10 });
+  changed();
+}
+
 export async function refreshMachine() {
   const [session, devices] = await Promise.all([get("/v1/session"), get("/v1/devices")]);
   state.session = session;
@@ -98,46 +104,77 @@ export function filesWithoutFilm() {
   return [...state.files.values()].filter((file) => !used.has(local(file.urls.get)));
 }
 
-let source;
+/** The longest silence of the stream: every 15 seconds the server says that it is alive. */
+const SILENCE = 45_000;
+
+/** After this a tab that nobody sees gives its stream up. */
+const UNSEEN = 60_000;
+
+/** Called when the connection is there again. */
+export const reconnected = { handler: () => {} };
+
+/** Null while there is no connection, and while nobody sees the page. */
+let source = null;
+let heard = 0;
+let unseenSince = document.hidden ? Date.now() : null;
+let turn = 0;
 let wait = 1;
 let retry = 0;
 let version;
 
 /** Connects, and again whenever the connection is lost. Without an answer of `/v1/session` it gives up only for a token. */
 export async function connect() {
+  turn += 1;
+  const mine = turn;
   clearTimeout(retry);
   source?.close();
+  source = null;
   try {
-    state.session = await get("/v1/session", { limit: 15 });
-    state.models = (await get("/v1/models")).results;
+    const session = await get("/v1/session", { limit: 15 });
+    const models = await get("/v1/models");
+    if (mine !== turn) return;
+    state.session = session;
+    state.models = models.results;
   } catch (error) {
-    if (!(error instanceof Problem && error.status === 401)) lost();
+    if (mine === turn && !(error instanceof Problem && error.status === 401)) lost();
     return;
   }
   version ??= state.session.version;
   state.updated = version !== state.session.version;
+  heard = Date.now();
   source = new EventSource("/v1/events");
-  source.onopen = opened;
   source.onerror = lost;
-  source.addEventListener("state", (event) => putFilm(JSON.parse(event.data)));
-  source.addEventListener("removed", (event) => dropFilm(JSON.parse(event.data).id));
+  const hears = (name, act) =>
+    source.addEventListener(name, (event) => {
+      heard = Date.now();
+      act(event);
+    });
+  hears("open", opened);
+  hears("alive", () => {});
+  hears("state", (event) => putFilm(JSON.parse(event.data)));
+  hears("removed", (event) => dropFilm(JSON.parse(event.data).id));
 }
 
 async function opened() {
+  const mine = turn;
   try {
     await Promise.all([refreshFilms(), refreshFiles(), refreshMachine()]);
   } catch {
-    lost();
+    if (mine === turn) lost();
     return;
   }
+  if (mine !== turn) return;
   wait = 1;
   state.retryAt = null;
   state.ready = true;
+  reconnected.handler();
   changed();
 }
 
 function lost() {
+  turn += 1;
   source?.close();
+  source = null;
   clearTimeout(retry);
   state.retryAt = Date.now() + wait * 1000;
   retry = setTimeout(connect, wait * 1000);
@@ -145,17 +182,31 @@ function lost() {
   changed();
 }
 
-// A machine that slept keeps its connection without hearing anything on it. The server is asked when somebody looks, and twice a minute.
+/** When somebody looks, and twice a minute. A machine that slept keeps its connection without hearing anything on it. */
 async function check() {
-  if (document.hidden || !state.ready || state.retryAt) return;
+  if (!state.ready || state.retryAt) return;
+  // A browser opens six connections to a host, for all tabs together: a seventh stream would keep every request waiting.
+  const unseen = unseenSince !== null && Date.now() - unseenSince >= UNSEEN;
+  if (unseen) {
+    source?.close();
+    source = null;
+  } else if (!source) {
+    connect();
+    return;
+  } else if (Date.now() - heard > SILENCE) {
+    lost();
+    return;
+  }
   try {
-    await get("/v1/session", { limit: 10 }).then((session) => {
-      state.session = session;
-    });
-    changed();
+    // The title of a tab tells how films are doing.
+    if (unseen) await refreshFilms().then(changed);
+    else if (!document.hidden) await refreshSession();
   } catch (error) {
     if (error.status !== 401) lost();
   }
 }
 setInterval(check, 30_000);
-document.addEventListener("visibilitychange", check);
+document.addEventListener("visibilitychange", () => {
+  unseenSince = document.hidden ? Date.now() : null;
+  check();
+});

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 WIDTHS = {390: 844, 900: 900, 1440: 900}
 SCHEMES = ("light", "dark")
@@ -92,7 +92,12 @@ class Look:
     def _from_folder(route):
         name = urlsplit(route.request.url).path.rpartition("/")[2] or "index.html"
         # With the headers of the server, above all its policy. A file that it does not know yet has those of another.
-        headers = route.fetch(url=route.request.url if name == "index.html" else route.request.url.replace(name, "main.js")).headers
+        try:
+            headers = route.fetch(url=route.request.url if name == "index.html" else route.request.url.replace(name, "main.js")).headers
+        except Error:
+            # The server was killed, and so it is for the page.
+            route.abort("connectionrefused")
+            return
         headers.pop("content-length", None)
         headers.pop("content-encoding", None)
         kind = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}[name.rpartition(".")[2]]

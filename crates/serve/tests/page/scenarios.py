@@ -10,6 +10,11 @@ from harness import PATIENCE
 HOSTILE = "<img src=x onerror=\"window.owned=1\">\u202egpj.&amp;'${1}`%0a.mp4"
 
 
+def meet(page, address, act):
+    """Acts in place of the server on what is sent to an address. What is only read passes."""
+    page.route(address, lambda route: act(route) if route.request.method == "POST" else route.continue_())
+
+
 class Film:
     """Rows and views of the page, by what a person reads there."""
 
@@ -107,7 +112,9 @@ def result(look, film, server):
     look.state("result-side-by-side")
     stage = page.locator(".result .stage")
     stage.focus()
-    page.keyboard.press("d")
+    # As with Caps Lock.
+    page.keyboard.press("D")
+    expect(film.button("Divider")).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("1")
     expect(page.locator(".tools output")).to_have_text("100%")
     look.state("result-1-to-1")
@@ -140,8 +147,10 @@ def queue(look, files, server):
     names = page.locator("#films .queue bdi")
     expect(names).to_have_text(["long.mp4", "one.mp4", "two.mp4", "three.mp4"])
     expect(film.row("two.mp4").locator(".state")).to_have_text("2nd in line")
+    expect(film.row("three.mp4").locator("a")).to_have_attribute("aria-current", "page")
     look.state("queue-film")
     look.go()
+    expect(page.locator("#films [aria-current]")).to_have_count(0)
     look.state("queue")
     page.get_by_role("button", name="Move three.mp4 up").click()
     expect(names).to_have_text(["long.mp4", "one.mp4", "three.mp4", "two.mp4"])
@@ -182,10 +191,23 @@ def remove(look, film, server):
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(film.row("one.mp4")).to_have_count(0)
     assert not Path(gone["file"]).exists(), "the result is still on the disk"
-    # The upload of a film without a result can be started again.
+    # It was canceled, and what was restored of it is kept.
     page.locator(".finished").get_by_role("button", name="Remove long.mp4").click()
+    expect(page.get_by_role("dialog")).to_contain_text("What was restored of it so far")
+    look.state("delete-unfinished")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    # The upload of a film without a result can be started again.
     page.locator(".ready").get_by_role("button", name="Remove long.mp4").click()
     expect(film.row("long.mp4")).to_have_count(0)
+    film.row("three.mp4").locator("a").click()
+    page.locator("main").get_by_role("button", name="Remove three.mp4").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("heading", name="This film is not here")).to_be_focused()
+    link = page.locator("main").get_by_role("link", name="Add a film")
+    link.focus()
+    page.evaluate("() => import('/assets/state.js').then((state) => state.changed())")
+    page.wait_for_timeout(300)
+    expect(link).to_be_focused()
 
 
 def errors(look, files, server):
@@ -217,8 +239,125 @@ def errors(look, files, server):
     expect(page.get_by_role("heading", name="This film is not here")).to_be_visible()
     look.go("folder?path=/etc")
     expect(page.locator(".folder .problem")).to_be_visible()
+    # A name that begins as an allowed folder does is not below it.
+    look.go(f"folder?path={files['clip'].parent}/films2/x")
+    expect(page.locator(".folder .problem")).to_be_visible()
+    expect(page.locator(".folder p a")).to_have_text(["Folders"])
     look.go()
     page.get_by_role("button", name="Remove one.mp4").first.click()
+
+
+def elsewhere(look, files, server):
+    """Films that are not on the server, and addresses that are none."""
+    film, page = Film(look), look.page
+    plans = []
+    page.on("request", lambda request: plans.append(request.url) if "/v1/plans" in request.url else None)
+    for media in ("https://films.example/a%2520film.mkv", "http://["):
+        look.go(f"new?media={media}")
+        expect(page.locator(".setup .stage.empty")).to_contain_text("fetched when it starts")
+        expect(film.button("Start")).to_be_enabled()
+        expect(page.locator(".setup .cost")).to_be_hidden()
+    page.wait_for_timeout(600)
+    assert not plans, "a film that is not here was planned"
+    look.state("elsewhere")
+    film.button("Start").click()
+    expect(page.locator(".start .problem")).to_be_visible()
+    expect(film.button("Start")).to_be_enabled()
+    assert page.evaluate("() => import('/assets/api.js').then((api) => api.local('//[/a.mkv'))") == "//[/a.mkv"
+
+
+def starts(look, files, server):
+    """What can happen between the settings and a place in the queue."""
+    film, page = Film(look), look.page
+    look.go()
+    expect(page.locator(".add")).to_be_visible()
+    look.drop(*[(name, Path(files["one"]).read_bytes()) for name in ("first.mp4", "second.mp4")])
+    expect(page.locator(".ready li")).to_have_count(2, timeout=60_000)
+    page.locator(".ready a").first.click()
+    film.planned()
+    # A plan that failed says nothing of the film.
+    slow = {"status": 422, "kind": "too-slow", "detail": "this took too long and was stopped; try again"}
+    page.route("**/v1/plans", lambda route: route.fulfill(status=422, json=slow))
+    film.button("2×").click()
+    expect(page.locator(".start .problem")).to_contain_text("too long")
+    expect(film.button("Start")).to_be_enabled()
+    page.unroute("**/v1/plans")
+    film.button("4×").click()
+    film.planned()
+    # Without an answer nobody knows whether the film was started.
+    keys = []
+    meet(page, "**/v1/predictions", lambda route: (keys.append(route.request.headers["idempotency-key"]), route.abort()))
+    for press in range(3):
+        if press == 2:
+            film.button("2×").click()
+            film.planned()
+        film.button("Start").click()
+        expect(page.locator(".start .problem")).to_contain_text("does not answer")
+        expect(film.button("Start")).to_be_enabled()
+    page.unroute("**/v1/predictions")
+    assert keys[0] == keys[1] != keys[2], f"keys of one setting, the same, and another: {keys}"
+    start_all(look, film)
+
+
+def start_all(look, film):
+    """Stopped half-way, it goes on with the film that failed."""
+    page, asked = look.page, []
+
+    def once(route):
+        asked.append(route.request.post_data_json["input"]["media"])
+        full = {"status": 503, "kind": "queue-full", "detail": "the queue is full"}
+        route.fulfill(status=503, json=full) if len(asked) == 2 else route.continue_()
+
+    meet(page, "**/v1/predictions", once)
+    page.get_by_role("button", name="Start all 2 uploaded films with these settings").click()
+    expect(page.locator(".start .problem")).to_have_text("first.mp4: the queue is full")
+    look.state("start-all-stopped")
+    page.get_by_role("button", name="Start the uploaded film that is left").click()
+    expect(page.locator(".add")).to_be_visible()
+    page.unroute("**/v1/predictions")
+    assert asked[0] != asked[1] == asked[2], f"films that were started: {asked}"
+    for name in ("first.mp4", "second.mp4"):
+        film.done(name)
+
+
+def again(look, files, server):
+    """A job of a program is restored again, and its original is gone."""
+    film, page = Film(look), look.page
+    look.go()
+    expect(page.locator(".add")).to_be_visible()
+    look.drop(("program.mp4", Path(files["one"]).read_bytes()))
+    expect(page.locator(".setup .layer.before img")).to_be_visible(timeout=60_000)
+    film.planned()
+    page.evaluate(MAKE, {"resolution": "1x", "output_quality": 70, "audio": "none"})
+    film.done("program.mp4")
+    row = film.row("program.mp4")
+    row.locator("a").click()
+    expect(page.locator(".result .after img")).to_be_visible(timeout=60_000)
+    page.get_by_role("link", name="Restore again…").click()
+    expect(page.get_by_text("Also as before: quality 70, sound none.")).to_be_visible()
+    with page.expect_request("**/v1/plans") as plan:
+        page.reload()
+    assert str(plan.value.post_data_json["input"]["output_quality"]) == "70", plan.value.post_data
+    look.state("restore-again")
+    with page.expect_request("**/v1/plans") as plan:
+        film.button("Leave out").click()
+    assert "output_quality" not in plan.value.post_data_json["input"], plan.value.post_data
+    gone = {"status": 404, "kind": "not-found", "detail": "there is no such file"}
+    page.route("**/frames/*?side=before", lambda route: route.fulfill(status=404, json=gone))
+    row.locator("a").click()
+    expect(page.get_by_text("The original is no longer there.")).to_be_visible(timeout=60_000)
+    expect(page.locator(".result .after img")).to_be_visible()
+    expect(page.locator(".result .before")).to_be_hidden()
+    look.state("without-original")
+    page.unroute("**/frames/*?side=before")
+
+
+# The film of the settings, as a program would start it.
+MAKE = """(input) => fetch("/v1/predictions", {
+  method: "POST",
+  headers: { "X-Remaster": "1", "Content-Type": "application/json" },
+  body: JSON.stringify({ version: "identity", input: { media: new URLSearchParams(location.hash.slice(5)).get("media"), ...input } }),
+})"""
 
 
 def hostile_name(look, files, server):
@@ -325,6 +464,32 @@ def upload(look, film, files):
     look.drop(files["large"], files["two"])
     page.locator(".ready").get_by_role("button", name="Remove large.bin").click()
     expect(film.row("large.bin")).to_have_count(0)
+    failed_upload(look, film, files)
+
+
+def failed_upload(look, film, files):
+    """Refused, stalled and lost."""
+    page, row = look.page, film.row("large.bin")
+    look.drop(("list.m3u8", b"#EXTM3U"))
+    expect(film.row("list.m3u8")).to_contain_text("no film")
+    page.get_by_role("button", name="Dismiss the upload of list.m3u8").click()
+    meet(page, "**/v1/files", lambda route: route.abort())
+    look.drop(files["large"])
+    expect(row).to_contain_text("The connection was lost during the upload.")
+    look.state("upload-lost")
+    # The disk is full by now, which is why the server ended the upload.
+    session = page.evaluate("() => fetch('/v1/session').then((answer) => answer.json())")
+    page.route("**/v1/session", lambda route: route.fulfill(json={**session, "free_disk": 1_074_000_000}))
+    page.get_by_role("button", name="Try again to upload large.bin").click()
+    expect(row).to_contain_text("Make room")
+    page.unroute("**/v1/session")
+    page.unroute("**/v1/files")
+    meet(page, "**/v1/files", lambda _: None)
+    page.get_by_role("button", name="Try again to upload large.bin").click()
+    expect(row).to_contain_text("nothing was sent for 1")
+    page.get_by_role("button", name="Cancel the upload of large.bin").click()
+    page.unroute("**/v1/files")
+    expect(row).to_have_count(0)
 
 
 def lost_connection(look, files, server):
@@ -332,13 +497,72 @@ def lost_connection(look, files, server):
     film, page = Film(look), look.page
     film.start(files["clip"])
     expect(page.locator(".newest img")).to_be_visible(timeout=PATIENCE)
+    at = page.url.split("#")[1]
     server.kill()
     line = page.locator("#connection")
-    expect(line).to_contain_text("Not connected")
+    expect(line).to_contain_text("Trying again")
+    # What changes every second is not read aloud.
+    expect(line.get_by_role("alert")).to_have_text("Not connected to the server. Films go on without this page.")
     look.state("not-connected")
+    look.go("folder")
+    expect(page.locator(".folder .problem")).to_contain_text("does not answer")
     server.start()
     expect(line).to_be_hidden(timeout=60_000)
+    expect(page.locator(".folder .entries a")).to_have_count(1)
+    expect(page.locator(".folder .problem")).to_be_hidden()
+    look.go(at)
     expect(page.locator(".result .after img")).to_be_visible(timeout=PATIENCE)
+
+
+def quiet_tab(look, files, server):
+    """A tab that nobody sees gives its connection up, and one that hears nothing asks for another."""
+    page = look.context.new_page()
+    page.add_init_script(STREAMS)
+    page.clock.install()
+    page.goto(look.address)
+
+    def wait_for(number):
+        page.wait_for_function(f"() => streams.filter((each) => each.readyState === 1).length === {number}", timeout=30_000)
+
+    wait_for(1)
+    expect(page.locator(".add")).to_be_visible()
+    # The server says every 15 seconds that it is alive. An event without data would not reach the page.
+    page.wait_for_function("() => streams[0].alive", timeout=20_000)
+    page.evaluate(SEEN, False)
+    page.clock.fast_forward(40_000)
+    wait_for(1)
+    with page.expect_response("**/v1/predictions"):
+        page.clock.fast_forward(60_000)
+    wait_for(0)
+    with page.expect_response("**/v1/predictions"):
+        page.clock.fast_forward(30_000)
+    page.evaluate(SEEN, True)
+    wait_for(1)
+    made = page.evaluate("() => streams.length")
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#connection")).to_be_visible()
+    page.clock.fast_forward(2_000)
+    expect(page.locator("#connection")).to_be_hidden()
+    wait_for(1)
+    assert page.evaluate("() => streams.length") == made + 1, "the silent stream was kept"
+    page.close()
+
+
+STREAMS = """window.streams = [];
+window.EventSource = class extends EventSource {
+  constructor(address) {
+    super(address);
+    streams.push(this);
+    this.addEventListener("alive", () => {
+      this.alive = true;
+    });
+  }
+};"""
+
+SEEN = """(seen) => {
+  Object.defineProperty(document, "hidden", { value: !seen, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 
 
 def keyboard(look, files, server):
@@ -361,6 +585,12 @@ def keyboard(look, files, server):
     said = page.evaluate_handle(LISTEN)
     expect(page.locator(".result .after img")).to_be_visible(timeout=PATIENCE)
     assert page.evaluate("(list) => list.length", said) <= 8, "too much is read aloud"
+    # Two at once, and the same again.
+    page.wait_for_timeout(2_000)
+    page.evaluate("(list) => { list.length = 0; }", said)
+    page.evaluate("() => import('/assets/dom.js').then(({ announce }) => ['one', 'two', 'two'].forEach(announce))")
+    page.wait_for_timeout(4_000)
+    assert page.evaluate("(list) => list", said) == ["one", "two", "two"], page.evaluate("(list) => list", said)
     look.tab_to(page.locator(".result .stage"))
     at = page.locator(".timeline .reading").inner_text()
     page.keyboard.press("ArrowLeft")
@@ -372,8 +602,9 @@ def keyboard(look, files, server):
 
 LISTEN = """() => {
   const said = [];
-  new MutationObserver(() => said.push(document.getElementById("announcer").textContent))
-    .observe(document.getElementById("announcer"), { childList: true, characterData: true, subtree: true });
+  const place = document.getElementById("announcer");
+  new MutationObserver(() => place.textContent && said.push(place.textContent))
+    .observe(place, { childList: true, characterData: true, subtree: true });
   return said;
 }"""
 
@@ -420,4 +651,4 @@ def make_files(folder, media, front):
     return files
 
 
-VISITS = [first_film, queue, errors, hostile_name, still, folders, reload, lost_connection, keyboard]
+VISITS = [first_film, queue, errors, elsewhere, starts, hostile_name, still, again, folders, reload, lost_connection, quiet_tab, keyboard]
