@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,11 @@ impl Answer {
 
 impl Server {
     fn start(desk: &Desk, options: &str) -> Self {
-        let line = format!("serve --port 0 --state state --devices cpu {options}");
-        let mut child = desk.command(&line).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::of(&mut desk.command(&format!("serve --port 0 --state state --devices cpu {options}")))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         let address =
@@ -160,6 +163,18 @@ fn joined(mut body: &[u8]) -> Vec<u8> {
     all
 }
 
+fn base64(bytes: &[u8]) -> String {
+    const SIGNS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let sign = |bits: u32, place: u32| SIGNS[(bits >> (18 - 6 * place) & 63) as usize] as char;
+    let four = |three: &[u8]| {
+        let bits = (0..3).fold(0, |bits, i| bits << 8 | u32::from(three.get(i).copied().unwrap_or(0)));
+        (0..4)
+            .map(|place| if place as usize > three.len() { '=' } else { sign(bits, place) })
+            .collect::<String>()
+    };
+    bytes.chunks(3).map(four).collect()
+}
+
 /// Small films, and what the command line makes of them.
 fn films(desk: &Desk, count: usize) -> Vec<(String, Vec<u8>)> {
     let name = |n: usize| format!("film{n}.mkv");
@@ -214,6 +229,17 @@ fn a_film_goes_in_and_comes_out_as_from_the_command_line() {
     );
     let again = server.ask("POST", "/v1/predictions", wait, input.to_string().as_bytes()).is(201);
     assert_eq!(again["id"], first["id"]);
+    // A film inside of a request is kept once, and its key knows the request again.
+    let uploads = || server.get("/v1/files").is(200)["results"].as_array().unwrap().len();
+    let data = format!("data:video/x-matroska;base64,{}", base64(&content));
+    let data = json!({"version": "anime", "input": {"media": data, "resolution": "2x"}}).to_string();
+    let key = "X-Remaster: 1\r\nPrefer: respond-async, wait=60\r\nIdempotency-Key: two\r\n";
+    let before = uploads();
+    let one = server.ask("POST", "/v1/predictions", key, data.as_bytes()).is(201);
+    let two = server.ask("POST", "/v1/predictions", key, data.as_bytes()).is(201);
+    assert_eq!((&one["id"], uploads()), (&two["id"], before + 1));
+    assert!(server.result(one["id"].as_str().unwrap()) == made);
+    server.ask("POST", "/v1/predictions", key, input.to_string().as_bytes()).is(409);
     let id = first["id"].as_str().unwrap();
     assert!(server.result(id) == made, "the film is another one");
     assert!(!first["logs"].as_str().unwrap().contains("state"), "{first}");
@@ -242,6 +268,61 @@ fn a_film_goes_in_and_comes_out_as_from_the_command_line() {
     let still = server.create(&still, &json!({}));
     let still = server.result(still["id"].as_str().unwrap());
     assert_eq!(&still[1..4], b"PNG");
+}
+
+/// 29.97 frames per second have none at 0.34 s: the first one is 27 ms later, nearly a frame.
+#[test]
+fn both_sides_show_the_same_frame_of_a_part() {
+    let desk = Desk::new();
+    ffmpeg(
+        &desk,
+        "-f lavfi -i nullsrc=s=64x48:r=30000/1001:d=1,format=gbrp,geq=r=8*N:g=N:b=0 -c:v ffv1 film.mkv",
+    );
+    let server = Server::start(&desk, "");
+    let media = server.upload("film.mkv", &bytes(&desk, "film.mkv"));
+    let input = json!({"media": media, "resolution": "48", "start": "0.34", "end": "0.9", "lossless": true});
+    let job = server.post("/v1/predictions", &json!({"version": "identity", "input": input})).is(201);
+    let id = job["id"].as_str().unwrap();
+    server.result(id);
+    let frame = |n: usize, side: &str| {
+        let answer = server.get(&format!("/v1/predictions/{id}/frames/{n}?side={side}"));
+        assert_eq!(answer.0, 200, "{}", String::from_utf8_lossy(&answer.2));
+        answer.2
+    };
+    for n in [0, 1, 5, 12] {
+        assert!(frame(n, "before") == frame(n, "after"), "frame {n}");
+    }
+    assert!(frame(0, "before") != frame(1, "before"));
+}
+
+/// A terminal sends Ctrl-C to all that was started in it.
+#[test]
+#[cfg(unix)]
+fn ctrl_c_stops_the_server_and_its_film_goes_on_with_the_next() {
+    use std::os::unix::process::CommandExt;
+    let desk = Desk::new();
+    ffmpeg(&desk, "-f lavfi -i testsrc2=s=128x96:r=25:d=8 -c:v ffv1 film.mkv");
+    desk.run("film.mkv -o made.mkv --model anime --device cpu --resolution 2x").ends(0, &[]);
+    let content = bytes(&desk, "film.mkv");
+    for _ in 0..3 {
+        let mut command = desk.command("serve --port 0 --state state --devices cpu");
+        let server = Server::of(command.process_group(0));
+        let id = match server.get("/v1/predictions").is(200)["results"][0]["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => {
+                server.create(&server.upload("film.mkv", &content), &json!({}))["id"].as_str().unwrap().into()
+            }
+        };
+        server.until(&id, |job| job["progress"]["done"].as_u64() > Some(0));
+        let group = rustix::process::Pid::from_raw(server.child.id() as i32).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        let mut server = server;
+        assert!(server.child.wait().unwrap().code().is_some());
+    }
+    let server = Server::start(&desk, "");
+    let list = server.get("/v1/predictions").is(200);
+    let id = list["results"][0]["id"].as_str().unwrap();
+    assert!(server.result(id) == bytes(&desk, "made.mkv"), "the film is another one");
 }
 
 #[test]
@@ -456,6 +537,9 @@ fn requests_that_are_none_do_no_harm() {
     }
     let deep = format!("{{\"version\":\"anime\",\"input\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(server.ask("POST", "/v1/predictions", "X-Remaster: 1\r\n", deep.as_bytes()).0, 400);
+    // Of each value in memory gigabytes would be taken.
+    let wide = format!("{{\"version\":\"anime\",\"input\":{{\"x\":[{}0]}}}}", "{\"a\":0},".repeat(2_000_000));
+    assert_eq!(server.ask("POST", "/v1/predictions", "X-Remaster: 1\r\n", wide.as_bytes()).0, 400);
     assert_eq!(server.get("/healthz").0, 200);
 }
 
