@@ -13,9 +13,12 @@ pub fn check_path(path: &Path) -> io::Result<()> {
         if let Some(Component::Prefix(prefix)) = first {
             let share = |name: &std::ffi::OsStr| {
                 ["pipe", "mailslot", "ipc$"].iter().any(|s| name.eq_ignore_ascii_case(s))
+                    || refused(&name.to_string_lossy()).is_some()
             };
             let closed = match prefix.kind() {
                 Prefix::Disk(_) | Prefix::VerbatimDisk(_) => false,
+                // `//?/COM1` is read as a share of the server `?`, and opens the port.
+                Prefix::UNC(server, _) if server == "?" || server == "." => true,
                 Prefix::UNC(_, name) | Prefix::VerbatimUNC(_, name) => share(name),
                 Prefix::Verbatim(name) => !name.to_string_lossy().to_ascii_lowercase().starts_with("volume{"),
                 Prefix::DeviceNS(_) => true,
@@ -80,6 +83,9 @@ mod tests {
         assert_eq!(check_path(Path::new("clips/aux.mkv")).is_err(), cfg!(windows));
         assert_eq!(check_path(Path::new(r"\\.\pipe\film")).is_err(), cfg!(windows));
         assert_eq!(check_path(Path::new(r"\\host\pipe\film")).is_err(), cfg!(windows));
+        for device in ["//?/COM1", "//./COM1", r"\\?/COM1", "//?/GLOBALROOT/Device/NamedPipe/x"] {
+            assert_eq!(check_path(Path::new(device)).is_err(), cfg!(windows), "{device}");
+        }
         assert!(check_path(Path::new("clips/film.mkv")).is_ok() && check_path(Path::new("../a/./b")).is_ok());
         if cfg!(windows) {
             assert!(check_path(Path::new(r"\\?\C:\clips\film.mkv")).is_ok());
