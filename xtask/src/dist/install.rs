@@ -57,6 +57,24 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn an_installer_that_was_cut_off_does_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = std::fs::read(release(folder.path(), None)).unwrap();
+        let end = script.len() - "main\n".len();
+        for kept in [end / 2, end * 9 / 10, end - 2, end] {
+            std::fs::write(folder.path().join("cut.sh"), &script[..kept]).unwrap();
+            let out = std::process::Command::new("sh")
+                .arg(folder.path().join("cut.sh"))
+                .env("REMASTER_BASE_URL", format!("file://{}", folder.path().display()))
+                .env("REMASTER_INSTALL_DIR", folder.path().join("bin"))
+                .output()
+                .unwrap();
+            assert!(out.stdout.is_empty() && !folder.path().join("bin").exists(), "{kept}: {out:?}");
+        }
+    }
+
+    #[test]
     fn both_templates_have_their_places() {
         for name in ["install.sh", "install.ps1"] {
             let template = std::fs::read_to_string(crate::root().join("scripts").join(name)).unwrap();

@@ -41,6 +41,9 @@ const TEXTS: [(&str, &str); 6] = [
     ("crates/metrics/src/draw/letters.LICENSE", "licenses/letters.txt"),
 ];
 
+/// How a script ends if what it works on is not there.
+const INPUT_MISSING: i32 = 3;
+
 /// Where the list of hashes is.
 const SUMS: &str = "SHA256SUMS";
 
@@ -63,8 +66,13 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
         made: Vec::new(),
         not_run: Vec::new(),
     };
+    // What cannot be made keeps nothing else from being made.
+    let mut failed = Vec::new();
     for part in wanted {
-        dist.part(part)?;
+        if let Err(error) = dist.part(part) {
+            eprintln!("error: {part}: {error}");
+            failed.push(part);
+        }
     }
     dist.sums()?;
     for (name, bytes) in &dist.made {
@@ -74,7 +82,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
         println!("not run: {part} ({reason})");
     }
     println!("in {}", dist.folder.display());
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(format!("not made: {}", failed.join(", "))) }
 }
 
 fn wanted<'a>(words: &[&'a str]) -> Result<Vec<&'a str>, String> {
@@ -110,7 +118,7 @@ impl Dist<'_> {
         match part {
             "wheel" => self.each(|system| system.wheel.is_some(), "wheel", Dist::wheel),
             "deb" => self.each(|system| system.debian.is_some(), "deb", Dist::deb),
-            "image" => self.script("image", &["scripts/image"], &["mmdebstrap", "umoci"]),
+            "image" => self.script("image", &["scripts/image", self.version], &["mmdebstrap", "umoci"]),
             "installers" => self.installers(),
             "packages" => self.script("packages", &["scripts/packages", self.version], &["bash"]),
             name => self.each(|system| system.name == name, "archive", Dist::archive),
@@ -252,6 +260,10 @@ impl Dist<'_> {
         let status = command.args(&words[1..]).arg(&self.folder).current_dir(self.root).status();
         match status {
             Ok(status) if status.success() => Ok(()),
+            Ok(status) if status.code() == Some(INPUT_MISSING) => {
+                self.not_run.push((part.to_owned(), "not all that it is made of is there".to_owned()));
+                Ok(())
+            }
             Ok(status) => Err(format!("{} ended with {status}", words[0])),
             Err(error) => Err(format!("{} cannot be run: {error}", words[0])),
         }
