@@ -301,7 +301,7 @@ fn both_sides_show_the_same_frame_of_a_part() {
 fn ctrl_c_stops_the_server_and_its_film_goes_on_with_the_next() {
     use std::os::unix::process::CommandExt;
     let desk = Desk::new();
-    ffmpeg(&desk, "-f lavfi -i testsrc2=s=128x96:r=25:d=8 -c:v ffv1 film.mkv");
+    ffmpeg(&desk, "-f lavfi -i testsrc2=s=64x48:r=25:d=4 -c:v ffv1 film.mkv");
     desk.run("film.mkv -o made.mkv --model anime --device cpu --resolution 2x").ends(0, &[]);
     let content = bytes(&desk, "film.mkv");
     for _ in 0..3 {
