@@ -21,8 +21,8 @@ impl WorkerProgram {
         Ok(WorkerProgram { program: std::env::current_exe()?, without: Vec::new(), with: Vec::new() })
     }
 
-    /// Starts it with pipes, apart from the terminal: Ctrl-C there reaches this process alone, which ends it by the end of its
-    /// stdin. On Windows it ends with this process, whatever it does.
+    /// Starts it with pipes and detached from the terminal, so that Ctrl-C reaches this process alone, which cancels the child
+    /// by closing its stdin. On Windows the child is killed when this process ends.
     pub fn start(&self, arguments: &[&str]) -> std::io::Result<Child> {
         let mut command = self.command();
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -137,8 +137,7 @@ impl App {
         Ok((value, held))
     }
 
-    /// The same without a turn. A client that goes away does not let go what is `held`, or the film: the process does, which
-    /// ends a little later.
+    /// The same without a turn. If the client goes away, `held` and the film are kept until the process has ended.
     pub(crate) async fn process<H: Send + 'static>(
         self: &Arc<Self>,
         task: Task,

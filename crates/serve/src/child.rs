@@ -102,7 +102,7 @@ pub(crate) fn run(
         Ok(document) => {
             let word = |name: &str| document.get(name).and_then(Value::as_str);
             match word("kind") {
-                // By somebody else, such as a system that ends the server and all that it has started.
+                // A signal reached the child directly: a service manager stops the server and its children together.
                 Some("interrupted") => Err(Ended::Stopped),
                 kind => Err(Ended::failed(word("error").unwrap_or(&text), kind.unwrap_or("internal"))),
             }

@@ -106,7 +106,7 @@ pub(crate) struct Job {
     pub(crate) status: Status,
     #[serde(default)]
     pub(crate) paused: bool,
-    /// Kept, so that a server that is killed before the run has ended does not forget it.
+    /// Saved, so that it survives a kill before the run has ended.
     #[serde(default)]
     pub(crate) wish: Option<Wish>,
     /// Jobs with lower numbers go first.

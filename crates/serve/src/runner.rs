@@ -75,7 +75,7 @@ fn restore(app: &App, job: &Job, device: Option<String>) -> End {
             {
                 std::thread::sleep(Duration::from_millis(250));
             }
-            // It would be the same with all other jobs, which would fail one after the other.
+            // Every other job would fail in the same way, so this one waits.
             Err(Ended::Failed { kind, error }) if kind == NO_PROCESS && !stop() => {
                 app.jobs.line(&job.id, &json!({"event": "warning", "text": error}).to_string());
                 let until = Instant::now() + AGAIN;
