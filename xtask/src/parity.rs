@@ -72,7 +72,12 @@ fn doctor(root: &Path, goldens: &str, dtype: &str) -> Result<String, String> {
 fn paths(root: &Path) -> Result<String, String> {
     let mut table =
         "| path | upsamplers | comparisons | largest error | |\n|---|---|---:|---:|---|\n".to_owned();
-    for path in ["portable", "portable,direct", "avx2", "avx2,direct", "avx512", "avx512,direct"] {
+    let sets = if cfg!(target_arch = "aarch64") {
+        &["portable", "neon"][..]
+    } else {
+        &["portable", "avx2", "avx512"]
+    };
+    for path in sets.iter().flat_map(|set| [(*set).to_owned(), format!("{set},direct")]) {
         for (flag, form) in [("", "folded"), (" --no-collapse", "spelled out")] {
             let command = format!("remaster doctor --goldens testdata --json --cpu-path {path}{flag}");
             let report: serde_json::Value =

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 
 use remaster_compute::cpu::Limits;
-use remaster_compute::{Backend, CpuPath, DType, Shape};
+use remaster_compute::{Backend, DType, Shape};
 use serde::Serialize;
 
 use crate::{BenchError, Samples};
@@ -136,25 +136,26 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
     let on = |path| Backend::Cpu { threads, path };
     let mut limits = Limits::new(threads).map_err(Error::from)?;
     let mut subjects = Vec::new();
+    let [direct, plain] = [false, true].map(|winograd| path.without_amx().with_winograd(winograd));
     for channels in [128, 256, 512] {
-        subjects.push(conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32, channels)?);
-        subjects.push(conv(on(CpuPath { winograd: true, amx: false, ..path }), DType::F32, channels)?);
-        if path.amx {
+        subjects.push(conv(on(direct), DType::F32, channels)?);
+        subjects.push(conv(on(plain), DType::F32, channels)?);
+        if path.has_amx() {
             subjects.push(conv(on(path), DType::Bf16, channels)?);
         }
     }
-    subjects.push(frame_conv(on(CpuPath { winograd: false, amx: false, ..path }), DType::F32)?);
-    subjects.push(frame_conv(on(CpuPath { winograd: true, amx: false, ..path }), DType::F32)?);
-    if path.amx {
+    subjects.push(frame_conv(on(direct), DType::F32)?);
+    subjects.push(frame_conv(on(plain), DType::F32)?);
+    if path.has_amx() {
         subjects.push(frame_conv(on(path), DType::Bf16)?);
     }
     subjects.push(linear(on(path), DType::F32)?);
-    if path.amx {
+    if path.has_amx() {
         subjects.push(linear(on(path), DType::Bf16)?);
     }
     subjects.push(norm(on(path))?);
     subjects.push(attention(on(path), DType::F32)?);
-    if path.amx {
+    if path.has_amx() {
         subjects.push(attention(on(path), DType::Bf16)?);
     }
     let rounds = request.repeat + request.warmup;
@@ -180,7 +181,7 @@ pub fn kernels(request: &KernelsRequest, say: &dyn Fn(&str)) -> Result<Measured,
         threads,
         path: path.to_string(),
         sgemm_gflops: best(&bounds[0]) / 1e9,
-        amx_gflops: path.amx.then(|| best(&bounds[1]) / 1e9),
+        amx_gflops: path.has_amx().then(|| best(&bounds[1]) / 1e9),
         copy_gbytes: best(&bounds[2]) / 1e9,
         kernels: subjects
             .iter()
@@ -233,7 +234,7 @@ pub(crate) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Su
     let (h, w) = (24 * (512 / channels), 32 * (512 / channels));
     let (kind, floor) = match backend {
         Backend::Cpu { .. } if dtype == DType::Bf16 => (" amx", floors::TILES),
-        Backend::Cpu { path, .. } if path.winograd => (" winograd", floors::WINOGRAD),
+        Backend::Cpu { path, .. } if path.has_winograd() => (" winograd", floors::WINOGRAD),
         Backend::Cpu { .. } => (" direct", floors::DIRECT),
         _ => ("", 0.0),
     };
@@ -247,7 +248,7 @@ pub(crate) fn conv(backend: Backend, dtype: DType, channels: usize) -> Result<Su
 fn frame_conv(backend: Backend, dtype: DType) -> Result<Subject, BenchError> {
     let (kind, floor) = match backend {
         Backend::Cpu { .. } if dtype == DType::Bf16 => (" amx", floors::FRAME_TILES),
-        Backend::Cpu { path, .. } if path.winograd => (" winograd", floors::FRAME_WINOGRAD),
+        Backend::Cpu { path, .. } if path.has_winograd() => (" winograd", floors::FRAME_WINOGRAD),
         _ => (" direct", floors::FRAME_DIRECT),
     };
     let bench = subjects::frame_conv(&backend.into(), dtype, 64, [270, 480])?;
@@ -283,7 +284,7 @@ pub(crate) fn norm(backend: Backend) -> Result<Subject, BenchError> {
 /// One head of 512 over 64 x 64 pixels.
 pub(crate) fn attention(backend: Backend, dtype: DType) -> Result<Subject, BenchError> {
     let (kind, limit, floor) = match backend {
-        Backend::Cpu { path, .. } if path.amx && dtype == DType::Bf16 => {
+        Backend::Cpu { path, .. } if path.has_amx() && dtype == DType::Bf16 => {
             (" amx", Limit::Amx, floors::ATTENTION_TILES)
         }
         _ => ("", Limit::Sgemm, floors::ATTENTION),

@@ -200,7 +200,7 @@ mod tests {
         assert!(pixels[..3].iter().all(|v| v.abs() < 1e-4), "{:?}", &pixels[..3]);
         assert!((pixels[3] - 100.0).abs() < 1e-3 && pixels[4].abs() < 0.02 && pixels[5].abs() < 0.02);
         to_rgb(&mut pixels);
-        let worst = pixels.iter().zip(&before).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let worst = remaster_testkit::largest(pixels.iter().zip(&before).map(|(a, b)| (a - b).abs()));
         assert!(worst < 1e-5, "{worst}");
     }
 }

@@ -97,7 +97,7 @@ pub fn decode(dtype: DType, from: &[u8], out: &mut [f32]) {
             }
         }
         DType::F16 => {
-            // Converted in runs: half's slice conversion uses the CPU's own instruction.
+            // Converted in runs: half's slice conversion uses the CPU's own instruction, where it knows of one.
             let mut run = [half::f16::ZERO; 64];
             for (o, b) in out.chunks_mut(64).zip(from.chunks(128)) {
                 for (h, pair) in run.iter_mut().zip(b.chunks_exact(2)) {

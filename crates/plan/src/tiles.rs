@@ -153,7 +153,7 @@ pub fn weights(range: &Range<usize>, size: usize, overlap: usize) -> Vec<f32> {
     let n = overlap.min(length.saturating_sub(1));
     let step = |j: usize| match overlap {
         0 | 1 => 0.0,
-        n => 0.5 - 0.5 * (std::f64::consts::PI * j as f64 / (n - 1) as f64).cos(),
+        n => 0.5 - 0.5 * libm::cos(std::f64::consts::PI * j as f64 / (n - 1) as f64),
     };
     for j in 0..n {
         if range.start > 0 {

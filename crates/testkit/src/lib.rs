@@ -8,6 +8,7 @@ mod faulty;
 mod folder;
 pub mod held;
 pub mod hostile;
+mod largest;
 #[cfg(target_os = "linux")]
 mod liar;
 mod not_run;
@@ -25,6 +26,7 @@ pub use faulty::Faults;
 #[cfg(unix)]
 pub use folder::program;
 pub use folder::{Mounted, names};
+pub use largest::largest;
 #[cfg(target_os = "linux")]
 pub use liar::{Liar, Noted};
 #[cfg(unix)]

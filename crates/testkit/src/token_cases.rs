@@ -315,7 +315,7 @@ fn windows_of(rng: &mut Rng, size: [usize; 3]) -> Vec<Window> {
 pub fn token_distance(case: &TokenCase, a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "{case:?}");
     let tolerance = tolerance(case.dtype);
-    a.iter().zip(b).map(|(a, b)| (a - b).abs() / (tolerance * b.abs().max(1.0))).fold(0.0, f32::max)
+    crate::largest(a.iter().zip(b).map(|(a, b)| (a - b).abs() / (tolerance * b.abs().max(1.0))))
 }
 
 /// Panics unless values that are not finite are exactly where the twin has them. Returns how many there are.

@@ -20,8 +20,8 @@ use crate::ops::{AttentionDesc, AttentionWork};
 use crate::tensor::View;
 use tiles::{TilesBlock, TilesPlan};
 
-/// Queries in a block: whole register blocks and whole panels on every instruction set. Blocks start at
-/// multiples of this token of the frame, whatever rows are asked for.
+/// Queries in a block: whole register blocks and whole panels on every instruction set. Blocks start at the first token
+/// that is asked for: a query has the same bits wherever it is in its block.
 const QUERIES: usize = 96;
 /// Keys in a block: whole register blocks; with 512 channels 480 KiB of keys and as much of values.
 const KEYS: usize = 240;

@@ -21,7 +21,6 @@ mod weights;
 
 pub use limits::Limits;
 pub use path::CpuPath;
-pub use simd::Isa;
 
 use crate::arena::Arena;
 use crate::cancel::CancelToken;

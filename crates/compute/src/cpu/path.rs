@@ -6,21 +6,46 @@ use std::str::FromStr;
 use super::kernels::amx;
 use super::simd::Isa;
 
-/// The kernels of a CPU backend.
+/// The kernels of a CPU backend. Every value is one that this machine can run: kernels rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CpuPath {
     /// Vector instructions.
-    pub isa: Isa,
+    pub(super) isa: Isa,
     /// Tile multiplication for bf16.
-    pub amx: bool,
+    pub(super) amx: bool,
     /// Winograd for 3x3 convolutions with step 1 in f32.
-    pub winograd: bool,
+    pub(super) winograd: bool,
 }
 
 impl CpuPath {
     /// The fastest this machine can do.
     pub fn detect() -> Self {
         CpuPath { isa: Isa::detect(), amx: amx::available(), winograd: true }
+    }
+
+    /// True if bf16 is multiplied in tiles.
+    pub fn has_amx(&self) -> bool {
+        self.amx
+    }
+
+    /// True if 3x3 convolutions with step 1 use Winograd in f32.
+    pub fn has_winograd(&self) -> bool {
+        self.winograd
+    }
+
+    /// True if no vector instructions are used.
+    pub fn is_portable(&self) -> bool {
+        self.isa == Isa::Portable
+    }
+
+    /// The same vectors, without tiles.
+    pub fn without_amx(self) -> Self {
+        CpuPath { amx: false, ..self }
+    }
+
+    /// The same vectors and tiles, with or without Winograd.
+    pub fn with_winograd(self, winograd: bool) -> Self {
+        CpuPath { winograd, ..self }
     }
 
     /// All paths this machine can run, slowest first.

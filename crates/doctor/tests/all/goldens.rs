@@ -1,7 +1,7 @@
 //! Every golden of `testdata`, number by number.
 
 use crate::common::{passes, stages};
-use remaster_compute::{Backend, CpuPath, DType, Isa};
+use remaster_compute::{Backend, CpuPath, DType};
 use remaster_doctor::{Stage, embedded};
 use remaster_model::Build;
 use remaster_testkit::nightly;
@@ -49,7 +49,7 @@ mod reference {
 /// small one but for their widths. At night there is more time.
 fn names(path: CpuPath, collapse: bool) -> &'static [&'static str] {
     let all = &["tiny_mod_upsample", "tiny_sliced_17x32x32", "tiny_video_9x48x80", "full_image_64x64"];
-    let slow = path.isa == Isa::Portable || !collapse;
+    let slow = path.is_portable() || !collapse;
     &all[..nightly(2, if slow { 3 } else { 4 })]
 }
 

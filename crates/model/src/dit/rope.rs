@@ -24,7 +24,10 @@ pub fn frequencies(config: &DitConfig) -> Vec<f32> {
     let count = config.frequencies();
     let width = 2 * count;
     match config.family {
-        Family::Shared => (0..count).map(|k| 1.0 / 10_000f32.powf((2 * k) as f32 / width as f32)).collect(),
+        Family::Shared => {
+            let power = |k: usize| libm::pow(10_000.0, f64::from((2 * k) as f32 / width as f32)) as f32;
+            (0..count).map(|k| 1.0 / power(k)).collect()
+        }
         Family::Separate => spread(1.0, 128.0, count).map(|f| f * PI).collect(),
     }
 }
@@ -79,8 +82,8 @@ impl Turns {
     /// `[positions, 2 * frequencies]`: cosines, then sines. An angle in f32 is exact in f64.
     pub fn table(&self) -> Vec<f32> {
         let row = |angles: &[f32]| {
-            let cosines = angles.iter().map(|a| f64::from(*a).cos() as f32);
-            cosines.chain(angles.iter().map(|a| f64::from(*a).sin() as f32)).collect::<Vec<_>>()
+            let cosines = angles.iter().map(|a| libm::cos(f64::from(*a)) as f32);
+            cosines.chain(angles.iter().map(|a| libm::sin(f64::from(*a)) as f32)).collect::<Vec<_>>()
         };
         self.angles.chunks_exact(self.frequencies.len().max(1)).flat_map(row).collect()
     }

@@ -12,10 +12,11 @@ pub fn sinusoids(time: f32) -> Vec<f32> {
     let half = DitConfig::TIME / 2;
     // Rounded where the original rounds: at time 1000 a frequency that is off by its last bit turns by 6e-5.
     let angle = |k: usize| {
-        let power = -(10_000f64.ln()) as f32 * k as f32 / half as f32;
-        time * f64::from(power).exp() as f32
+        let power = -libm::log(10_000.0) as f32 * k as f32 / half as f32;
+        time * libm::exp(f64::from(power)) as f32
     };
-    (0..half).map(|k| angle(k).sin()).chain((0..half).map(|k| angle(k).cos())).collect()
+    let of = |function: fn(f64) -> f64| (0..half).map(move |k| function(f64::from(angle(k))) as f32);
+    of(libm::sin).chain(of(libm::cos)).collect()
 }
 
 /// `emb_in` of a checkpoint at `time`: two layers with SiLU behind each and one without, computed when it is first
@@ -29,7 +30,7 @@ pub fn embedding(config: &DitConfig, scope: &mut Scope<'_>, time: f32) -> Embedd
         Dense::new(scope, "proj_out", d, 6 * d),
     ];
     Embedding::new(move || {
-        let silu = |v: &mut f32| *v /= 1.0 + (-*v).exp();
+        let silu = |v: &mut f32| *v /= 1.0 + libm::exp(f64::from(-*v)) as f32;
         let [first, second, third] = &layers;
         let mut x = first.apply(&sinusoids(time))?;
         x.iter_mut().for_each(silu);

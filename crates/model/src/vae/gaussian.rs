@@ -27,7 +27,7 @@ impl Gaussian {
 
     /// Standard deviations.
     pub fn std(&self) -> HostTensor {
-        let data = self.logvar.data.iter().map(|v| (0.5 * v).exp()).collect();
+        let data = self.logvar.data.iter().map(|v| libm::exp(f64::from(0.5 * v)) as f32).collect();
         HostTensor { shape: self.logvar.shape, data }
     }
 

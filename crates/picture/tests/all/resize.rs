@@ -43,7 +43,7 @@ fn cases() -> Vec<Case> {
 fn distance(a: &Frame, b: &Frame) -> f32 {
     assert_eq!((a.width, a.height, a.channels), (b.width, b.height, b.channels));
     assert_eq!(a.data.len(), b.data.len());
-    a.data.iter().zip(&b.data).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    remaster_testkit::largest(a.data.iter().zip(&b.data).map(|(a, b)| (a - b).abs()))
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl ConvCase {
 }
 
 /// Channel counts: below, at and off every vector width.
-const CHANNELS: [usize; 12] = [1, 2, 3, 4, 5, 8, 16, 17, 24, 32, 33, 48];
+const CHANNELS: [usize; 14] = [1, 2, 3, 4, 5, 8, 16, 17, 24, 32, 33, 48, 20, 44];
 
 fn groups_of(rng: &mut Rng, channels: usize) -> usize {
     let fits: Vec<usize> = [1, 2, 4, 8, 16].into_iter().filter(|g| channels.is_multiple_of(*g)).collect();
@@ -368,11 +368,7 @@ pub fn distance(a: &Output, b: &Output) -> f32 {
     assert_eq!(a.values.len(), b.values.len());
     let largest = b.values.iter().fold(1.0f32, |m, v| m.max(v.abs()));
     let scale = |v: f32| if a.name == "sums" { largest } else { v.abs().max(1.0) };
-    let far = |(x, y): (&f32, &f32)| {
-        let d = (x - y).abs() / scale(*y) / a.tolerance;
-        if d.is_nan() { f32::INFINITY } else { d }
-    };
-    a.values.iter().zip(&b.values).map(far).fold(0.0, f32::max)
+    crate::largest(a.values.iter().zip(&b.values).map(|(x, y)| (x - y).abs() / scale(*y) / a.tolerance))
 }
 
 /// Cases with the widths of the real network, few pixels each. Weights of 512 channels take another path through the

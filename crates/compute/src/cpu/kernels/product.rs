@@ -106,9 +106,10 @@ impl Product<'_> {
                     channel::<S, M, N>(acc, &fours, |_| 2, b.add(2 * self.b_step));
                     channel::<S, M, N>(acc, &fours, |_| 3, b.add(3 * self.b_step));
                 }
-                a = a.add(a_step);
-                b = b.add(step * self.b_step);
             }
+            // Behind the last step they may lie beyond the buffers.
+            a = a.wrapping_add(a_step);
+            b = b.wrapping_add(step * self.b_step);
         }
         self.k / step * step
     }
@@ -129,7 +130,7 @@ impl Product<'_> {
                     let a = first.offset(tap.a);
                     let mut b = self.b.add(tap.b);
                     let whole = if S::BY_LANE { self.by_lane::<S, M, N, CLOSE>(&mut acc, a, b) } else { 0 };
-                    b = b.add(whole * self.b_step);
+                    b = b.wrapping_add(whole * self.b_step);
                     for k in whole..self.k {
                         let mut weights = [S::splat(0.0); N];
                         for n in 0..N {
@@ -141,7 +142,7 @@ impl Product<'_> {
                                 acc[m][n] = S::fma(value, weights[n], acc[m][n]);
                             }
                         }
-                        b = b.add(self.b_step);
+                        b = b.wrapping_add(self.b_step);
                     }
                 }
                 for m in 0..M {

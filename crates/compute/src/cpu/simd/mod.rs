@@ -15,7 +15,7 @@ use crate::dtype::{self, DType};
 
 /// Instruction sets a kernel can be compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Isa {
+pub(super) enum Isa {
     /// Plain Rust: any CPU.
     Portable,
     /// 8 lanes with fused multiply-add.
@@ -28,7 +28,7 @@ pub enum Isa {
 
 impl Isa {
     /// The widest set this machine has.
-    pub fn detect() -> Self {
+    pub(super) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
@@ -143,7 +143,7 @@ pub(super) trait Kernel {
     unsafe fn call<S: Simd>(self) -> Self::Output;
 }
 
-/// Runs a kernel with the instructions of `isa`, which must come from `Isa::detect` or be narrower.
+/// Runs a kernel with the instructions of `isa`, which comes from a `CpuPath` and is one that this machine has.
 #[inline]
 pub(super) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa {
@@ -157,7 +157,11 @@ pub(super) fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         #[cfg(target_arch = "aarch64")]
         Isa::Neon => unsafe { neon::run(kernel) },
         // SAFETY: plain Rust needs no special instructions.
-        _ => unsafe { kernel.call::<Portable>() },
+        Isa::Portable => unsafe { kernel.call::<Portable>() },
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx512 | Isa::Avx2 => unreachable!("only `CpuPath` makes them, on machines that have them"),
+        #[cfg(not(target_arch = "aarch64"))]
+        Isa::Neon => unreachable!("only `CpuPath` makes it, on machines that have it"),
     }
 }
 
@@ -170,7 +174,18 @@ pub(super) fn prefetch(start: *const u8, bytes: usize) {
         // SAFETY: part of every x86-64, and a line that is not there is left alone.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line).cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    for line in (0..bytes).step_by(64) {
+        // SAFETY: part of every 64-bit ARM, and a line that is not there is left alone.
+        unsafe {
+            std::arch::asm!(
+                "prfm pldl2keep, [{0}]",
+                in(reg) start.wrapping_add(line),
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (start, bytes);
 }
 
