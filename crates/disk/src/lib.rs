@@ -23,7 +23,7 @@ mod windows;
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use folder::{About, Folder, Kind, MOST_NAMES, has_name, if_there, is_locked, is_ours};
 pub use hash::{hex, sha256_of};
@@ -31,7 +31,7 @@ pub use names::check_path;
 pub(crate) use paths::write_counted;
 pub use paths::{
     create, make_folders, percent_decoded, read, read_named, remove, remove_folder, rename, rename_new, sync,
-    write_all, write_whole,
+    sync_written, write_all, write_whole,
 };
 
 /// Fills `out` with the bytes from `at` on. The file's own position does not matter; on Windows it moves.
@@ -84,6 +84,52 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
     #[cfg(windows)]
     let id = windows::identity;
     id(a).is_some_and(|a| id(b) == Some(a))
+}
+
+/// What tells on Windows whether a file was touched: the number of its disk, its own, and when anything about it changed last.
+/// Programs that set back the time of its last change leave that one alone. What the system does not say is 0.
+#[cfg(windows)]
+pub fn touched(path: &Path) -> [u64; 3] {
+    let (disk, number) = windows::identity(path).unwrap_or_default();
+    [disk, number, windows::changed(path).unwrap_or_default()]
+}
+
+/// A file without a name in a folder. The system removes it when it is closed, and after a kill.
+pub fn unnamed(folder: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    return tempfile::tempfile_in(folder);
+    #[cfg(windows)]
+    return windows::unnamed(folder);
+}
+
+/// True if an error says that another program has a file open, which only Windows minds.
+pub fn is_in_use(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        let _ = error;
+        false
+    }
+    #[cfg(windows)]
+    windows::is_in_use(error)
+}
+
+/// An error if a file that is there could not be replaced: Windows keeps what is read-only or open elsewhere.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let _ = path;
+        Ok(())
+    }
+    #[cfg(windows)]
+    windows::check_replaceable(path)
+}
+
+/// A real path as people write it: on Windows without `\\\\?\\`, where that means the same.
+pub fn plain(path: PathBuf) -> PathBuf {
+    #[cfg(unix)]
+    return path;
+    #[cfg(windows)]
+    return windows::plain(&path).unwrap_or(path);
 }
 
 /// Whether files in a folder live in memory (tmpfs, ramfs). Where the system does not say, they do not.

@@ -44,6 +44,15 @@ pub fn sync(path: &Path, file: &File) -> io::Result<()> {
     counted(Op::Sync, folder, name, || file.sync_all())
 }
 
+/// Flushes a file that another program wrote to the disk.
+pub fn sync_written(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    let file = File::options().write(true).open(path)?;
+    #[cfg(windows)]
+    let file = crate::windows::writable(path)?;
+    sync(path, &file)
+}
+
 /// Gives a file or a folder another path, in place of a file that is there.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     moved(from, to, true)

@@ -86,3 +86,61 @@ fn a_file_that_another_program_holds_is_not_replaced_and_stays_whole() {
     folder.write_whole("a", |file| file.write_all(b"new")).unwrap();
     assert_eq!(folder.bytes("a", 9).unwrap(), b"new");
 }
+
+#[test]
+fn what_is_read_only_or_open_elsewhere_cannot_be_replaced_and_that_is_known_before() {
+    let desk = tempfile::tempdir().unwrap();
+    let path = desk.path().join("film.mkv");
+    fs::write(&path, "old").unwrap();
+    remaster_disk::check_replaceable(&path).unwrap();
+    let held = fs::File::options().read(true).share_mode(1).open(&path).unwrap();
+    let error = remaster_disk::check_replaceable(&path).unwrap_err();
+    assert!(error.to_string().contains("has it open"), "{error}");
+    drop(held);
+    let mut rights = path.metadata().unwrap().permissions();
+    rights.set_readonly(true);
+    fs::set_permissions(&path, rights).unwrap();
+    let error = remaster_disk::check_replaceable(&path).unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+#[test]
+fn a_file_without_a_name_goes_when_it_is_closed() {
+    let desk = tempfile::tempdir().unwrap();
+    let mut file = remaster_disk::unnamed(desk.path()).unwrap();
+    file.write_all(b"spilled").unwrap();
+    let mut read = [0; 7];
+    remaster_disk::read_at(&file, &mut read, 0).unwrap();
+    assert_eq!(&read, b"spilled");
+    drop(file);
+    assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn real_paths_are_written_as_people_write_them() {
+    let plain = |path: &str| remaster_disk::plain(Path::new(path).to_owned());
+    assert_eq!(plain(r"\\?\C:\films\a.mkv"), Path::new(r"C:\films\a.mkv"));
+    assert_eq!(plain(r"\\?\C:\"), Path::new(r"C:\"));
+    assert_eq!(plain(r"\\?\UNC\nas\films\a"), Path::new(r"\\nas\films\a"));
+    // What would mean something else stays.
+    let long = format!(r"\\?\C:\{}", "a".repeat(300));
+    for path in [r"\\?\C:\films\aux", r"\\?\C:\a. \b", r"C:\films", r"\\?\pipe\x", &long] {
+        assert_eq!(plain(path), Path::new(path));
+    }
+    let desk = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(desk.path()).unwrap();
+    assert!(!remaster_disk::plain(real.clone()).to_string_lossy().starts_with(r"\\?\"), "{}", real.display());
+}
+
+#[test]
+fn a_touched_file_is_seen_though_its_time_was_set_back() {
+    let desk = tempfile::tempdir().unwrap();
+    let path = desk.path().join("film.mkv");
+    fs::write(&path, "one").unwrap();
+    let (before, time) = (remaster_disk::touched(&path), path.metadata().unwrap().modified().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    fs::write(&path, "two").unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    assert_eq!(path.metadata().unwrap().modified().unwrap(), time);
+    assert_ne!(remaster_disk::touched(&path), before);
+}

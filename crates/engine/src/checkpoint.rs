@@ -86,7 +86,7 @@ impl Checkpoint {
         if let Some(free) = free_space(&self.folder).filter(|free| *free < bytes) {
             return Err(failed(format!("{free} bytes are free")));
         }
-        let file = tempfile::tempfile_in(&self.folder).map_err(|e| failed(e.to_string()))?;
+        let file = remaster_disk::unnamed(&self.folder).map_err(|e| failed(e.to_string()))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         for session in sessions.iter_mut() {
             session.save(&mut out)?;

@@ -73,7 +73,7 @@ impl SpillFile {
     pub fn create(folder: &Path, cap: u64) -> Result<Self, EngineError> {
         let failed =
             |reason: String| EngineError::Spill { folder: folder.display().to_string(), bytes: cap, reason };
-        let file = tempfile::tempfile_in(folder).map_err(|e| failed(e.to_string()))?;
+        let file = remaster_disk::unnamed(folder).map_err(|e| failed(e.to_string()))?;
         if let Some(free) = free_space(folder).filter(|free| *free < cap) {
             return Err(failed(format!("{free} bytes are free")));
         }

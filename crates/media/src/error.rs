@@ -314,6 +314,18 @@ pub enum MediaError {
         /// Why, and what to do.
         reason: String,
     },
+    /// A finished output that another program keeps from its place.
+    #[error(
+        "cannot write {path}: another program holds it, or it may not be replaced ({source}); the finished file is {kept}: close the other program and rename it"
+    )]
+    Held {
+        /// Where it should be.
+        path: PathBuf,
+        /// Where it is.
+        kept: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A full disk.
     #[error("no space left on the disk of {folder}; free some, or write to another disk")]
     NoSpace {

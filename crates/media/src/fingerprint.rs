@@ -98,9 +98,9 @@ pub fn identity(path: &Path) -> io::Result<Option<Sha>> {
     loop {
         let mut hash = Sha256::new();
         let mut newest = Duration::ZERO;
-        for FilmFile { name, about, .. } in files(path)?.0 {
+        for FilmFile { name, about, path } in files(path)?.0 {
             add_name(&mut hash, name.as_deref());
-            let Some(stamp) = Stamp::of(&about) else { return Ok(None) };
+            let Some(stamp) = Stamp::of(&path, &about) else { return Ok(None) };
             hash.update(about.len().to_le_bytes());
             stamp.numbers.iter().for_each(|number| hash.update(number.to_le_bytes()));
             newest = newest.max(stamp.settled);
@@ -128,7 +128,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(about: &Metadata) -> Option<Self> {
+    #[cfg_attr(unix, expect(unused_variables, reason = "the system says it all with the rest"))]
+    fn of(path: &Path, about: &Metadata) -> Option<Self> {
         let since = |time: io::Result<SystemTime>| time.ok()?.duration_since(UNIX_EPOCH).ok();
         let modified = since(about.modified())?;
         let mut numbers = vec![modified.as_secs(), u64::from(modified.subsec_nanos())];
@@ -144,6 +145,7 @@ impl Stamp {
         let last = {
             let created = since(about.created()).unwrap_or_default();
             numbers.extend([created.as_secs(), u64::from(created.subsec_nanos())]);
+            numbers.extend(remaster_disk::touched(path));
             modified
         };
         let grain = if last.subsec_nanos() == 0 { COARSE } else { FINE };

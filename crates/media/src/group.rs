@@ -59,6 +59,10 @@ mod windows {
     use std::ptr::null;
     use std::sync::OnceLock;
 
+    use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
+    use windows_sys::Win32::System::Diagnostics::ToolHelp::{
+        CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
+    };
     use windows_sys::Win32::System::JobObjects::{
         AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
         JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation, SetInformationJobObject,
@@ -66,7 +70,8 @@ mod windows {
     };
     use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
     use windows_sys::Win32::System::Threading::{
-        CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+        CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, OpenProcess, OpenThread,
+        PROCESS_QUERY_LIMITED_INFORMATION, ResumeThread, THREAD_SUSPEND_RESUME,
     };
 
     /// A job object. Closing its last handle ends all that is in it, and the system closes ours when we end.
@@ -97,19 +102,26 @@ mod windows {
             Group((set != 0).then_some(job))
         }
 
-        fn hold(&self, child: &Child) {
+        /// Starts a child in the job. It runs no instruction before it is there: a shim, as package managers put in front of
+        /// ffmpeg, would start the real one outside.
+        fn start(&self, command: &mut Command, flags: u32) -> io::Result<Child> {
+            let mut child = command.creation_flags(flags | CREATE_NO_WINDOW | CREATE_SUSPENDED).spawn()?;
             if let Some(job) = &self.0 {
-                // A child that is gone already is not taken, and needs not be.
+                // Where the system refuses it, the child alone is ended.
                 // SAFETY: both handles are open: one is ours, and `child` holds the other.
                 unsafe { AssignProcessToJobObject(job.as_raw_handle(), child.as_raw_handle()) };
             }
+            resume(child.id()).inspect_err(|_| {
+                let _ = child.kill();
+                let _ = child.wait();
+            })?;
+            Ok(child)
         }
 
         pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
             let group = Group::new();
             // Ctrl-C in a console goes to all its processes: the child would die before we can say why.
-            let child = command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW).spawn()?;
-            group.hold(&child);
+            let child = group.start(command, CREATE_NEW_PROCESS_GROUP)?;
             Ok((child, group))
         }
 
@@ -125,9 +137,43 @@ mod windows {
     pub(super) fn spawn_tied(command: &mut Command) -> io::Result<Child> {
         // Closed by the system alone, when this process ends.
         static ALL: OnceLock<Group> = OnceLock::new();
-        let child = command.creation_flags(CREATE_NO_WINDOW).spawn()?;
-        ALL.get_or_init(Group::new).hold(&child);
-        Ok(child)
+        ALL.get_or_init(Group::new).start(command, 0)
+    }
+
+    /// Lets a process go on that was started without running. The standard library keeps no handle of its thread, so it is
+    /// looked up among all threads, of which it has one.
+    fn resume(process: u32) -> io::Result<()> {
+        // SAFETY: asks for a list of threads, as a handle that is to be closed.
+        let list = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
+        if list == INVALID_HANDLE_VALUE {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the handle was just created, and nothing else owns it.
+        let list = unsafe { OwnedHandle::from_raw_handle(list) };
+        let size = size_of::<THREADENTRY32>() as u32;
+        let mut entry = THREADENTRY32 { dwSize: size, ..THREADENTRY32::default() };
+        // SAFETY: the handle is open, and `entry` says its own size and is written during the call.
+        let mut more = unsafe { Thread32First(list.as_raw_handle(), &mut entry) };
+        while more != 0 {
+            if entry.th32OwnerProcessID == process {
+                // SAFETY: asks for a handle of a thread; null says that there is none.
+                let thread = unsafe { OpenThread(THREAD_SUSPEND_RESUME, 0, entry.th32ThreadID) };
+                if thread.is_null() {
+                    return Err(io::Error::last_os_error());
+                }
+                // SAFETY: the handle was just created, and nothing else owns it.
+                let thread = unsafe { OwnedHandle::from_raw_handle(thread) };
+                // SAFETY: the handle is open and has the right to this.
+                return match unsafe { ResumeThread(thread.as_raw_handle()) } {
+                    u32::MAX => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                };
+            }
+            entry.dwSize = size;
+            // SAFETY: as for the first.
+            more = unsafe { Thread32Next(list.as_raw_handle(), &mut entry) };
+        }
+        Err(io::Error::other("the system does not list the thread of a new process"))
     }
 
     /// The number stays the child's until its handle is dropped.
@@ -168,6 +214,24 @@ mod tests {
         group.end(&child);
         assert!(!child.wait().unwrap().success());
         assert!(has_ended(&mut child));
+    }
+
+    #[test]
+    fn what_a_child_starts_at_once_ends_with_the_group() {
+        use std::io::Read;
+        for wait in [0, 1, 5, 50, 500] {
+            let mut command = Command::new("cmd");
+            command.args(["/c", "ping -n 60 127.0.0.1"]).stdout(Stdio::piped());
+            let (mut child, group) = Group::spawn(&mut command).unwrap();
+            let mut stdout = child.stdout.take().unwrap();
+            let started = std::time::Instant::now();
+            std::thread::sleep(std::time::Duration::from_millis(wait));
+            group.end(&child);
+            // Its end comes when nobody holds the pipe any more.
+            stdout.read_to_end(&mut Vec::new()).unwrap();
+            child.wait().unwrap();
+            assert!(started.elapsed() < std::time::Duration::from_secs(30), "after {wait} ms");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remaster_disk::{Folder, MOST_NAMES};
 // The program may have chosen another folder than the system's.
@@ -32,6 +32,8 @@ const TRIES: usize = 16;
 
 /// Delay before a folder without a lock counts as a leftover: another process may be creating it.
 const NEWBORN: Duration = Duration::from_millis(20);
+/// How long a finished output waits for programs that hold it or what is at its place: scanners, indexers, players.
+const HELD: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// Random letters in the name of a part's folder.
 const RANDOM: usize = 8;
 /// Bytes of an output's name in it: names may have 255 in all.
@@ -77,7 +79,7 @@ pub fn abandon() {
 /// An output on its way. Dropping it removes everything that was made of it.
 #[derive(Debug)]
 pub struct PartialFile {
-    _folder: Scratch,
+    folder: Scratch,
     path: PathBuf,
     place: PathBuf,
     replace: bool,
@@ -109,7 +111,8 @@ impl PartialFile {
             Ok(found) if !found.is_file() => {
                 return Err(refused("it is not a regular file; use -o - to write to stdout".into()));
             }
-            _ => {}
+            Ok(_) => remaster_disk::check_replaceable(&target).map_err(|error| refused(error.to_string()))?,
+            Err(_) => {}
         }
         let parent = parent(&target);
         if !parent.is_dir() {
@@ -132,7 +135,7 @@ impl PartialFile {
             inner.push(".");
             inner.push(ending);
         }
-        Ok(PartialFile { path: folder.join(inner), _folder: Scratch(folder), place: target, replace })
+        Ok(PartialFile { path: folder.join(inner), folder: Scratch(folder), place: target, replace })
     }
 
     /// Where it is made. Nothing is there yet.
@@ -140,9 +143,21 @@ impl PartialFile {
         &self.path
     }
 
-    /// Moves what was made to its place. A file that is replaced passes its permissions on.
+    /// Moves what was made to its place. A file that is replaced passes its permissions on. What other programs keep from its
+    /// place stays where it is, and the error says where.
     pub fn put(self) -> Result<(), MediaError> {
-        self.moved().map_err(|source| MediaError::writing(&self.place, source))
+        let began = Instant::now();
+        loop {
+            match self.moved() {
+                Err(error) if remaster_disk::is_in_use(&error) && began.elapsed() < HELD => {}
+                Err(source) if remaster_disk::is_in_use(&source) => {
+                    let PartialFile { folder, path: kept, place: path, .. } = self;
+                    folder.keep();
+                    return Err(MediaError::Held { path, kept, source });
+                }
+                moved => return moved.map_err(|source| MediaError::writing(&self.place, source)),
+            }
+        }
     }
 
     fn moved(&self) -> io::Result<()> {
@@ -152,7 +167,7 @@ impl PartialFile {
         }
         // A rename can reach the disk before what is in the file: after a power failure the name would stand for
         // less than it says.
-        remaster_disk::sync(&self.path, &fs::OpenOptions::new().write(true).open(&self.path)?)?;
+        remaster_disk::sync_written(&self.path)?;
         if !self.replace {
             return remaster_disk::rename_new(&self.path, &self.place);
         }
@@ -179,6 +194,19 @@ impl Scratch {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Leaves it where it is, for good: without its lock nothing takes it for a leftover.
+    fn keep(self) {
+        let mut parts = parts();
+        let found = parts.made.iter().position(|made| made.path() == self.0);
+        if let Some(Made { folder, lock, .. }) = found.map(|i| parts.made.swap_remove(i)) {
+            drop(lock);
+            // At worst a later run removes it.
+            let _ = folder.remove(LOCK);
+        }
+        // Dropping it finds nothing to remove, and asks for the same lock.
+        drop(parts);
     }
 
     /// Removes those that killed processes left in a folder.
@@ -217,7 +245,14 @@ fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
         parts.made.push(Made { parent, folder, lock });
         return Ok(path);
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "another process removes new folders there"))
+    // Windows answers so where it guards folders against programs that it does not know.
+    let reason = match cfg!(windows) {
+        true => {
+            "new folders there vanish: another process removes them, or Windows' controlled folder access forbids them"
+        }
+        false => "another process removes new folders there",
+    };
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
 }
 
 /// Unique letters: the standard library seeds its hash maps with bits from the system.
@@ -335,5 +370,39 @@ fn empty(folder: &Folder) -> io::Result<()> {
     match folder.remove(LOCK) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
+    }
+}
+
+#[cfg(windows)]
+#[cfg(test)]
+mod tests {
+    use std::os::windows::fs::OpenOptionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_finished_file_that_is_kept_from_its_place_stays_and_is_named() {
+        let desk = tempfile::tempdir().unwrap();
+        let place = desk.path().join("film.mkv");
+        fs::write(&place, "old").unwrap();
+        let part = PartialFile::beside(&place, true).unwrap();
+        fs::write(part.path(), "new").unwrap();
+        // As a player opens a film.
+        let held = File::options().read(true).share_mode(1).open(&place).unwrap();
+        let MediaError::Held { kept, .. } = part.put().unwrap_err() else { unreachable!() };
+        drop(held);
+        // No later run takes it for a leftover.
+        drop(PartialFile::beside(&place, true).unwrap());
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "new");
+        assert_eq!(fs::read_to_string(&place).unwrap(), "old");
+        let part = PartialFile::beside(&place, true).unwrap();
+        fs::write(part.path(), "newer").unwrap();
+        let held = File::options().read(true).share_mode(1).open(&place).unwrap();
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(held);
+        });
+        part.put().unwrap();
+        assert_eq!(fs::read_to_string(&place).unwrap(), "newer");
     }
 }

@@ -183,7 +183,9 @@ pub(crate) fn frame_rate(text: &str) -> Option<TimeBase> {
 
 /// Looks into a file. Interlaced and HDR material is found, not judged.
 pub fn probe(tools: &Tools, path: &Path) -> Result<Probe, MediaError> {
-    std::fs::File::open(path).map_err(|source| MediaError::Open { path: path.to_owned(), source })?;
+    remaster_disk::check_path(path)
+        .and_then(|()| std::fs::File::open(path).map(drop))
+        .map_err(|source| MediaError::Open { path: path.to_owned(), source })?;
     let (json, _) = ask(tools, path, &["-show_format", "-show_streams", "-show_chapters"])?;
     let raw: RawProbe = parse(path, &json)?;
     let selector = raw.video(path)?.index.to_string();

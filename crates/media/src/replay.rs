@@ -58,7 +58,7 @@ impl Kept {
 impl<R: Read> Replay<R> {
     /// Both readers. At most `limit` bytes are kept, in a file in `folder` that has no name. Waiting ends with `stop`.
     pub fn new(input: R, folder: &Path, limit: u64, stop: Stop) -> Result<(Self, Again), MediaError> {
-        let file = tempfile::tempfile_in(folder).map_err(|e| unkept(folder, e))?;
+        let file = remaster_disk::unnamed(folder).map_err(|e| unkept(folder, e))?;
         let progress = Mutex::new(Progress { bytes: 0, end: None });
         let kept = Arc::new(Kept { file, progress, more: Condvar::new() });
         let again = Again { kept: Arc::clone(&kept), at: 0, stop };

@@ -24,6 +24,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long anything is waited for once the child is gone.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The most that counts between two looks at a wait: a machine that slept in between did not wait, and some clocks go on then.
+const AWAKE: Duration = Duration::from_secs(1);
+
 /// Ticks between two looks at the memory of a child.
 const LOOK: u32 = 10;
 
@@ -362,6 +365,7 @@ fn watch(shared: &Shared, patience: Duration) {
 }
 
 fn watch_group(shared: &Shared, patience: Duration, group: u32) {
+    let (mut wait, mut waited, mut looked) = (None, Duration::ZERO, Instant::now());
     for tick in 0u32.. {
         if shared.over.load(Ordering::Relaxed) {
             return;
@@ -369,7 +373,12 @@ fn watch_group(shared: &Shared, patience: Duration, group: u32) {
         if tick % LOOK == LOOK - 1 {
             shared.gauge.sample(group);
         }
-        let late = lock(&shared.waiting).is_some_and(|since| since.elapsed() > patience);
+        let passed = looked.elapsed();
+        looked += passed;
+        let now = *lock(&shared.waiting);
+        waited = if now.is_some() && now == wait { waited + passed.min(AWAKE) } else { Duration::ZERO };
+        wait = now;
+        let late = waited > patience;
         if late {
             shared.stalled.store(true, Ordering::Relaxed);
         }

@@ -201,12 +201,18 @@ fn is_report(path: &Path) -> bool {
             .is_ok_and(|report| report.films.len() == report.done + report.skipped + report.failed)
 }
 
+/// `CREATE_NO_WINDOW`.
+#[cfg(windows)]
+const NO_WINDOW: u32 = 0x0800_0000;
+
 /// Runs the hook of a film to its end, but not for ever.
 fn call(hook: &Path, status: &str, item: &Item, control: &Control) -> Result<(), String> {
     let mut command = Command::new(hook);
     command.arg(status).args([&item.input, &item.output]).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = remaster_media::spawn_tied(&mut command)
-        .map_err(|error| format!("cannot run {}: {error}", hook.display()))?;
+    // No window opens for it. What it starts may outlive us.
+    #[cfg(windows)]
+    std::os::windows::process::CommandExt::creation_flags(&mut command, NO_WINDOW);
+    let mut child = command.spawn().map_err(|error| format!("cannot run {}: {error}", hook.display()))?;
     let began = Instant::now();
     loop {
         match child.try_wait() {

@@ -103,7 +103,7 @@ impl Device {
             return Ok(self.clone());
         }
         let fast = match self.backend(machine)? {
-            Backend::Cpu { path, .. } if path.amx => DType::Bf16,
+            Backend::Cpu { path, .. } if path.has_amx() => DType::Bf16,
             Backend::Cpu { .. } | Backend::Reference => DType::F32,
             #[cfg(feature = "gpu")]
             Backend::Gpu(gpu) => match gpu.info() {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::error::Error;
 use crate::event::{Event, Reporter};
+use crate::machine::awake::Awake;
 use crate::machine::host::Machine;
 use crate::plan::Total;
 
@@ -70,6 +71,7 @@ impl<T> Job<T> {
 
     /// Does the work. It obeys the [`Control`] that the job was prepared with.
     pub fn run(self, events: &mut dyn FnMut(Event)) -> Result<T, Error> {
+        let _awake = Awake::new();
         (self.work)(&Reporter::new(events))
     }
 }

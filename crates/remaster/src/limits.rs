@@ -275,7 +275,7 @@ pub(crate) fn allowed(ram: Amount, room: &Room<'_>) -> Result<u64, Error> {
     let machine = room.machine.memory();
     match (ram, machine.free) {
         // Where the system does not say how much there is, only the default is without a limit.
-        (Amount::FreeLess(_), None) => Ok(u64::MAX / 4),
+        (ram, None) if ram == Limits::default().ram => Ok(u64::MAX / 4),
         (ram, free) => {
             let given = ram.resolve("--ram", machine.total, free)?;
             match machine.total.filter(|total| room.real && given > *total) {

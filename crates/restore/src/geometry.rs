@@ -155,7 +155,8 @@ mod tests {
                 let mut back = Frame::new(0, 0, 3);
                 geometry.restore(&data, alpha.as_deref(), false, &mut back);
                 assert_eq!((back.width, back.height, back.channels), (5, 3, channels));
-                let worst = back.data.iter().zip(&frame.data).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                let worst =
+                    remaster_testkit::largest(back.data.iter().zip(&frame.data).map(|(a, b)| (a - b).abs()));
                 assert!(worst < 1e-6, "{worst}");
             }
         }

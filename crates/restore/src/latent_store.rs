@@ -32,7 +32,7 @@ impl LatentStore {
     pub(crate) fn new(folder: Option<&Path>, length: usize, bytes: u64) -> Result<Self, RestoreError> {
         let backing = match folder {
             Some(folder) => Backing::File(
-                tempfile::tempfile_in(folder)
+                remaster_disk::unnamed(folder)
                     .map_err(|source| RestoreError::Spool { folder: folder.to_owned(), source })?,
             ),
             None => Backing::Memory(Vec::new()),

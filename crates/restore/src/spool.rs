@@ -44,7 +44,7 @@ struct Beside {
 
 impl Spool {
     pub(crate) fn new(folder: &Path, room: u64) -> Result<Self, RestoreError> {
-        let file = tempfile::tempfile_in(folder)
+        let file = remaster_disk::unnamed(folder)
             .map_err(|source| RestoreError::Spool { folder: folder.to_owned(), source })?;
         let file = Ends::Writing(BufWriter::with_capacity(1 << 20, file));
         Ok(Spool { file, beside: std::collections::VecDeque::new(), room, left: room })

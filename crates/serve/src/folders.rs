@@ -1,7 +1,7 @@
 //! Films that are on the disk of the server already: below folders that were allowed, through handles that follow no link.
 
 use std::fs::File;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Components, Path, PathBuf};
 
 use axum::http::StatusCode;
 use remaster_disk::{Folder, Kind};
@@ -32,12 +32,24 @@ impl Place {
     }
 }
 
+/// What a path has behind that of a folder. Windows does not tell letters by their case.
+fn below<'a>(path: &'a Path, folder: &Path) -> Option<Components<'a>> {
+    let mut parts = path.components();
+    for part in folder.components() {
+        let other = parts.next()?;
+        let folded = |part: Component<'_>| part.as_os_str().to_string_lossy().to_lowercase();
+        let same = part == other || cfg!(windows) && folded(part) == folded(other);
+        same.then_some(())?;
+    }
+    Some(parts)
+}
+
 impl Folders {
     /// The folders of `--allow-folder`, each with its real path.
     pub(crate) fn new(folders: &[PathBuf]) -> Result<Self, ServeError> {
         let real = |path: &PathBuf| {
             let failed = |source| ServeError::Folder { path: path.clone(), source };
-            let real = path.canonicalize().map_err(failed)?;
+            let real = remaster_disk::plain(path.canonicalize().map_err(failed)?);
             Folder::open(&real).map_err(failed)?;
             Ok(real)
         };
@@ -52,9 +64,9 @@ impl Folders {
 
     /// The place that a text names, if it is below an allowed folder.
     pub(crate) fn place(&self, text: &str) -> Result<Place, Problem> {
-        let path = Path::new(text);
+        let path = &remaster_disk::plain(PathBuf::from(text));
         let found = self.0.iter().filter_map(|folder| {
-            let names = path.strip_prefix(folder).ok()?.components().map(|part| match part {
+            let names = below(path, folder)?.map(|part| match part {
                 Component::Normal(name) => name.to_str().map(str::to_owned),
                 _ => None,
             });

@@ -70,7 +70,8 @@ impl Server {
         let files = state.make_folder("files").map_err(wrong)?;
         let uploads = Uploads::open(files, settings.upload_limit).map_err(wrong)?;
         // Pictures of an earlier server are not asked for any more.
-        if_there(state.remove_tree("previews")).map_err(wrong)?;
+        // One that another program has open stays.
+        let _ = state.remove_tree("previews");
         let previews = state.make_folder("previews").map_err(wrong)?;
         let secret = secret(&state).map_err(wrong)?;
         let wanted = SocketAddr::new(settings.listen, settings.port);

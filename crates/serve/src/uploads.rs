@@ -181,11 +181,13 @@ impl Uploads {
 
     /// Removes an upload.
     pub(crate) fn remove(&self, id: &str) -> Result<(), Problem> {
-        if self.lock().remove(id).is_none() {
+        if self.get(id).is_none() {
             return Err(Problem::missing("file"));
         }
         let gone = if_there(self.folder.remove_tree(id));
-        gone.map(drop).map_err(|error| Problem::system("the file cannot be removed", &error))
+        gone.map_err(|error| Problem::system("the file cannot be removed", &error))?;
+        self.lock().remove(id);
+        Ok(())
     }
 
     /// Removes uploads that are older than `keep` and that no job needs.

@@ -6,17 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::{About, Access, Kind};
-use crate::windows;
-
-/// Scanners and indexers keep new files open for a moment, and until then no file can take their place or go.
-const TRIES: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(25);
-
-/// `ERROR_ACCESS_DENIED`, `ERROR_SHARING_VIOLATION`, `ERROR_LOCK_VIOLATION`, `ERROR_DELETE_PENDING`.
-const IN_USE: [i32; 4] = [5, 32, 33, 303];
+use crate::windows::{self, patiently};
 
 #[derive(Clone)]
 pub(super) struct Handle {
@@ -36,8 +28,9 @@ pub(super) fn open(path: &Path) -> io::Result<Handle> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     match fs::canonicalize(path) {
-        Ok(path) => Ok(Handle { path, real: true }),
-        Err(_) => Ok(Handle { path: std::path::absolute(path)?, real: false }),
+        // With the separator at its end: the folder of a file in the root of a share has one.
+        Ok(path) => Ok(Handle { path: path.join(""), real: true }),
+        Err(_) => Ok(Handle { path: std::path::absolute(path)?.join(""), real: false }),
     }
 }
 
@@ -65,7 +58,7 @@ pub(super) fn file(at: &Handle, name: &OsStr, access: Access) -> io::Result<File
         Access::Write => options.read(true).write(true),
         Access::New => options.read(true).write(true).create_new(true),
     };
-    let file = options.open(at.join(name))?;
+    let file = patiently(|| options.open(at.join(name)))?;
     match windows::real_path(&file) {
         Ok(path) if at.real && path.parent() != Some(&at.path) => Err(super::not_regular()),
         _ => Ok(file),
@@ -96,7 +89,7 @@ pub(super) fn remove(at: &Handle, name: &OsStr) -> io::Result<()> {
 }
 
 pub(super) fn remove_folder(at: &Handle, name: &OsStr) -> io::Result<()> {
-    fs::remove_dir(at.join(name))
+    patiently(|| fs::remove_dir(at.join(name)))
 }
 
 pub(super) fn about(at: &Handle, name: &OsStr) -> io::Result<About> {
@@ -133,17 +126,4 @@ pub(super) fn sync(_at: &Handle) -> io::Result<()> {
 
 pub(super) fn again(at: &Handle) -> io::Result<Handle> {
     Ok(at.clone())
-}
-
-/// Tries again while another program holds the file.
-fn patiently(mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    for _ in 1..TRIES {
-        match call() {
-            Err(error) if error.raw_os_error().is_some_and(|code| IN_USE.contains(&code)) => {
-                std::thread::sleep(PAUSE)
-            }
-            done => return done,
-        }
-    }
-    call()
 }

@@ -81,7 +81,15 @@ impl Films {
             return Err(Error::NoFilms { what: named.collect::<Vec<_>>().join(", ") });
         }
         let mut outputs = BTreeSet::new();
-        match films.items.iter().find(|item| !outputs.insert(&item.output)) {
+        // Names that differ in case alone are one on Windows and macOS.
+        let same = |path: &Path| {
+            if cfg!(any(windows, target_vendor = "apple")) {
+                path.to_string_lossy().to_lowercase().into()
+            } else {
+                path.to_owned()
+            }
+        };
+        match films.items.iter().find(|item| !outputs.insert(same(&item.output))) {
             Some(item) => Err(Error::Twice { path: item.output.clone() }),
             None => Ok(films),
         }
@@ -161,7 +169,11 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
 
 /// `*` stands for any characters and `?` for one. Brackets and braces are letters like others: films are named so.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    // As the system tells names.
+    let letters = |text: &str| -> Vec<char> {
+        if cfg!(windows) { text.to_lowercase().chars().collect() } else { text.chars().collect() }
+    };
+    let (pattern, name) = (letters(pattern), letters(name));
     // Where the last star was, and how much of the name it has taken.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
@@ -202,7 +214,8 @@ fn listed(list: &Path, request: &BatchRequest, films: &mut Films) -> Result<(), 
         if line > MOST_LINES || read as u64 == MOST_LINE {
             return Err(wrong("the list is too long; split it"));
         }
-        let text = text.trim_end_matches(['\n', '\r']);
+        // Editors of Windows begin a text with a mark.
+        let text = text.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
         if text.is_empty() || text.starts_with('#') {
             continue;
         }

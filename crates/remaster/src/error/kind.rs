@@ -170,6 +170,7 @@ kinds! { of_media, MEDIA, MediaError;
     MediaError::Container { .. } => ("container", Usage),
     MediaError::Exists { .. } => ("output-exists", Usage),
     MediaError::Place { .. } => ("not-writable", Input),
+    MediaError::Held { .. } => ("output-held", Input),
     MediaError::NoSpace { .. } => ("disk-full", Input),
     MediaError::PixelFormat { .. } => ("pixel-format", Usage),
     MediaError::Rehearsal { .. } | MediaError::Quality { .. } => ("encoder-settings", Usage),

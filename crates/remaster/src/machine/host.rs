@@ -94,8 +94,10 @@ impl Machine {
 
     /// Our folder in the user's cache, by the conventions of the system.
     pub(crate) fn cache(&self) -> Option<PathBuf> {
-        let home = || self.path("HOME").map(|home| home.join(".cache"));
-        let base = self.path("XDG_CACHE_HOME").or_else(|| self.path("LOCALAPPDATA")).or_else(home)?;
-        Some(base.join("remaster"))
+        let set = |name: &str, below: &str| Some(self.path(name)?.join(below));
+        // On Windows data is in the same folder.
+        set("XDG_CACHE_HOME", "remaster")
+            .or_else(|| set("LOCALAPPDATA", "remaster/cache"))
+            .or_else(|| set("HOME", ".cache/remaster"))
     }
 }

@@ -1,5 +1,6 @@
 //! This machine: its memory, disks, devices and caches.
 
+pub(crate) mod awake;
 pub(crate) mod cache;
 pub mod calibrate;
 pub(crate) mod devices;

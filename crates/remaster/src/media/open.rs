@@ -172,6 +172,11 @@ impl Source {
     /// Opens whatever `path` names. A picture or a raw frame may take a quarter of `ram` bytes.
     pub(crate) fn open(&self, path: &Path, ram: u64, tools: &mut Lazy) -> Result<Opened, Error> {
         refuse_url(path)?;
+        // On Windows a name may be that of a device, and opening it waits.
+        if !is_pipe(path) {
+            let failed = |source| MediaError::Open { path: path.to_owned(), source };
+            remaster_disk::check_path(path).map_err(failed)?;
+        }
         self.refuse_frames(path)?;
         let stop = tools.control.child_stop();
         let most = ram / 4;

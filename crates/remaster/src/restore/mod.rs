@@ -40,6 +40,7 @@ use crate::error::{Class, Error};
 use crate::event::{Event, Reporter};
 use crate::job::{Context, Job, Prepare};
 use crate::limits::Room;
+use crate::machine::awake::Awake;
 use crate::machine::host::Machine;
 #[cfg(feature = "gpu")]
 use crate::machine::verdict;
@@ -184,6 +185,7 @@ impl Prepared {
     /// Restores the film. Units on other devices are done by processes of `worker`.
     pub fn run(self, worker: &WorkerProgram, events: &mut dyn FnMut(Event)) -> Result<Outcome, Error> {
         let report = &Reporter::new(events);
+        let _awake = Awake::new();
         #[cfg(feature = "gpu")]
         let site = self.stage().map(|stage| (stage.film.site.backend, stage.film.site.machine.clone()));
         let outcome = match self.route {

@@ -58,7 +58,7 @@ impl LatentWriter {
         let mut out = BufWriter::new(file);
         out.write_all(&vec![b' '; 8 + room]).map_err(|e| failed(path, e))?;
         let folder = part.path().parent().unwrap_or(Path::new("."));
-        let times = tempfile::tempfile_in(folder).map_err(|e| failed(path, e))?;
+        let times = remaster_disk::unnamed(folder).map_err(|e| failed(path, e))?;
         Ok(LatentWriter {
             out,
             times: BufWriter::new(times),
@@ -115,6 +115,8 @@ impl LatentWriter {
         let mut times = self.times.into_inner().map_err(|e| failed(&path, e.into_error()))?;
         times.seek(SeekFrom::Start(0)).map_err(io)?;
         std::io::copy(&mut times, &mut self.out).map_err(io)?;
+        // It lies beside the part, whose folder goes with `put`; Windows removes no folder with an open file.
+        drop(times);
         let [width, height] = self.size.map(|n| (n / SPACE) as u64);
         let latents = 4 * self.values;
         let times = latents + 8 * frames;

@@ -78,7 +78,7 @@ fn geometry(short: usize) -> Geometry {
 
 fn distance(what: &str, ours: &[f32], theirs: &[f32], most: f32) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
-    let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let worst = remaster_testkit::largest(ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()));
     println!("{what}: {worst:.2e}");
     assert!(worst <= most, "{what}: {worst} is more than {most}");
 }

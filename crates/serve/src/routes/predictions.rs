@@ -207,12 +207,19 @@ pub(super) fn media(app: &Shared, text: &str) -> Result<(Media, String), Problem
         let path = text.split(['?', '#']).next().unwrap_or_default();
         return Ok((Media::Url { url: text.to_owned() }, display_name(path)));
     }
-    let path = text.strip_prefix("file://").unwrap_or(text);
-    let place = app.folders.place(path)?;
+    let place = app.folders.place(local(text))?;
     tokio::task::block_in_place(|| app.folders.open(&place))?;
     let name = place.names.last().map(|name| display_name(name)).unwrap_or_default();
     refuse_scripts(&name)?;
     Ok((Media::Path { folder: place.folder, names: place.names }, name))
+}
+
+/// The path in a file URL, or the path that it is. `/C:/films` is one of Windows.
+fn local(text: &str) -> &str {
+    let path = text.strip_prefix("file://").unwrap_or(text);
+    let drive =
+        |path: &str| matches!(path.as_bytes(), [b'/', letter, b':', ..] if letter.is_ascii_alphabetic());
+    if cfg!(windows) && drive(path) { &path[1..] } else { path }
 }
 
 /// A script is a program and no film.

@@ -111,9 +111,17 @@ pub(super) fn resident_now() -> Option<u64> {
 }
 
 pub(super) fn cpu_name() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("model name"))?;
-    Some(line.trim_start_matches([' ', '\t', ':']).trim().to_owned())
+    named(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+/// ARM has no name there: the numbers of who made the first core, and of what it is, stand for it.
+fn named(text: &str) -> Option<String> {
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim_start_matches([' ', '\t', ':']).trim())
+    };
+    let of_arm = || Some(format!("ARM {} part {}", value("CPU implementer")?, value("CPU part")?));
+    value("model name").map(str::to_owned).or_else(of_arm)
 }
 
 #[cfg(test)]
@@ -182,6 +190,15 @@ mod tests {
             ("/proc/self/status", "VmSize:\t 1048576 kB\nVmData:\t 10 kB\n"),
         ];
         assert_eq!(on(&files), SystemMemory { total: Some(3 * GIB), free: Some(2 * GIB) });
+    }
+
+    #[test]
+    fn a_processor_has_a_name_or_the_numbers_of_one() {
+        let x86 = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: another\n";
+        assert_eq!(named(x86).as_deref(), Some("Some CPU @ 2 GHz"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b\nCPU part\t: 0xd05\n";
+        assert_eq!(named(arm).as_deref(), Some("ARM 0x41 part 0xd0b"));
+        assert_eq!(named("nothing"), None);
     }
 
     #[test]
