@@ -46,12 +46,20 @@ impl Interrupt {
         &self.control
     }
 
-    /// From now on Ctrl-C, SIGTERM and SIGHUP cancel the work. Ask for it once in a command, before the work. What is
+    /// From now on Ctrl-C, SIGTERM and SIGHUP, and on Windows the end of the console, cancel the work. Ask for it once in a command, before the work. What is
     /// ignored stays ignored: `nohup` must go on working.
     pub(crate) fn watch(&self) -> Result<&Self, CliError> {
         let this = self.clone();
         let ignored = ignored::now();
         ctrlc::set_handler(move || this.cancel()).map_err(|source| CliError::Handler { source })?;
+        #[cfg(windows)]
+        {
+            let this = self.clone();
+            if !crate::windows::at_close(move || this.cancel()) {
+                let source = ctrlc::Error::System(std::io::Error::last_os_error());
+                return Err(CliError::Handler { source });
+            }
+        }
         ignored::again(&ignored);
         if self.with_stdin {
             let this = self.clone();
@@ -85,6 +93,9 @@ impl Interrupt {
     fn leave(&self) {
         let notes = self.control.abort();
         (self.farewell)(&notes);
+        #[cfg(windows)]
+        crate::windows::end(Class::Stopped.exit_code());
+        #[cfg(not(windows))]
         std::process::exit(i32::from(Class::Stopped.exit_code()));
     }
 }

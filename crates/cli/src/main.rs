@@ -20,6 +20,8 @@ mod progress;
 mod show;
 mod stdin;
 mod typed;
+#[cfg(windows)]
+mod windows;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -36,6 +38,8 @@ use output::Output;
 use remaster::{Class, Error};
 
 fn main() -> ExitCode {
+    #[cfg(windows)]
+    windows::settle();
     drivers::silence();
     remaster::machine::settle_temporary();
     #[cfg(debug_assertions)]

@@ -22,6 +22,8 @@ pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
         // A second name that is not there was meant for the result; the parser says how to name that.
         [_, second] if !Path::new(second).exists() => "restore",
         [_, _, ..] => "batch",
+        // Shells of Windows leave patterns as they are.
+        [film] if is_pattern(film) => "batch",
         _ => "restore",
     };
     typed.insert(1, command.into());
@@ -65,6 +67,11 @@ fn is_film(cli: &Command, word: &OsStr) -> bool {
     let looks = |text: &str| text == "-" || text.contains(['.', '/', '\\']);
     let is_command = word == "help" || cli.get_subcommands().any(named);
     !is_command && (looks(&word.to_string_lossy()) || Path::new(word).exists())
+}
+
+/// Whether a name that does not exist is a pattern of names.
+fn is_pattern(film: &OsStr) -> bool {
+    film.to_string_lossy().contains(['*', '?']) && !Path::new(film).exists()
 }
 
 /// Whether an option as typed, without a value behind it, is this one.
@@ -113,6 +120,7 @@ mod tests {
             ("--help", "--help"),
             ("help plan", "help plan"),
             ("-q -- -film.mkv", "restore -q -- -film.mkv"),
+            ("*.mkv", "batch *.mkv"),
             ("-V", "-V"),
             ("", ""),
             ("film.mkv -ss 1:00 -to 2:00 -vf crop=1:2", "restore film.mkv --ss 1:00 --to 2:00 --vf crop=1:2"),

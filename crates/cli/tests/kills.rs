@@ -1,7 +1,7 @@
 //! Runs that are killed before and after each operation on files, and gone on with: the identical command then ends well,
 //! the film has the bytes of an undisturbed run, and nothing else is left behind. The same for each kept file that is
 //! damaged, cut or lost.
-#![cfg(all(unix, debug_assertions))]
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 #[path = "all/desk.rs"]
@@ -9,9 +9,8 @@
 mod desk;
 
 use std::collections::BTreeSet;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{ExitStatus, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -85,7 +84,9 @@ fn desk() -> Desk {
 
 fn run(desk: &Desk, line: &str, variables: &[(&str, String)]) -> Output {
     let mut command = desk.command(line);
-    command.env("TMPDIR", desk.join("tmp")).envs(variables.iter().map(|(name, value)| (name, value)));
+    // Systems look into different ones.
+    command.envs(["TMPDIR", "TMP", "TEMP"].map(|name| (name, desk.join("tmp"))));
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     command.output().unwrap()
 }
 
@@ -139,6 +140,15 @@ fn undisturbed(scenario: &Scenario) -> Undisturbed {
     Undisturbed { film: bytes(&desk, scenario.film), names: names(&desk), points }
 }
 
+/// Whether a process ended as the points end it.
+fn was_killed(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    return std::os::unix::process::ExitStatusExt::signal(&status) == Some(9);
+    // STATUS_STACK_BUFFER_OVERRUN, which is also what aborts.
+    #[cfg(windows)]
+    return status.code() == Some(0xc000_0409_u32 as i32);
+}
+
 /// Kills one command of a scenario at a point, gives it again and goes on. True if it was killed.
 fn kill(scenario: &Scenario, wanted: &Undisturbed, (at, point): (usize, usize)) -> bool {
     let desk = desk();
@@ -148,7 +158,7 @@ fn kill(scenario: &Scenario, wanted: &Undisturbed, (at, point): (usize, usize)) 
     for (i, line) in scenario.lines.iter().enumerate() {
         if i == at {
             let out = run(&desk, line, &[("REMASTER_KILL_AT", (point + 1).to_string())]);
-            killed = out.status.signal() == Some(9);
+            killed = was_killed(out.status);
             // Threads come in another order now and then, so that the last point may not be reached.
             assert!(killed || out.status.success(), "{about}: {}", String::from_utf8_lossy(&out.stderr));
         }

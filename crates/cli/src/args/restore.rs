@@ -78,7 +78,7 @@ pub(crate) struct RestoreModels {
     /// Model: 3b, 7b, 7b-sharp, anime, or a model file
     ///
     /// `3b`, `7b`, `7b-sharp` and `3b-first` use the best SeedVR2 file that is installed; `remaster models pull 3b` installs one.
-    /// `anime` (realesr-animevideov3) is inside this program: a quick upscaler for drawn films, and a first look at any film.
+    /// `anime` (realesr-animevideov3) is inside this program: a quick upscaler for animation, and a first look at any film.
     #[arg(short, long, value_name = "MODEL", default_value = "3b", alias = "dit-model", alias = "dit_model")]
     pub(crate) model: String,
     /// VAE file [default: the installed one]

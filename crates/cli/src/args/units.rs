@@ -51,7 +51,7 @@ pub(crate) struct LocalArgs {
     pub(crate) cut: CutArgs,
     /// Devices to use at once, e.g. vulkan:0,vulkan:1, as listed by `remaster devices`
     ///
-    /// Each does units of its own, in a process of its own, with an even share of --ram and --disk. A unit that fails on
+    /// Each does units of its own, in a separate process, with an even share of --ram and --disk. A unit that fails on
     /// one is tried on another. All must be of one kind, or results differ in the last digits: see --mix-devices.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "name")]
     pub(crate) devices: Vec<String>,

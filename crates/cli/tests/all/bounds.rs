@@ -1,7 +1,6 @@
 //! Numbers, files and folders that must not cost memory, time or a half-done run.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,8 @@ struct Run {
 
 fn run(desk: &Desk, line: &str) -> Run {
     let started = Instant::now();
-    // The shell's child is the only one it waits for, so its peak is that child's.
-    let script = "\"$0\" \"$@\" & wait $!; code=$?; exit $code";
-    let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_remaster")]).args(line.split_whitespace());
-    let (out, peak) = watched(command.current_dir(&**desk));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_remaster"));
+    let (out, peak) = watched(command.args(line.split_whitespace()).current_dir(&**desk));
     let told = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
     Run { code: out.status.code().unwrap_or(-1), told, took: started.elapsed(), peak }
 }
@@ -30,7 +26,7 @@ fn run(desk: &Desk, line: &str) -> Run {
 fn watched(command: &mut Command) -> (Output, Option<u64>) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let peak = crate::tree::peak(&mut child);
-    (child.wait_with_output().unwrap(), Path::new("/proc/self").exists().then_some(peak))
+    (child.wait_with_output().unwrap(), cfg!(target_os = "linux").then_some(peak))
 }
 
 impl Run {

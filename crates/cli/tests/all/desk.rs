@@ -8,7 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use remaster_model::Param;
-pub(crate) use remaster_testkit::{Mounted, names, program};
+#[cfg(unix)]
+use remaster_testkit::program;
+pub(crate) use remaster_testkit::{Mounted, names};
 use remaster_weights::{NamedTensor, fill_formula, write_tensors};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,6 +70,7 @@ impl Desk {
     }
 
     /// Writes a script that can be run.
+    #[cfg(unix)]
     pub(crate) fn program(&self, name: &str, text: &str) {
         program(&self.place(name), text);
     }
@@ -165,6 +168,24 @@ pub(crate) fn plain(folder: &Path, line: &str) -> Command {
     command
 }
 
+/// With this as the folder of the user, by the names that systems have for it.
+pub(crate) fn lives_in(command: &mut Command, home: &Path) {
+    command.envs(["HOME", "USERPROFILE"].map(|name| (name, home)));
+}
+
+/// A copy of a folder.
+pub(crate) fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (entry, to) = (entry.as_ref().unwrap(), to.join(entry.as_ref().unwrap().file_name()));
+        if entry.path().is_dir() {
+            copied(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 /// Without the settings and the cache of the user.
 pub(crate) fn private(command: &mut Command, folder: &Path) {
     command.env("XDG_CONFIG_HOME", folder.join("none")).env("XDG_CACHE_HOME", folder.join("cache"));
@@ -260,7 +281,9 @@ pub(crate) fn testdata(name: &str) -> PathBuf {
 }
 
 fn testdata_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").canonicalize().unwrap()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    // A canonical path of Windows takes no slashes behind it.
+    if cfg!(windows) { std::path::absolute(folder).unwrap() } else { folder.canonicalize().unwrap() }
 }
 
 /// The words of a line. `SMALL` stands for the trained networks of `testdata` as the model, and `TESTDATA` for that folder.
@@ -328,6 +351,7 @@ pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+#[cfg(unix)]
 #[track_caller]
 pub(crate) fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap().success());

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::desk::{Desk, Run, bytes, ffmpeg, signal, testdata};
+#[cfg(unix)]
+use crate::desk::signal;
+use crate::desk::{Desk, Run, bytes, ffmpeg, testdata};
 
 /// A folder with a clip, a file that is none, and a model that is cut off.
 fn desk() -> Desk {
@@ -121,6 +123,7 @@ fn a_panic_is_an_internal_error_with_a_document() {
 }
 
 #[test]
+#[cfg(unix)]
 fn an_old_ffmpeg_cannot_be_used_and_a_signal_interrupts() {
     let desk = desk();
     for name in ["old/ffmpeg", "old/ffprobe"] {

@@ -1,19 +1,18 @@
 //! Config files, model files, progress and Ctrl-C, as people and scripts meet them.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use remaster_testkit::says;
 use remaster_weights::sha256_hex;
 use serde_json::Value;
 
 use crate::cli::tiny_weights;
-use crate::desk::{Desk, Run, bytes, ended, signal};
+use crate::desk::{Desk, Run, bytes, lives_in};
 
 /// A folder that is also the home of the user.
 fn desk() -> Desk {
     Desk::with(|command, folder| {
-        command.env("XDG_CONFIG_HOME", folder.join("config")).env("HOME", folder.join("home"));
+        lives_in(command.env("XDG_CONFIG_HOME", folder.join("config")), &folder.join("home"));
         for name in ["REMASTER_MODEL_DIR", "HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "REMASTER_CPU_PATH"] {
             command.env_remove(name);
         }
@@ -286,12 +285,14 @@ mod words {
     }
 }
 
+#[cfg(unix)]
 mod interrupt {
     use std::os::unix::process::ExitStatusExt;
-    use std::process::Child;
+    use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
     use super::*;
+    use crate::desk::{ended, signal};
 
     const LINE: &str = "vae roundtrip long.safetensors -o out.safetensors --weights formula:tiny --json";
 

@@ -8,6 +8,7 @@ fn roundtrip(desk: &Desk, from: &str, to: &str, flags: &str) -> Run {
 }
 
 #[test]
+#[cfg(unix)]
 fn escape_sequences_of_a_file_do_not_reach_the_terminal() {
     let desk = Desk::bare();
     let (file, missing) = ("a\u{1b}]0;owned\u{7}.mkv", "no\u{1b}[2Jfile.mkv");
@@ -46,12 +47,16 @@ fn a_short_result_is_a_warning_and_a_killed_decoder_an_error() {
     let said = format!("{} of about 50 frames", report["frames"]);
     assert!(report["notes"].to_string().contains(&said), "{said}: {}", report["notes"]);
 
-    let decode = "ffmpeg \"$@\" 2>/dev/null | head -c 60000; kill -9 $$";
-    let script = format!("#!/bin/sh\ncase \"$*\" in *rawvideo*) {decode};; esac; exec ffmpeg \"$@\"\n");
-    desk.program("ffmpeg", &script);
-    let flags = format!("--damaged keep --ffmpeg {}", desk.join("ffmpeg").display());
-    roundtrip(&desk, "whole.mp4", "other.mkv", &flags).ends(3, &["was killed"]);
-    assert!(!desk.join("other.mkv").exists());
+    // A decoder that is killed in the middle.
+    #[cfg(unix)]
+    {
+        let decode = "ffmpeg \"$@\" 2>/dev/null | head -c 60000; kill -9 $$";
+        let script = format!("#!/bin/sh\ncase \"$*\" in *rawvideo*) {decode};; esac; exec ffmpeg \"$@\"\n");
+        desk.program("ffmpeg", &script);
+        let flags = format!("--damaged keep --ffmpeg {}", desk.join("ffmpeg").display());
+        roundtrip(&desk, "whole.mp4", "other.mkv", &flags).ends(3, &["was killed"]);
+        assert!(!desk.join("other.mkv").exists());
+    }
 }
 
 #[test]

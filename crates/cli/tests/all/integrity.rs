@@ -1,9 +1,8 @@
 //! The same film or an error: damaged work, edited inputs, lists of other films.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::desk::{Desk, bytes, document, ffmpeg, ffprobe, files, refused, remove, works};
+use crate::desk::{Desk, bytes, copied, document, ffmpeg, ffprobe, files, refused, remove, works};
 
 /// 60 frames in three shots.
 fn film(name: &str) -> Desk {
@@ -24,11 +23,6 @@ fn kept(at: &Path, line: &str) -> Vec<u8> {
     let film = bytes(at, "out.mkv");
     remove(at, "out.mkv");
     film
-}
-
-fn copied(from: &Path, to: &Path) {
-    let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
-    assert!(done.success());
 }
 
 const IDENTITY: &str =

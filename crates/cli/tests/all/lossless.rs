@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::desk::{Desk, ffmpeg, signal, testdata, times};
+#[cfg(unix)]
+use crate::desk::signal;
+use crate::desk::{Desk, ffmpeg, testdata, times};
 use crate::tree::command_lines;
 
 fn media(name: &str) -> PathBuf {
@@ -117,6 +119,7 @@ fn y4m_goes_in_and_out_of_pipes() {
 }
 
 /// Processes whose command line names `folder`.
+#[cfg(unix)]
 fn alive(folder: &Path) -> Vec<String> {
     let own = std::process::id().to_string();
     let names_it = |line: &str| line.contains(folder.to_str().unwrap());
@@ -125,6 +128,7 @@ fn alive(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+#[cfg(unix)]
 fn twenty_interrupted_runs_end_within_a_second_and_leave_nothing() {
     let desk = Desk::bare();
     ffmpeg(&desk, "-f lavfi -i testsrc2=s=640x360:r=25:d=20 -c:v libx264 -preset ultrafast in.mkv");

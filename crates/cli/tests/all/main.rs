@@ -1,5 +1,5 @@
 //! The binary as people and scripts use it.
-#![cfg(unix)]
+#![cfg_attr(windows, allow(unused_imports, dead_code, reason = "for tests that need a Unix"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod anime;
@@ -33,6 +33,7 @@ mod raw_frames;
 mod restore;
 mod same_film;
 mod scenes;
+#[cfg(unix)]
 mod scripts;
 #[cfg(feature = "serve")]
 mod serve;

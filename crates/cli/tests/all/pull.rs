@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::desk::{Desk, Run, names};
+use crate::desk::{Desk, Run, lives_in, names};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -47,7 +47,9 @@ fn answer(stream: &mut TcpStream, ending: &str, bytes: &[u8], log: &Mutex<Vec<St
 
 fn desk() -> Desk {
     Desk::with(|command, folder| {
-        command.env_clear().env("HOME", folder.join("home"));
+        lives_in(command.env_clear(), &folder.join("home"));
+        // Without it Windows has no sockets.
+        command.envs(std::env::var_os("SystemRoot").map(|path| ("SystemRoot", path)));
     })
 }
 

@@ -13,7 +13,7 @@ fn film() -> Desk {
         mandelbrot=s=96x64:r=24:start_scale=0.3,format=yuv420p,trim=end_frame=12[b];\
         smptebars=s=96x64:r=24:d=1,format=yuv420p,trim=end_frame=18[c];\
         [a][b][c]concat=n=3";
-    let sound = "-f lavfi -i sine=frequency=440:duration=2.0833 -c:a aac -metadata title=Holiday -shortest";
+    let sound = "-f lavfi -i sine=frequency=440:duration=2.2 -c:a aac -metadata title=Holiday -shortest";
     Desk::filmed(&format!("-f lavfi -i {graph} {sound} -c:v libx264 -crf 8 film.mkv"))
 }
 

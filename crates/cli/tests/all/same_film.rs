@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use crate::desk::{Desk, bytes, command, document, ended, ends, ffmpeg, files, said, signal};
+#[cfg(unix)]
+use crate::desk::signal;
+use crate::desk::{Desk, bytes, command, document, ended, ends, ffmpeg, files, said};
 
 fn run(folder: &Path, line: &str, video: &str) -> Output {
     let mut command = command(folder, line);
@@ -158,6 +160,12 @@ fn what_an_encoder_tells_of_itself_is_no_error() {
     // Not every ffmpeg has this encoder.
     run.env_remove("REMASTER_FFMPEG").args(["--video", "libsvtav1 -crf 30 -preset 10"]);
     let out = run.output().unwrap();
+    if said(&out).contains("no video encoder `libsvtav1`") {
+        return remaster_testkit::not_run(
+            "what_an_encoder_tells_of_itself_is_no_error",
+            "this ffmpeg has no SVT-AV1",
+        );
+    }
     assert!(out.status.success() && !said(&out).contains("Svt["), "{}", said(&out));
 }
 
@@ -170,6 +178,7 @@ fn a_temporary_folder_that_is_missing_is_no_obstacle() {
 }
 
 #[test]
+#[cfg(unix)]
 fn two_runs_do_not_write_one_film() {
     let at = &film();
     let line = "film.mkv -o out.mkv -y SMALL --resolution 320x240 --no-manifest";

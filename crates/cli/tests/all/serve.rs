@@ -421,7 +421,9 @@ fn doors_are_shut_to_pages_paths_scripts_and_hosts() {
     std::fs::rename(folder.join(&name), folder.join("films/film.mkv")).unwrap();
     desk.put("secret.mkv", "x");
     desk.put("films/film.vpy", "raise SystemExit(open('ran', 'w'))");
+    #[cfg(unix)]
     std::os::unix::fs::symlink(folder.join("secret.mkv"), folder.join("films/link.mkv")).unwrap();
+    #[cfg(unix)]
     std::os::unix::fs::symlink(&folder, folder.join("films/up")).unwrap();
     let films = folder.join("films").display().to_string();
     let server = Server::start(&desk, &format!("--upload-limit 1M --allow-folder {films}"));

@@ -128,15 +128,26 @@ fn names(folder: &Path) -> Vec<OsString> {
     names
 }
 
+/// A name that is no text, or one that few write.
+fn odd(before: &str, behind: &str) -> OsString {
+    #[cfg(unix)]
+    let odd: OsString = std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]);
+    #[cfg(windows)]
+    let odd = OsString::from("\u{65e5}");
+    [OsStr::new(before), &odd, OsStr::new(behind)].iter().map(OsStr::new).collect()
+}
+
+/// A name of two lines, where there are such.
+const LINES: &str = if cfg!(windows) { "a b.png" } else { "a\nb.png" };
+
 #[test]
 fn a_restored_folder_has_the_names_of_its_input() {
-    use std::os::unix::ffi::OsStrExt;
     let folder = Desk::bare();
     std::fs::create_dir(folder.join("in")).unwrap();
     let frame = waves(32, 24, 8);
-    let odd: &OsStr = OsStr::from_bytes(b"frame 007 \xff.jpg");
-    let given = ["frame 003.png", "frame 004.PNG", "frame 009.tif", "-y.png", "--help.webp", "a\nb.png"];
-    for name in given.iter().map(OsStr::new).chain([odd]) {
+    let given = ["frame 003.png", "frame 004.PNG", "frame 009.tif", "-y.png", "--help.webp"];
+    for name in given.iter().map(OsStr::new).chain([odd("frame 007 ", ".jpg").as_os_str(), OsStr::new(LINES)])
+    {
         put(&folder.join("in").join(name), &frame, StillInfo::srgb(8));
     }
     // A picture whose name does not say so.
@@ -144,18 +155,18 @@ fn a_restored_folder_has_the_names_of_its_input() {
     std::fs::copy(folder.join("in/-y.png"), folder.join("in/shot.0002")).unwrap();
     let model = "SMALL --resolution 1x -q";
     folder.works(&format!("in -o out {model}"));
-    let expected: [&[u8]; 9] = [
-        b"--help.png",
-        b"-y.png",
-        b"a\nb.png",
-        b"frame 003.png",
-        b"frame 004.png",
-        b"frame 007 \xff.png",
-        b"frame 009.png",
-        b"shot.0001.png",
-        b"shot.0002.png",
+    let odd = odd("frame 007 ", ".png");
+    let expected = [
+        OsStr::new("--help.png"),
+        OsStr::new("-y.png"),
+        OsStr::new(LINES),
+        OsStr::new("frame 003.png"),
+        OsStr::new("frame 004.png"),
+        &odd,
+        OsStr::new("frame 009.png"),
+        OsStr::new("shot.0001.png"),
+        OsStr::new("shot.0002.png"),
     ];
-    let expected = expected.map(OsStr::from_bytes);
     assert_eq!(names(&folder.join("out")), expected);
     // A part keeps the names of what it is.
     folder.works(&format!("in -o part --fps 1 --ss 4 --to 6 {model}"));

@@ -5,7 +5,7 @@ use remaster_testkit::says;
 use remaster_weights::NamedTensor;
 use serde_json::Value;
 
-use crate::desk::{Desk, formula};
+use crate::desk::{Desk, formula, lives_in};
 
 fn tensors(family: Family) -> Vec<NamedTensor> {
     formula(dit::params(&DitConfig::tiny(family)))
@@ -14,7 +14,7 @@ fn tensors(family: Family) -> Vec<NamedTensor> {
 #[test]
 fn a_transformer_is_inspected_listed_and_verified() {
     let desk = Desk::with(|command, folder| {
-        command.env("HOME", folder).env_remove("REMASTER_MODEL_DIR").env_remove("HF_HOME");
+        lives_in(command.env_remove("REMASTER_MODEL_DIR").env_remove("HF_HOME"), folder);
     });
     let mut with_text = tensors(Family::Shared);
     let (name, shape, data) = ("positive_conditioning".to_owned(), vec![2, 48], vec![0.5; 96]);

@@ -80,6 +80,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+#[cfg(unix)]
 fn run(document: &str) {
     let text = fs::read_to_string(repository().join(document)).unwrap();
     let desk = Desk::bare();
@@ -104,11 +105,13 @@ fn run(document: &str) {
 }
 
 #[test]
+#[cfg(unix)]
 fn the_commands_of_the_readme_work() {
     run("README.md");
 }
 
 #[test]
+#[cfg(unix)]
 fn the_commands_of_the_tutorial_work() {
     let tutorial = "docs/tutorial.md";
     if repository().join(tutorial).exists() {

@@ -60,7 +60,10 @@ fn words_of_a_latent_file_do_not_become_options_of_an_encoder() {
 #[test]
 fn transfer_curves_that_ffmpeg_calls_by_two_names_are_kept() {
     let desk = desk();
-    ffmpeg(&desk, "-f lavfi -i testsrc2=s=64x48:d=0.2 -c:v mpeg2video -color_trc gamma28 in.mkv");
+    ffmpeg(
+        &desk,
+        "-f lavfi -i testsrc2=s=64x48:d=0.2 -c:v mpeg2video -bsf:v mpeg2_metadata=transfer_characteristics=5 in.mkv",
+    );
     desk.works(&format!("vae roundtrip in.mkv -o out.mkv {IDENTITY}"));
     let transfer = |name: &str| {
         desk.run(&format!("probe {name} --json")).json()["video"]["colour"]["transfer"]["value"].clone()

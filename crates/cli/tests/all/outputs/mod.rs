@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::desk::{Desk, Mounted, Run, bytes, ffmpeg, ffprobe, names, signal, testdata, until};
+#[cfg(unix)]
+use crate::desk::signal;
+use crate::desk::{Desk, Mounted, Run, bytes, ffmpeg, ffprobe, names, testdata, until};
 
 fn at_home(command: &mut Command, _: &Path) {
     command.env("XDG_CONFIG_HOME", "/nowhere").env("HOME", "/nowhere");
@@ -21,6 +22,7 @@ fn desk() -> Desk {
 }
 
 /// The same in a shell, for redirections.
+#[cfg(unix)]
 fn shell(desk: &Desk, line: &str) -> Run {
     let mut command = Command::new("sh");
     command.args(["-c", &line.replace("remaster", env!("CARGO_BIN_EXE_remaster"))]);
@@ -51,6 +53,7 @@ fn y4m(desk: &Desk, name: &str, size: &str, frames: usize) {
 }
 
 /// The folder in which an output is made.
+#[cfg(unix)]
 fn part(folder: &Path, output: &str) -> Option<PathBuf> {
     let start = format!(".{output}.");
     let found = names(folder).into_iter().find(|n| {
@@ -60,6 +63,7 @@ fn part(folder: &Path, output: &str) -> Option<PathBuf> {
 }
 
 /// Starts a run of some seconds and waits until its output is under way.
+#[cfg(unix)]
 fn under_way(desk: &Desk, input: &str, output: &str) -> Child {
     let line = format!("vae roundtrip {input} -o {output} --weights identity --progress none --slice 4");
     let mut child = desk.command(&line).spawn().unwrap();
@@ -74,6 +78,7 @@ const IDENTITY: &str = "--weights identity --progress none";
 
 mod injection;
 
+#[cfg(unix)]
 mod parts;
 
 mod kinds;
@@ -83,6 +88,7 @@ mod places;
 mod rehearsal;
 
 /// A small disk of its own. `None`, with a message, where tests may not mount.
+#[cfg(unix)]
 fn mount(at: &Path, options: &str) -> Option<Mounted> {
     let disk = Mounted::new(at, options);
     if disk.is_none() {
@@ -91,6 +97,7 @@ fn mount(at: &Path, options: &str) -> Option<Mounted> {
     disk
 }
 
+#[cfg(unix)]
 mod full;
 
 #[test]

@@ -25,11 +25,14 @@ fn a_place_that_cannot_be_written_is_named_before_the_work() {
     let line = "vae roundtrip in.mkv -o o.mkv --weights nowhere.safetensors";
     desk.run(line).ends(2, &["o.mkv exists; use -y to overwrite it"]);
     // Special files are not replaced by ordinary ones.
+    #[cfg(unix)]
     assert!(Command::new("mkfifo").arg(desk.join("pipe.y4m")).status().unwrap().success());
+    #[cfg(unix)]
     desk.run("vae roundtrip in.mkv -o pipe.y4m -y --weights identity").ends(3, &["not a regular file"]);
 }
 
 #[test]
+#[cfg(unix)]
 fn a_folder_that_is_read_only_is_named_before_the_work() {
     let desk = filmed("64x48", 5);
     let Some(disk) = mount(&desk.join("disk"), "ro") else { return };
@@ -44,7 +47,11 @@ fn the_input_is_never_the_output() {
     video(&desk, "same.mkv", "64x48", 5, None);
     let before = bytes(&desk, "same.mkv");
     fs::hard_link(desk.join("same.mkv"), desk.join("hard.mkv")).unwrap();
+    #[cfg(unix)]
     std::os::unix::fs::symlink("same.mkv", desk.join("soft.mkv")).unwrap();
+    // Links of Windows need a right that few have.
+    #[cfg(windows)]
+    fs::hard_link(desk.join("same.mkv"), desk.join("soft.mkv")).unwrap();
     fs::create_dir(desk.join("sub")).unwrap();
     for output in ["same.mkv", "./same.mkv", "sub/../same.mkv", "hard.mkv", "soft.mkv"] {
         desk.run(&format!("vae roundtrip same.mkv -o {output} -y {IDENTITY}"))
@@ -65,7 +72,9 @@ fn the_input_is_never_the_output() {
 }
 
 #[test]
+#[cfg(unix)]
 fn files_have_the_mode_that_is_asked_for_and_keep_it_when_replaced() {
+    use std::os::unix::fs::PermissionsExt;
     let desk = filmed("64x48", 5);
     let mode = |name: &str| fs::metadata(desk.join(name)).unwrap().permissions().mode() & 0o777;
     for (umask, expected) in [("022", 0o644), ("077", 0o600), ("002", 0o664)] {

@@ -1,14 +1,20 @@
-//! The process tree, as `/proc` shows it: parents, command lines and resident memory.
+//! The process tree, as `/proc` shows it: parents, command lines and resident memory. Without one there is nothing.
 
 use std::collections::HashMap;
+use std::fs::DirEntry;
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
 
+/// Wine shows the numbers of another system.
+fn processes() -> impl Iterator<Item = DirEntry> {
+    let entries = cfg!(unix).then(|| std::fs::read_dir("/proc"));
+    entries.into_iter().flatten().flatten().flatten()
+}
+
 /// The folder of each process and its words, with a NUL behind each.
 pub(crate) fn command_lines() -> impl Iterator<Item = (PathBuf, String)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.map(|entry| {
+    processes().map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         (entry.path(), String::from_utf8_lossy(&line).into_owned())
     })
@@ -17,7 +23,7 @@ pub(crate) fn command_lines() -> impl Iterator<Item = (PathBuf, String)> {
 /// The parent of each process; none where the system does not say.
 pub(crate) fn parents() -> HashMap<u32, u32> {
     let mut parents = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for entry in processes() {
         let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
