@@ -11,6 +11,7 @@ mod layers;
 mod parity;
 mod site;
 mod suite;
+mod versions;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use std::time::Instant;
 const HELP: &str = "usage: cargo xtask COMMAND
 
   check    everything that must hold before a pull request
-  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests, imports
+  rules    only the quick part of it: dependency table, list of dependencies, goldens by hash, marks of ignored tests, versions, links, imports
   tests [ARGUMENT...]
            only the tests; arguments are those of `cargo nextest run`
   ignored WORD...
@@ -36,7 +37,7 @@ const HELP: &str = "usage: cargo xtask COMMAND
            fails if what two of those cards get is worse than recorded
   dist [--only PART,...]
            archives, wheels, packages, image and installers in target/dist; parts are linux-x86-64, linux-aarch64,
-           linux-x86-64-static, windows-x86-64, wheel, deb, image, installers, packages";
+           linux-x86-64-static, windows-x86-64, macos-aarch64, macos-x86-64, wheel, deb, image, installers, packages";
 
 /// What every task ends with: nothing, or a reason.
 type Outcome = Result<(), String>;
@@ -86,6 +87,7 @@ fn rules() -> Outcome {
     })?;
     step("marks of ignored tests", || ignored::check(&root))?;
     step("programs of tests", || suite::check(&root))?;
+    step("one version", || versions::check(&root))?;
     step("links of documents", || site::check(&root))?;
     step("circles of imports", || cycles::check(&root))?;
     step("parity lists every golden", || parity::check(&root))

@@ -13,6 +13,8 @@ pub(crate) struct Crate {
     pub(crate) version: String,
     /// An expression of SPDX, as its manifest says it.
     pub(crate) licence: String,
+    /// Who made it, as its manifest says it.
+    pub(crate) authors: String,
     /// Where its sources are.
     pub(crate) folder: PathBuf,
     /// Of the registry, and not of this repository.
@@ -29,7 +31,9 @@ pub(crate) fn of(root: &Path, triple: &str, features: &[&str]) -> Result<Vec<Cra
         cargo(root, &["metadata", "--format-version", "1", "--locked", "--filter-platform", triple])?;
     let json: Value = serde_json::from_str(&metadata).map_err(|e| format!("cargo metadata: {e}"))?;
     // Metadata has the features that all crates of the workspace ask for together, the tree those of the command.
-    let tree = ["tree", "--locked", "--package", "remaster-cli", "--edges", "normal", "--prefix", "none"];
+    // What is run by the compiler is no part of the program.
+    let edges = "normal,no-proc-macro";
+    let tree = ["tree", "--locked", "--package", "remaster-cli", "--edges", edges, "--prefix", "none"];
     let tree = cargo(root, &[&tree[..], &["--format", "{p}", "--target", triple], features].concat())?;
     let lock = root.join("Cargo.lock");
     let lock = std::fs::read_to_string(&lock).map_err(|e| format!("{}: {e}", lock.display()))?;
@@ -96,6 +100,7 @@ fn resolved(
         let manifest = PathBuf::from(text(&package["manifest_path"]));
         crates.push(Crate {
             licence: text(&package["license"]).replace('/', " OR "),
+            authors: list(&package["authors"]).iter().map(text).collect::<Vec<_>>().join(", "),
             folder: manifest.parent().unwrap_or(&manifest).to_owned(),
             published: !package["source"].is_null(),
             checksum: checksums.get(&(name.clone(), version.clone())).cloned(),
@@ -164,6 +169,7 @@ mod tests {
             !names.contains(&"wgpu") && !names.contains(&"windows-sys") && !names.contains(&"proptest"),
             "{names:?}"
         );
+        assert!(!names.contains(&"syn") && !names.contains(&"serde_derive"), "{names:?}");
         assert!(crates.iter().all(|c| !c.licence.is_empty()));
     }
 }

@@ -2,6 +2,11 @@
 
 use super::entry::Files;
 
+/// As LICENSE-MIT says it.
+const HOLDER: &str = "Copyright (c) 2026 The Remaster contributors";
+
+const MAINTAINER: &str = "Remaster <remaster-video@users.noreply.github.com>";
+
 /// What is said about the package.
 pub(crate) struct About<'a> {
     pub(crate) version: &'a str,
@@ -12,7 +17,7 @@ pub(crate) struct About<'a> {
 }
 
 /// The files of the package, with paths from the root of the system.
-pub(crate) fn layout(archive: &Files) -> Files {
+pub(crate) fn layout(archive: &Files, version: &str) -> Files {
     let mut files = Files::default();
     for (path, entry) in archive.iter() {
         let doc = "usr/share/doc/remaster";
@@ -32,12 +37,26 @@ pub(crate) fn layout(archive: &Files) -> Files {
                 files.add("usr/share/fish/vendor_completions.d/remaster.fish", entry.bytes.clone());
             }
             Some(("completions", _)) => {}
+            None if path == "CHANGELOG.md" => {
+                files.add(format!("{doc}/changelog.gz"), super::entry::gzip(&entry.bytes));
+            }
+            // The texts that every Debian has.
+            None if path == "LICENSE-APACHE" => {}
             _ => files.add(format!("{doc}/{path}"), entry.bytes.clone()),
         }
     }
-    let copyright = "Remaster is licensed under MIT or Apache-2.0, at your option.\n\
-        LICENSE-MIT, LICENSE-APACHE and the folder licenses beside this file have the texts, also of what is inside it.\n";
+    let copyright = format!(
+        "Remaster is {HOLDER}.\n\
+        It is licensed under MIT or Apache-2.0, at your option: LICENSE-MIT beside this file, or\n\
+        /usr/share/common-licenses/Apache-2.0.\n\n\
+        Inside it are crates of others, the network of realesr-animevideov3, letters of DejaVu Sans and Rust's standard\n\
+        library. The folder licenses beside this file has their copyright notices and licences.\n"
+    );
     files.add("usr/share/doc/remaster/copyright", copyright);
+    let changes = format!(
+        "remaster ({version}-1) unstable; urgency=medium\n\n  * Version {version}: see changelog.gz.\n\n -- {MAINTAINER}  Tue, 01 Jan 1980 00:00:00 +0000\n"
+    );
+    files.add("usr/share/doc/remaster/changelog.Debian.gz", super::entry::gzip(changes.as_bytes()));
     files
 }
 
@@ -62,7 +81,7 @@ fn control(files: &Files, about: &About<'_>) -> String {
         "Package: remaster\n\
          Version: {version}-1\n\
          Architecture: {architecture}\n\
-         Maintainer: Remaster <remaster-video@users.noreply.github.com>\n\
+         Maintainer: {MAINTAINER}\n\
          Installed-Size: {kib}\n\
          Depends: libc6 (>= {major}.{minor}), ffmpeg\n\
          Recommends: libvulkan1, mesa-vulkan-drivers | vulkan-icd\n\
@@ -98,18 +117,26 @@ mod tests {
         files.add("completions/remaster.bash", "bash");
         files.add("completions/_remaster.ps1", "powershell");
         files.add("README.md", "read me");
+        files.add("CHANGELOG.md", "changes");
+        files.add("LICENSE-APACHE", "text");
         files.add("licenses/crates.txt", "texts");
         files
     }
 
     fn made() -> Vec<u8> {
         let about = About { version: "1.2.3", architecture: "amd64", glibc: (2, 17) };
-        package(&layout(&archive()), &about).unwrap()
+        package(&layout(&archive(), "1.2.3"), &about).unwrap()
+    }
+
+    #[test]
+    fn the_holder_is_that_of_the_licence() {
+        let text = std::fs::read_to_string(crate::root().join("LICENSE-MIT")).unwrap();
+        assert!(text.lines().any(|line| line == HOLDER));
     }
 
     #[test]
     fn files_lie_where_debian_has_them() {
-        let files = layout(&archive());
+        let files = layout(&archive(), "1.2.3");
         let paths: Vec<&str> = files.iter().map(|(path, _)| path).collect();
         assert_eq!(
             paths,
@@ -117,6 +144,8 @@ mod tests {
                 "usr/bin/remaster",
                 "usr/share/bash-completion/completions/remaster",
                 "usr/share/doc/remaster/README.md",
+                "usr/share/doc/remaster/changelog.Debian.gz",
+                "usr/share/doc/remaster/changelog.gz",
                 "usr/share/doc/remaster/copyright",
                 "usr/share/doc/remaster/licenses/crates.txt",
                 "usr/share/man/man1/remaster.1.gz",
@@ -133,7 +162,7 @@ mod tests {
                 .starts_with(b"!<arch>\ndebian-binary   0           0     0     100644  4         `\n2.0\n")
         );
         let text =
-            control(&layout(&archive()), &About { version: "1", architecture: "arm64", glibc: (2, 17) });
+            control(&layout(&archive(), "1"), &About { version: "1", architecture: "arm64", glibc: (2, 17) });
         assert!(
             text.contains("\nDepends: libc6 (>= 2.17), ffmpeg\n") && text.contains("\nArchitecture: arm64\n"),
             "{text}"

@@ -20,7 +20,11 @@ pub(crate) fn text(crates: &[Crate]) -> Result<String, String> {
     for c in crates.iter().filter(|c| c.published) {
         let name = format!("{} {}", c.name, c.version);
         let found = found(&c.folder)?;
-        let note = if found.is_empty() { " (its package has no text of it)" } else { "" };
+        let note = match (found.is_empty(), c.authors.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => " (its package has no text of it)".to_owned(),
+            (true, authors) => format!(" (its package has no text of it; it is by {authors})"),
+        };
         out.push_str(&format!("{name}: {}{note}\n", c.licence));
         for text in found {
             texts.entry(text).or_default().push(name.clone());
@@ -65,7 +69,17 @@ mod tests {
             files.iter().for_each(|(file, text)| std::fs::write(own.join(file), text).unwrap());
             let (licence, version) = ("MIT".into(), "1.0.0".into());
             let (uses, checksum) = (Default::default(), None);
-            Crate { name: name.into(), version, licence, folder: own, published: true, checksum, uses }
+            let authors = if name == "c" { "Somebody" } else { "" }.to_owned();
+            Crate {
+                name: name.into(),
+                version,
+                licence,
+                authors,
+                folder: own,
+                published: true,
+                checksum,
+                uses,
+            }
         };
         let crates = [
             one("a", &[("LICENSE-MIT", "the same\r\n"), ("README.md", "not this")]),
@@ -79,7 +93,8 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("c 1.0.0: MIT (its package has no text of it)\n") && !text.contains("not this")
+            text.contains("c 1.0.0: MIT (its package has no text of it; it is by Somebody)\n")
+                && !text.contains("not this")
         );
     }
 }

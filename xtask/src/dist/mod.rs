@@ -172,6 +172,10 @@ impl Dist<'_> {
         for (from, to) in TEXTS {
             files.add(to, read(&self.root.join(from))?);
         }
+        if let Some((name, text)) = system.runtime() {
+            files.add(format!("licenses/{name}.txt"), text);
+        }
+        files.add("licenses/rust-library.html", systems::rust_licences()?);
         let crates = crates::of(self.root, system.triple, system.features)?;
         files.add("licenses/crates.txt", licences::text(&crates)?);
         files.add("remaster.cdx.json", sbom::document(&crates, system.triple)?);
@@ -232,7 +236,8 @@ impl Dist<'_> {
     }
 
     fn wheel(&mut self, system: &System, files: &Files) -> Outcome {
-        let readme = read(&self.root.join("README.md"))?;
+        // Its links work outside of the repository.
+        let readme = read(&self.root.join("crates/cli/README.md"))?;
         let wheel = wheel::Wheel {
             version: self.version,
             platform: system.wheel.unwrap_or_default(),
@@ -247,7 +252,7 @@ impl Dist<'_> {
         let architecture = system.debian.unwrap_or_default();
         let about = deb::About { version: self.version, architecture, glibc: GLIBC };
         let name = format!("remaster_{}-1_{architecture}.deb", self.version);
-        self.put(&name, &deb::package(&deb::layout(files), &about)?)
+        self.put(&name, &deb::package(&deb::layout(files, self.version), &about)?)
     }
 
     /// Runs a script of the repository with the folder of artefacts as its last argument.
@@ -259,7 +264,13 @@ impl Dist<'_> {
         let mut command = Command::new(self.root.join(words[0]));
         let status = command.args(&words[1..]).arg(&self.folder).current_dir(self.root).status();
         match status {
-            Ok(status) if status.success() => Ok(()),
+            Ok(status) if status.success() => {
+                let made = self.folder.join(if part == "image" { self.image() } else { part.to_owned() });
+                let bytes = std::fs::metadata(&made).map_err(|e| format!("{}: {e}", made.display()))?.len();
+                let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.made.push((name, bytes as usize));
+                Ok(())
+            }
             Ok(status) if status.code() == Some(INPUT_MISSING) => {
                 self.not_run.push((part.to_owned(), "not all that it is made of is there".to_owned()));
                 Ok(())
@@ -267,6 +278,10 @@ impl Dist<'_> {
             Ok(status) => Err(format!("{} ended with {status}", words[0])),
             Err(error) => Err(format!("{} cannot be run: {error}", words[0])),
         }
+    }
+
+    fn image(&self) -> String {
+        format!("remaster-{}-image.tar", self.version)
     }
 
     fn installers(&mut self) -> Outcome {

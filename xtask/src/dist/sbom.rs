@@ -19,9 +19,7 @@ pub(crate) fn document(crates: &[Crate], triple: &str) -> Result<String, String>
             "type": "library", "bom-ref": reference(&c.name, &c.version), "name": c.name, "version": c.version,
             "licenses": licence(&c.licence),
         });
-        if c.published {
-            json["purl"] = reference(&c.name, &c.version).into();
-        }
+        json["purl"] = reference(&c.name, &c.version).into();
         if let Some(checksum) = &c.checksum {
             json["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
         }
@@ -41,7 +39,7 @@ pub(crate) fn document(crates: &[Crate], triple: &str) -> Result<String, String>
         "metadata": {
             "component": {
                 "type": "application", "bom-ref": reference(&own.name, &own.version), "name": "remaster",
-                "version": own.version, "licenses": licence(&own.licence),
+                "version": own.version, "licenses": licence(&own.licence), "purl": reference(&own.name, &own.version),
             },
             "properties": [{ "name": "cargo:target", "value": triple }],
         },
@@ -51,8 +49,9 @@ pub(crate) fn document(crates: &[Crate], triple: &str) -> Result<String, String>
     serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(|e| e.to_string())
 }
 
+/// An address of a package: what stands for a build in a version has a meaning there.
 fn reference(name: &str, version: &str) -> String {
-    format!("pkg:cargo/{name}@{version}")
+    format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"))
 }
 
 #[cfg(test)]
@@ -66,6 +65,7 @@ mod tests {
             name: name.into(),
             version: "1.0.0".into(),
             licence: "MIT".into(),
+            authors: String::new(),
             folder: "/".into(),
             published: name != "remaster-cli",
             checksum: Some("ab".into()),
@@ -79,6 +79,7 @@ mod tests {
         let list = json["components"].as_array().unwrap();
         assert_eq!(list.len(), 2 + DATA.len());
         assert_eq!(list[0]["purl"], "pkg:cargo/a@1.0.0");
+        assert_eq!(reference("ash", "0.38.0+1.3.281"), "pkg:cargo/ash@0.38.0%2B1.3.281");
         assert_eq!(list[0]["hashes"][0]["content"], "ab");
         let mut known: BTreeSet<&str> = list.iter().map(|c| c["bom-ref"].as_str().unwrap()).collect();
         known.insert(json["metadata"]["component"]["bom-ref"].as_str().unwrap());

@@ -31,6 +31,9 @@ pub(crate) struct System {
     pub(crate) debian: Option<&'static str>,
 }
 
+/// With plans in buckets: whoever builds no program cannot add them.
+const CLOUD: &[&str] = &["--features", "cloud"];
+
 /// The oldest macOS, which is the first with Metal 3.
 const MACOS: &str = "13.0";
 
@@ -39,7 +42,7 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "linux-x86-64",
         triple: "x86_64-unknown-linux-gnu",
-        features: &[],
+        features: CLOUD,
         tool: Tool::Zig,
         wheel: Some("manylinux_2_17_x86_64.manylinux2014_x86_64"),
         debian: Some("amd64"),
@@ -47,7 +50,7 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "linux-aarch64",
         triple: "aarch64-unknown-linux-gnu",
-        features: &[],
+        features: CLOUD,
         tool: Tool::Zig,
         wheel: Some("manylinux_2_17_aarch64.manylinux2014_aarch64"),
         debian: Some("arm64"),
@@ -56,7 +59,7 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "linux-x86-64-static",
         triple: "x86_64-unknown-linux-musl",
-        features: &["--no-default-features", "--features", "serve"],
+        features: &["--no-default-features", "--features", "cloud,serve"],
         tool: Tool::Cargo("musl-gcc"),
         wheel: None,
         debian: None,
@@ -64,7 +67,7 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "windows-x86-64",
         triple: "x86_64-pc-windows-gnu",
-        features: &[],
+        features: CLOUD,
         tool: Tool::Cargo("x86_64-w64-mingw32-gcc"),
         wheel: Some("win_amd64"),
         debian: None,
@@ -72,17 +75,17 @@ pub(crate) const ALL: [System; 6] = [
     System {
         name: "macos-aarch64",
         triple: "aarch64-apple-darwin",
-        features: &[],
+        features: CLOUD,
         tool: Tool::Mac,
-        wheel: None,
+        wheel: Some("macosx_13_0_arm64"),
         debian: None,
     },
     System {
         name: "macos-x86-64",
         triple: "x86_64-apple-darwin",
-        features: &[],
+        features: CLOUD,
         tool: Tool::Mac,
-        wheel: None,
+        wheel: Some("macosx_13_0_x86_64"),
         debian: None,
     },
 ];
@@ -90,6 +93,15 @@ pub(crate) const ALL: [System; 6] = [
 impl System {
     pub(crate) fn is_windows(&self) -> bool {
         self.triple.contains("windows")
+    }
+
+    /// The C library, or what stands for one, that is inside its programs, and its licences.
+    pub(crate) fn runtime(&self) -> Option<(&'static str, &'static str)> {
+        match self.triple.rsplit('-').next() {
+            Some("musl") => Some(("musl", include_str!("runtime/musl.txt"))),
+            _ if self.is_windows() => Some(("mingw-w64", include_str!("runtime/mingw-w64.txt"))),
+            _ => None,
+        }
     }
 
     /// True if its programs run on this machine.
@@ -136,7 +148,7 @@ impl System {
             Tool::Cargo(_) | Tool::Mac => ("build", self.triple.to_owned()),
         };
         command.args([word, "--release", "--locked", "--package", "remaster-cli", "--target", &triple]);
-        command.args(self.features).current_dir(root).env("RUSTFLAGS", flags(root));
+        command.args(self.features).current_dir(root).env("CARGO_ENCODED_RUSTFLAGS", self.flags(root));
         if self.tool == Tool::Mac {
             command.env("MACOSX_DEPLOYMENT_TARGET", MACOS);
         }
@@ -148,18 +160,28 @@ impl System {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         Ok(target.join(self.triple).join("release").join(self.program()))
     }
+
+    /// Paths of the machine that builds, and the time, are no part of a program. In cargo's encoding, as folders may have spaces.
+    fn flags(&self, root: &Path) -> String {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
+        let sources = home.join("registry/src");
+        let mut flags = vec![
+            format!("--remap-path-prefix={}=/registry", sources.display()),
+            format!("--remap-path-prefix={}=/remaster", root.display()),
+        ];
+        if self.is_windows() {
+            flags.push("-Clink-arg=-Wl,--no-insert-timestamp".to_owned());
+        }
+        flags.join("\u{1f}")
+    }
 }
 
-/// Paths of the machine that builds are no part of a program.
-fn flags(root: &Path) -> String {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
-    let sources = home.join("registry/src");
-    format!(
-        "--remap-path-prefix={}=/registry --remap-path-prefix={}=/remaster",
-        sources.display(),
-        root.display()
-    )
+/// The licences of Rust's standard library, as the compiler brings them.
+pub(crate) fn rust_licences() -> Result<Vec<u8>, String> {
+    let sysroot = output("rustc", &["--print", "sysroot"]).ok_or("rustc does not say where it is")?;
+    let path = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html");
+    std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// What a program says; `None` if it cannot be run or fails.
@@ -207,6 +229,10 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         for system in ALL.iter().filter(|system| system.tool == Tool::Zig) {
             let tag = format!("manylinux_{}_{}_", GLIBC.0, GLIBC.1);
+            assert!(system.wheel.is_some_and(|wheel| wheel.starts_with(&tag)), "{system:?}");
+        }
+        for system in ALL.iter().filter(|system| system.tool == Tool::Mac) {
+            let tag = format!("macosx_{}_", MACOS.replace('.', "_"));
             assert!(system.wheel.is_some_and(|wheel| wheel.starts_with(&tag)), "{system:?}");
         }
     }

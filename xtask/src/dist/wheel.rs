@@ -9,6 +9,11 @@ use super::entry::{Entry, Files, zip};
 const NAME: &str = "remaster-video";
 const STEM: &str = "remaster_video";
 
+const HOME: &str = "https://github.com/remaster-video/remaster";
+
+/// Of the program and of what is inside it: the network for drawn films, and letters.
+const LICENCE: &str = "(MIT OR Apache-2.0) AND BSD-3-Clause AND Bitstream-Vera";
+
 /// One wheel.
 pub(crate) struct Wheel<'a> {
     pub(crate) version: &'a str,
@@ -68,8 +73,16 @@ impl Wheel<'_> {
         format!(
             "Metadata-Version: 2.4\nName: {NAME}\nVersion: {version}\n\
              Summary: Restore and upscale video with the SeedVR2 networks on your own machine\n\
-             Project-URL: Source, https://github.com/remaster-video/remaster\n\
-             License-Expression: MIT OR Apache-2.0\n{licences}\
+             Project-URL: Source, {HOME}\n\
+             Project-URL: Documentation, {HOME}/blob/main/docs/python.md\n\
+             Project-URL: Changelog, {HOME}/blob/main/CHANGELOG.md\n\
+             Project-URL: Issues, {HOME}/issues\n\
+             Keywords: video,upscaling,restoration,super-resolution,seedvr2\n\
+             Classifier: Environment :: Console\n\
+             Classifier: Programming Language :: Rust\n\
+             Classifier: Programming Language :: Python :: 3\n\
+             Classifier: Topic :: Multimedia :: Video :: Conversion\n\
+             License-Expression: {LICENCE}\n{licences}\
              Requires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n{readme}"
         )
     }

@@ -121,7 +121,8 @@ fn options(lines: &[String]) -> String {
                 text += "</dd>\n";
             }
             let long = words.split([' ', ',', '=']).find(|word| word.starts_with("--"));
-            let id = long.map_or(String::new(), |long| format!(" id=\"{}\"", long.trim_start_matches('-')));
+            let id =
+                long.map_or(String::new(), |long| format!(" id=\"option-{}\"", long.trim_start_matches('-')));
             text += &format!("<dt{id}><code>{}</code></dt>\n<dd>\n", escaped(words));
             open = true;
         } else if line.trim().is_empty() {
@@ -176,7 +177,7 @@ mod tests {
             "| [`one`](thing-one.md) | First &amp; last |",
             "<dt><code>&lt;IN&gt;</code></dt>",
             "## Memory options",
-            "<dt id=\"ram\"><code>--ram &lt;SIZE&gt;</code></dt>\n<dd>\n<p>Limit <code>x</code>\nof a run<br>\n- one</p>\n<p>[default: 1]</p>\n</dd>",
+            "<dt id=\"option-ram\"><code>--ram &lt;SIZE&gt;</code></dt>\n<dd>\n<p>Limit <code>x</code>\nof a run<br>\n- one</p>\n<p>[default: 1]</p>\n</dd>",
             "## Examples\n\n```text\nremaster thing a.mkv    Do it\n```",
         ] {
             assert!(page.contains(part), "{part}\n---\n{page}");

@@ -1,4 +1,4 @@
-//! The links of the built site: each leads to a file that is there and to a name that it has.
+//! The links of the built site: each leads to a file that is there and to a name that it has, once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,6 +21,9 @@ pub(crate) fn check(site: &Path) -> Outcome {
         pages.iter().map(|(path, text)| (path.as_str(), values(text, "id").collect())).collect();
     let mut wrong = BTreeSet::new();
     for (path, text) in &pages {
+        let mut ids = BTreeSet::new();
+        let twice = values(text, "id").filter(|id| !ids.insert(*id));
+        wrong.extend(twice.map(|id| format!("{path}: two places are called {id}")));
         for target in values(text, "href").chain(values(text, "src")) {
             if target.contains("://") || target.starts_with("data:") {
                 continue;

@@ -84,9 +84,7 @@ fn made(program: &Program, text: &str, path: &str, src: &Path) -> Result<String,
         page += "\n";
         match kind {
             "console" => page += &terminal_picture(program, block, &name, src)?,
-            "slider" => {
-                page += &sliders::make(program, block, &format!("frame{count}"), &src.join("pictures"))?
-            }
+            "slider" => page += &sliders::make(program, block, &name, &src.join("pictures"))?,
             kind => page += &format!("```{kind}\n{block}\n```"),
         }
         // Behind the end of the block.
@@ -98,11 +96,14 @@ fn made(program: &Program, text: &str, path: &str, src: &Path) -> Result<String,
 fn terminal_picture(program: &Program, block: &str, name: &str, src: &Path) -> Result<String, String> {
     let lines: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     println!("   {}", lines.join("; "));
-    let picture = terminal::picture(program, &lines)?;
+    let (picture, shown) = terminal::picture(program, &lines)?;
     write(&src.join(format!("pictures/{name}.svg")), picture.as_bytes())?;
     let alt = terminal::escaped(&format!("A terminal after {}", lines.join(", then ")));
     Ok(format!(
-        "<div class=\"terminal\"><img src=\"pictures/{name}.svg\" alt=\"{alt}\"></div>\n\n```sh\n{}\n```\n",
+        "<div class=\"terminal\"><img src=\"pictures/{name}.svg\" alt=\"{alt}\"></div>\n\
+         <details><summary>What it shows, as text</summary>\n<pre>{}</pre></details>\n\n```sh\n{}\n```\n",
+        // An empty line would end the block.
+        terminal::escaped(&shown).replace("\n\n", "\n&#8203;\n"),
         lines.join("\n")
     ))
 }

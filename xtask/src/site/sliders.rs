@@ -46,11 +46,11 @@ pub(crate) fn make(program: &Program, block: &str, name: &str, folder: &Path) ->
     }
     Ok(format!(
         "<figure class=\"slider\">\n<div class=\"sides\">\n\
-         <img src=\"pictures/{name}-after.jpg\" alt=\"After\">\n\
-         <img class=\"before\" src=\"pictures/{name}-before.jpg\" alt=\"Before\">\n\
-         <span class=\"label left\">before</span><span class=\"label right\">after</span>\n\
-         <input type=\"range\" min=\"0\" max=\"100\" step=\"0.1\" value=\"50\" aria-label=\"Share of the picture that shows the original\">\n\
-         </div>\n<figcaption>{}</figcaption>\n</figure>\n\n```sh\n{take}\n{restore}\n```\n",
+         <img class=\"before\" src=\"pictures/{name}-before.jpg\" alt=\"Before: {0}\">\n\
+         <img class=\"after\" src=\"pictures/{name}-after.jpg\" alt=\"After: {0}\">\n\
+         <span class=\"label left\" aria-hidden=\"true\">before</span><span class=\"label right\" aria-hidden=\"true\">after</span>\n\
+         <input type=\"range\" min=\"0\" max=\"100\" step=\"any\" value=\"50\" aria-label=\"How much of the picture is before\">\n\
+         </div>\n<figcaption>{0}</figcaption>\n</figure>\n\n```sh\n{take}\n{restore}\n```\n",
         escaped(&caption)
     ))
 }

@@ -110,8 +110,8 @@ impl Screen {
     }
 }
 
-/// Runs commands one after the other in a terminal, and draws what it showed. All must end as they should.
-pub(crate) fn picture(program: &Program, lines: &[&str]) -> Result<String, String> {
+/// Runs commands one after the other in a terminal, and draws what it showed; also as text. All must end as they should.
+pub(crate) fn picture(program: &Program, lines: &[&str]) -> Result<(String, String), String> {
     let mut screen = Screen::default();
     for line in lines {
         screen.write(&format!("\u{1b}[32m$\u{1b}[0m {line}\r\n"));
@@ -125,8 +125,10 @@ pub(crate) fn picture(program: &Program, lines: &[&str]) -> Result<String, Strin
     }
     let step = screen.moments.len().div_ceil(MOMENTS).max(1);
     let mut frames: Vec<Rows> = screen.moments.into_iter().step_by(step).collect();
+    let letters = |row: &Vec<Cell>| row.iter().map(|cell| cell.letter).collect::<String>();
+    let text: Vec<String> = screen.rows.iter().map(|row| letters(row).trim_end().to_owned()).collect();
     frames.push(screen.rows);
-    Ok(svg(&frames, &lines.join("\n")))
+    Ok((svg(&frames, &lines.join("\n")), text.join("\n")))
 }
 
 /// What a command writes to a terminal, by `script` of util-linux.
@@ -140,8 +142,9 @@ fn recorded(program: &Program, line: &str) -> Result<String, String> {
     let text = std::fs::read(file.with_extension("out")).map_err(|e| format!("`{line}`: {e}"))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     match status.code() {
-        // 124: stopped, as a page about stopping does.
-        Some(0 | 124) if !line.ends_with(REFUSED) => Ok(text),
+        // Stopped, as a page about stopping does.
+        Some(124) if line.starts_with("timeout ") => Ok(text),
+        Some(0) if !line.ends_with(REFUSED) && !line.starts_with("timeout ") => Ok(text),
         Some(2..=4) if line.ends_with(REFUSED) => Ok(text),
         _ => Err(format!("`{line}` ended with {status}\n{text}")),
     }
@@ -192,7 +195,7 @@ fn moment(i: usize, count: usize) -> String {
     let start = if i == 0 { String::new() } else { format!("0%,{:.2}%{{opacity:0}}", from - 0.01) };
     let end = if last { String::new() } else { format!("{:.2}%,100%{{opacity:0}}", to) };
     format!(
-        "@keyframes k{i}{{{start}{from:.2}%,{:.2}%{{opacity:1}}{end}}}.m{i}{{animation:k{i} {ROUND}s infinite}}\n",
+        "@keyframes k{i}{{{start}{from:.2}%,{:.2}%{{opacity:1}}{end}}}.m{i}{{animation:k{i} {ROUND}s}}\n",
         to - 0.01
     )
 }
