@@ -1,11 +1,15 @@
 // Moves the edge between the two pictures of a slider with its range.
 for (const range of document.querySelectorAll(".slider input")) {
   const move = () => {
+    const share = range.valueAsNumber;
     // The handle's middle runs from 20 pixels inside one edge to 20 pixels inside the other.
-    const width = range.clientWidth, share = range.value / 100;
-    range.parentElement.style.setProperty("--at", `${20 + share * (width - 40)}px`);
+    range.parentElement.style.setProperty("--at", `calc(20px + (100% - 40px) * ${share / 100})`);
+    range.setAttribute("aria-valuetext", `${Math.round(share)} % before`);
   };
   range.addEventListener("input", move);
-  window.addEventListener("resize", move);
+  // A finger on the handle opens no sidebar.
+  for (const kind of ["touchstart", "touchmove"]) {
+    range.addEventListener(kind, (event) => event.stopPropagation(), { passive: true });
+  }
   move();
 }

@@ -55,7 +55,7 @@ def _common() -> List[Any]:
             options=known.model_names(),
             default="3b",
             tooltip="3b, 7b, 7b-sharp and 3b-first are SeedVR2: the best file that is installed. anime is inside "
-            "the program: quick, for drawn films. Others are files in ComfyUI's model folders.",
+            "the program: quick, for animation. Others are files in ComfyUI's model folders.",
         ),
         io.Combo.Input(
             "resolution",

@@ -5,7 +5,7 @@
     film = remaster_video.restore("film.mkv", "out.mkv", model="anime", resolution="2x")
     print(film.frames, film.width, film.height)
 
-The work is done by the program `remaster`, in a process of its own. `remaster_video.aio` has the same functions for
+The work is done by the program `remaster`, in a separate process. `remaster_video.aio` has the same functions for
 asyncio.
 """
 
