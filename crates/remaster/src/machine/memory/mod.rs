@@ -1,11 +1,15 @@
 //! How much memory there is: of the machine, of its control groups, and of the limits of this process.
 
-#[cfg(not(windows))]
+#[cfg(target_os = "macos")]
+mod apple;
+#[cfg(not(any(windows, target_os = "macos")))]
 mod kernel;
 #[cfg(windows)]
 mod windows;
 
-#[cfg(not(windows))]
+#[cfg(target_os = "macos")]
+use apple as sys;
+#[cfg(not(any(windows, target_os = "macos")))]
 use kernel as sys;
 #[cfg(windows)]
 use windows as sys;
