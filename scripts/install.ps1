@@ -15,6 +15,8 @@
     if (-not $base) { $base = "https://github.com/remaster-video/remaster/releases/download/v$version" }
     $folder = $env:REMASTER_INSTALL_DIR
     if (-not $folder) { $folder = Join-Path $env:LOCALAPPDATA "Programs\remaster" }
+    # .NET's current folder is not that of the shell.
+    $folder = $ExecutionContext.SessionState.Path.GetUnresolvedProviderPathFromPSPath($folder)
 
     if (-not [Environment]::Is64BitOperatingSystem) { throw "remaster needs 64-bit Windows" }
     $name = "remaster-$version-windows-x86-64"
@@ -55,10 +57,13 @@
 
         # A program that runs cannot be written to or removed, but it can be renamed; the next installation removes it.
         Get-ChildItem -LiteralPath $folder -Filter "remaster.exe.*.old" | Remove-Item -Force -ErrorAction SilentlyContinue
-        if ([IO.File]::Exists($program)) {
-            [IO.File]::Move($program, "$program." + [IO.Path]::GetRandomFileName() + ".old")
+        $old = "$program." + [IO.Path]::GetRandomFileName() + ".old"
+        if ([IO.File]::Exists($program)) { [IO.File]::Move($program, $old) }
+        try { [IO.File]::Move($new, $program) }
+        catch {
+            if ([IO.File]::Exists($old)) { [IO.File]::Move($old, $program) }
+            throw
         }
-        [IO.File]::Move($new, $program)
         Get-ChildItem -LiteralPath $folder -Filter "remaster.exe.*.old" | Remove-Item -Force -ErrorAction SilentlyContinue
     }
     finally {
@@ -77,7 +82,7 @@
         if (($path -split ";") -notcontains $folder) {
             Set-ItemProperty -Path $key -Name Path -Type ExpandString -Value ("$path;$folder".TrimStart(";"))
             # Tells programs that run, such as the Explorer, that variables changed.
-            [Environment]::SetEnvironmentVariable("REMASTER_INSTALL_DONE", $null, "User")
+            [Environment]::SetEnvironmentVariable("REMASTER_INSTALL_DONE", [NullString]::Value, "User")
             "added it to PATH; open a new terminal to run it as remaster"
         }
     }

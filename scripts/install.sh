@@ -28,6 +28,10 @@ main() {
     Darwin-x86_64) system=macos-x86-64 ;;
     *) fail "there is no program for $(uname -s) on $(uname -m); build it from source: $home#from-source" ;;
   esac
+  # A shell that Rosetta translates takes the machine for an Intel one.
+  if [ $system = macos-x86-64 ] && [ "$(sysctl -n sysctl.proc_translated 2>/dev/null)" = 1 ]; then
+    system=macos-aarch64
+  fi
   # The kernel may have 64 bits and all else 32.
   [ "$(getconf LONG_BIT 2>/dev/null || echo 64)" = 64 ] || fail "this system has programs of 32 bits; remaster needs 64"
   # Only glibc's own ldd names it; musl's fails.
@@ -36,10 +40,12 @@ main() {
     system=linux-x86-64-static
   fi
 
+  mkdir -p "$folder"
+  folder="$(cd "$folder" && pwd)"
+  [ ! -d "$folder/remaster" ] || fail "$folder/remaster is a folder; name another place for the program in REMASTER_INSTALL_DIR"
   temporary="$(mktemp -d)"
   trap 'rm -rf "$temporary" "$folder/.remaster.new"' EXIT
   trap 'exit 1' HUP INT TERM
-  mkdir -p "$folder"
 
   fetch
   # It is started before it replaces anything: an old C library, or a system without one, shows here.

@@ -27,10 +27,10 @@ pub(crate) struct Crate {
 
 /// The crates of the command for a system. The first is the command itself.
 pub(crate) fn of(root: &Path, triple: &str, features: &[&str]) -> Result<Vec<Crate>, String> {
-    let metadata =
-        cargo(root, &["metadata", "--format-version", "1", "--locked", "--filter-platform", triple])?;
+    // Metadata has what all crates of the workspace could ask for, the tree what the command does.
+    let metadata = ["metadata", "--format-version", "1", "--locked", "--all-features"];
+    let metadata = cargo(root, &[&metadata[..], &["--filter-platform", triple]].concat())?;
     let json: Value = serde_json::from_str(&metadata).map_err(|e| format!("cargo metadata: {e}"))?;
-    // Metadata has the features that all crates of the workspace ask for together, the tree those of the command.
     // What is run by the compiler is no part of the program.
     let edges = "normal,no-proc-macro";
     let tree = ["tree", "--locked", "--package", "remaster-cli", "--edges", edges, "--prefix", "none"];
@@ -114,6 +114,10 @@ fn resolved(
             }
         }
     }
+    let found: BTreeSet<_> = crates.iter().map(|c| (c.name.clone(), c.version.clone())).collect();
+    if let Some((name, version)) = listed.difference(&found).next() {
+        return Err(format!("{name} {version} is in the program, and cargo metadata has no way to it"));
+    }
     crates[1..].sort();
     Ok(crates)
 }
@@ -150,6 +154,8 @@ mod tests {
         assert_eq!(names, ["remaster-cli", "a", "b"]);
         let without = resolved(&json, &listed("remaster-cli v1.0.0\na v1.0.0\n"), &checksums(lock)).unwrap();
         assert_eq!(without.len(), 2, "a feature that is off leaves its crate out");
+        let unreached = resolved(&json, &listed("remaster-cli v1.0.0\nc v1.0.0\n"), &checksums(lock));
+        assert!(unreached.is_err_and(|error| error.contains("c 1.0.0")));
         assert_eq!(
             (crates[1].licence.as_str(), crates[1].checksum.as_deref()),
             ("MIT OR Apache-2.0", Some("12ab"))
@@ -171,5 +177,9 @@ mod tests {
         );
         assert!(!names.contains(&"syn") && !names.contains(&"serde_derive"), "{names:?}");
         assert!(crates.iter().all(|c| !c.licence.is_empty()));
+        for system in super::super::systems::ALL {
+            let crates = of(&crate::root(), system.triple, system.features).unwrap();
+            assert!(crates.iter().any(|c| c.name == "reqwest"), "{}: buckets need it", system.name);
+        }
     }
 }
