@@ -69,9 +69,10 @@ fn is_film(cli: &Command, word: &OsStr) -> bool {
     !is_command && (looks(&word.to_string_lossy()) || Path::new(word).exists())
 }
 
-/// Whether a name that does not exist is a pattern of names.
+/// Whether a film that does not exist is a pattern of names in a folder. An address is none: it is refused as one.
 fn is_pattern(film: &OsStr) -> bool {
-    film.to_string_lossy().contains(['*', '?']) && !Path::new(film).exists()
+    let name = Path::new(film).file_name().unwrap_or_default().to_string_lossy();
+    name.contains(['*', '?']) && !film.to_string_lossy().contains("://") && !Path::new(film).exists()
 }
 
 /// Whether an option as typed, without a value behind it, is this one.
@@ -121,6 +122,8 @@ mod tests {
             ("help plan", "help plan"),
             ("-q -- -film.mkv", "restore -q -- -film.mkv"),
             ("*.mkv", "batch *.mkv"),
+            ("what?/film.mkv", "restore what?/film.mkv"),
+            ("https://host/film.mkv?part=1", "restore https://host/film.mkv?part=1"),
             ("-V", "-V"),
             ("", ""),
             ("film.mkv -ss 1:00 -to 2:00 -vf crop=1:2", "restore film.mkv --ss 1:00 --to 2:00 --vf crop=1:2"),

@@ -26,9 +26,9 @@ type AtClose = Box<dyn Fn() + Send + Sync>;
 
 static AT_CLOSE: OnceLock<AtClose> = OnceLock::new();
 
-/// Calls `stop` when the console's window is closed, the user logs off or the machine shuts down. Windows gives the process
-/// five seconds then, and ends it at once if the handler returns: it waits for `stop` to end the process. False if the
-/// system refuses it.
+/// Calls `stop` when the console's window is closed. Windows gives the process five seconds then, and ends it at once if the
+/// handler returns: it waits for `stop` to end the process. The same when the user logs off or the machine shuts down, unless
+/// a graphics driver has loaded user32, of whose programs only the windows are told. False if the system refuses it.
 pub(crate) fn at_close(stop: impl Fn() + Send + Sync + 'static) -> bool {
     let _ = AT_CLOSE.set(Box::new(stop));
     // SAFETY: `closing` has the signature that is asked for and lives as long as the process.

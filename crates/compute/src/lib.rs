@@ -40,6 +40,7 @@ pub mod reference;
 pub mod staged;
 mod store;
 mod tensor;
+mod waited;
 mod weight;
 
 pub use arena::{ALIGN, Arena, Buffer};

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cancel::CancelToken;
 use crate::error::{ComputeError, Result, SourceError};
+use crate::waited::Waited;
 use crate::weight::{Weight, WeightPart, WeightSource, WeightSpec};
 
 /// Values read at a time, 256 KiB: a slow disk gives that in some milliseconds, so a stop is seen soon.
@@ -138,7 +139,7 @@ impl<T> Coming<T> {
     /// As `wait`, for a piece that comes within `stall` of the one before.
     fn wait_up_to(self, stall: Duration) -> Result<T> {
         let mut seen = self.signal.pulse.load(Ordering::Relaxed);
-        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
+        let mut waited = Waited::new(10 * LOOK);
         loop {
             let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
             match done {
@@ -153,12 +154,9 @@ impl<T> Coming<T> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = self.signal.pulse.load(Ordering::Relaxed);
-            let passed = looked.elapsed();
-            looked += passed;
-            // A machine that slept in between did not wait, and some clocks go on then.
-            waited = if now == seen { waited + passed.min(10 * LOOK) } else { Duration::ZERO };
-            seen = now;
-            if waited > stall {
+            if now != seen {
+                (seen, waited) = (now, Waited::new(10 * LOOK));
+            } else if waited.look() > stall {
                 return Err(ComputeError::Stalled { name: self.name.clone(), seconds: stall.as_secs() });
             }
         }
@@ -357,6 +355,8 @@ impl<T> Ahead<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::dtype::DType;
 

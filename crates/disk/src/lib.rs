@@ -83,7 +83,13 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
     };
     #[cfg(windows)]
     let id = windows::identity;
-    id(a).is_some_and(|a| id(b) == Some(a))
+    match (id(a), id(b)) {
+        (Some(a), Some(b)) => a == b,
+        // Where files have no numbers, real paths tell.
+        #[cfg(windows)]
+        (None, None) => windows::same_real_path(a, b),
+        _ => false,
+    }
 }
 
 /// What tells on Windows whether a file was touched: the number of its disk, its own, and when anything about it changed last.

@@ -59,6 +59,12 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     (done != 0 && number != 0).then_some((u64::from(about.dwVolumeSerialNumber), number))
 }
 
+/// Whether two paths lead to one place, by the names on the way there.
+pub(crate) fn same_real_path(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| Some(path.canonicalize().ok()?.to_string_lossy().to_lowercase());
+    real(a).is_some_and(|a| real(b) == Some(a))
+}
+
 /// When anything about a file changed last, in 100 ns since 1601. Programs that set back the time of its last change leave
 /// this one alone.
 pub(crate) fn changed(path: &Path) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 #[cfg(unix)]
 pub(crate) use unix::{Group, has_ended};
 #[cfg(windows)]
-pub(crate) use windows::{Group, has_ended, resident};
+pub(crate) use windows::{Group, has_ended, resident, with_descendants};
 
 /// Ties a child to this process: it ends when this process does, however that ends. On Unix a child that reads stdin notices
 /// by its end; Windows ends it itself. No window opens for it.
@@ -61,7 +61,8 @@ mod windows {
 
     use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
     use windows_sys::Win32::System::Diagnostics::ToolHelp::{
-        CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
+        CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
+        TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
     };
     use windows_sys::Win32::System::JobObjects::{
         AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
@@ -143,13 +144,7 @@ mod windows {
     /// Lets a process go on that was started without running. The standard library keeps no handle of its thread, so it is
     /// looked up among all threads, of which it has one.
     fn resume(process: u32) -> io::Result<()> {
-        // SAFETY: asks for a list of threads, as a handle that is to be closed.
-        let list = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
-        if list == INVALID_HANDLE_VALUE {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the handle was just created, and nothing else owns it.
-        let list = unsafe { OwnedHandle::from_raw_handle(list) };
+        let list = snapshot(TH32CS_SNAPTHREAD)?;
         let size = size_of::<THREADENTRY32>() as u32;
         let mut entry = THREADENTRY32 { dwSize: size, ..THREADENTRY32::default() };
         // SAFETY: the handle is open, and `entry` says its own size and is written during the call.
@@ -174,6 +169,44 @@ mod windows {
             more = unsafe { Thread32Next(list.as_raw_handle(), &mut entry) };
         }
         Err(io::Error::other("the system does not list the thread of a new process"))
+    }
+
+    /// A list of the threads or processes that there are.
+    fn snapshot(of: u32) -> io::Result<OwnedHandle> {
+        // SAFETY: asks for a list, as a handle that is to be closed.
+        let list = unsafe { CreateToolhelp32Snapshot(of, 0) };
+        if list == INVALID_HANDLE_VALUE {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the handle was just created, and nothing else owns it.
+        Ok(unsafe { OwnedHandle::from_raw_handle(list) })
+    }
+
+    /// A process, and what it and those started. Alone if the system does not list them.
+    pub(crate) fn with_descendants(process: u32) -> Vec<u32> {
+        let mut parents = Vec::new();
+        if let Ok(list) = snapshot(TH32CS_SNAPPROCESS) {
+            let size = size_of::<PROCESSENTRY32W>() as u32;
+            let mut entry = PROCESSENTRY32W { dwSize: size, ..PROCESSENTRY32W::default() };
+            // SAFETY: the handle is open, and `entry` says its own size and is written during the call.
+            let mut more = unsafe { Process32FirstW(list.as_raw_handle(), &mut entry) };
+            while more != 0 {
+                parents.push((entry.th32ProcessID, entry.th32ParentProcessID));
+                entry.dwSize = size;
+                // SAFETY: as for the first.
+                more = unsafe { Process32NextW(list.as_raw_handle(), &mut entry) };
+            }
+        }
+        let mut found = vec![process];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied() {
+            next += 1;
+            // The system's first process is its own parent.
+            let children = parents.iter().filter(|(id, of)| *of == parent && !found.contains(id));
+            let children: Vec<u32> = children.map(|(id, _)| *id).collect();
+            found.extend(children);
+        }
+        found
     }
 
     /// The number stays the child's until its handle is dropped.
@@ -211,6 +244,13 @@ mod tests {
         let (mut child, group) = Group::spawn(&mut command).unwrap();
         assert!(resident(child.id()).is_some_and(|bytes| bytes > 0));
         assert!(!has_ended(&mut child));
+        // What it starts counts as soon as it is there.
+        let started = std::time::Instant::now();
+        while with_descendants(child.id()).len() < 2 {
+            assert!(started.elapsed() < std::time::Duration::from_secs(30));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(crate::resident::resident(child.id()) > resident(child.id()).unwrap_or(0));
         group.end(&child);
         assert!(!child.wait().unwrap().success());
         assert!(has_ended(&mut child));

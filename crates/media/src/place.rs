@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ use crate::error::MediaError;
 const LOCK: &str = "lock";
 /// What is in it. A writer that was killed early leaves less.
 const MARK: &[u8] = b"remaster part\n";
+/// What is behind it if what lies beside it is finished.
+const KEPT: &[u8] = b"finished\n";
 /// How the names of folders for temporary files start.
 const SCRATCH: &str = ".remaster.";
 /// How they and those of parts end.
@@ -34,6 +36,8 @@ const TRIES: usize = 16;
 const NEWBORN: Duration = Duration::from_millis(20);
 /// How long a finished output waits for programs that hold it or what is at its place: scanners, indexers, players.
 const HELD: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+/// How often it tries meanwhile.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Random letters in the name of a part's folder.
 const RANDOM: usize = 8;
 /// Bytes of an output's name in it: names may have 255 in all.
@@ -50,6 +54,7 @@ struct Made {
     parent: Folder,
     folder: Folder,
     lock: File,
+    kept: bool,
 }
 
 impl Made {
@@ -58,8 +63,15 @@ impl Made {
     }
 
     fn remove(self) {
-        let Made { parent, folder, lock } = self;
+        let Made { parent, folder, lock, .. } = self;
         remove(&parent, folder, lock);
+    }
+
+    /// With something else in its lock no later run takes it for a leftover.
+    fn keep(&mut self) {
+        if !std::mem::replace(&mut self.kept, true) {
+            let _ = self.lock.write_all(KEPT);
+        }
     }
 }
 
@@ -69,11 +81,12 @@ fn parts() -> MutexGuard<'static, Parts> {
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes every part that this process made and lets it make no more: for a process that has to end at once.
+/// Removes every part that this process made, but for finished ones, and lets it make no more: for a process that has to
+/// end at once.
 pub fn abandon() {
     let mut parts = parts();
     parts.closed = true;
-    parts.made.drain(..).for_each(Made::remove);
+    parts.made.drain(..).filter(|made| !made.kept).for_each(Made::remove);
 }
 
 /// An output on its way. Dropping it removes everything that was made of it.
@@ -111,8 +124,7 @@ impl PartialFile {
             Ok(found) if !found.is_file() => {
                 return Err(refused("it is not a regular file; use -o - to write to stdout".into()));
             }
-            Ok(_) => remaster_disk::check_replaceable(&target).map_err(|error| refused(error.to_string()))?,
-            Err(_) => {}
+            _ => {}
         }
         let parent = parent(&target);
         if !parent.is_dir() {
@@ -149,10 +161,14 @@ impl PartialFile {
         let began = Instant::now();
         loop {
             match self.moved() {
-                Err(error) if remaster_disk::is_in_use(&error) && began.elapsed() < HELD => {}
+                Err(error) if remaster_disk::is_in_use(&error) && began.elapsed() < HELD => {
+                    // It is finished: who ends the process meanwhile does not end it, too.
+                    self.folder.keep();
+                    std::thread::sleep(PAUSE);
+                }
                 Err(source) if remaster_disk::is_in_use(&source) => {
                     let PartialFile { folder, path: kept, place: path, .. } = self;
-                    folder.keep();
+                    folder.leave();
                     return Err(MediaError::Held { path, kept, source });
                 }
                 moved => return moved.map_err(|source| MediaError::writing(&self.place, source)),
@@ -196,14 +212,22 @@ impl Scratch {
         &self.0
     }
 
-    /// Leaves it where it is, for good: without its lock nothing takes it for a leftover.
-    fn keep(self) {
+    /// What is in it outlives the process, unless it is dropped before.
+    fn keep(&self) {
+        let mut parts = parts();
+        if let Some(made) = parts.made.iter_mut().find(|made| made.path() == self.0) {
+            made.keep();
+        }
+    }
+
+    /// Leaves it where it is, for good.
+    fn leave(self) {
         let mut parts = parts();
         let found = parts.made.iter().position(|made| made.path() == self.0);
-        if let Some(Made { folder, lock, .. }) = found.map(|i| parts.made.swap_remove(i)) {
-            drop(lock);
-            // At worst a later run removes it.
-            let _ = folder.remove(LOCK);
+        if let Some(mut made) = found.map(|i| parts.made.swap_remove(i)) {
+            made.keep();
+            drop(made.lock);
+            let _ = made.folder.remove(LOCK);
         }
         // Dropping it finds nothing to remove, and asks for the same lock.
         drop(parts);
@@ -242,7 +266,7 @@ fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
         };
         let Some(lock) = lock(&folder) else { continue };
         let path = folder.path().to_owned();
-        parts.made.push(Made { parent, folder, lock });
+        parts.made.push(Made { parent, folder, lock, kept: false });
         return Ok(path);
     }
     // Windows answers so where it guards folders against programs that it does not know.
@@ -283,6 +307,12 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<(), MediaError>
 /// Whether a file or folder could be made at `path`: it makes one beside it and takes it away.
 pub fn check(path: &Path, replace: bool) -> Result<(), MediaError> {
     PartialFile::beside(path, replace).map(drop)
+}
+
+/// An error if a file that is at `path` could not be replaced.
+pub fn check_replaceable(path: &Path) -> Result<(), MediaError> {
+    let refused = |error: io::Error| MediaError::Place { path: path.to_owned(), reason: error.to_string() };
+    if path.is_file() { remaster_disk::check_replaceable(path).map_err(refused) } else { Ok(()) }
 }
 
 /// The folder that `path` is in.

@@ -49,10 +49,10 @@ pub fn resident(group: u32) -> u64 {
     ids.filter_map(of).sum()
 }
 
-/// Of the process that leads the group: programs that are started here start no others there.
+/// Of a process and those that it started: an ffmpeg of a package manager may be a small program that starts the real one.
 #[cfg(windows)]
 pub fn resident(group: u32) -> u64 {
-    crate::group::resident(group).unwrap_or(0)
+    crate::group::with_descendants(group).into_iter().filter_map(crate::group::resident).sum()
 }
 
 /// The process group in a line of `/proc/N/stat`. The name before it may hold spaces and brackets.

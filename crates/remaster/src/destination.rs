@@ -16,15 +16,27 @@ pub fn check_file(path: &Path, ending: &str, inputs: &[&Path], replace: bool) ->
     if !has_ending(path, ending) {
         return Err(Error::Ending { path: path.to_owned(), allowed: format!(".{ending}") });
     }
-    check_place(path, inputs, replace)
+    check_place(path, inputs, replace)?;
+    Ok(place::check_replaceable(path)?)
 }
 
 /// The same for frames, whose name says what they become.
 pub(crate) fn check_frames(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), Error> {
+    check_frames_place(path, inputs, replace)?;
+    check_replaceable(path)
+}
+
+/// The first half of that: a film that is done already may be open in a player.
+pub(crate) fn check_frames_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), Error> {
     match kind(path)? {
         OutputKind::Pipe => Ok(()),
         kind => check_place(path, inputs, replace && kind != OutputKind::Folder),
     }
+}
+
+/// The second half.
+pub(crate) fn check_replaceable(path: &Path) -> Result<(), Error> {
+    if is_pipe(path) { Ok(()) } else { Ok(place::check_replaceable(path)?) }
 }
 
 /// What frames become under this name.

@@ -181,13 +181,12 @@ impl Uploads {
 
     /// Removes an upload.
     pub(crate) fn remove(&self, id: &str) -> Result<(), Problem> {
-        if self.get(id).is_none() {
-            return Err(Problem::missing("file"));
-        }
-        let gone = if_there(self.folder.remove_tree(id));
-        gone.map_err(|error| Problem::system("the file cannot be removed", &error))?;
-        self.lock().remove(id);
-        Ok(())
+        let Some(upload) = self.lock().remove(id) else { return Err(Problem::missing("file")) };
+        if_there(self.folder.remove_tree(id)).map(drop).map_err(|error| {
+            // Windows keeps what another program has open.
+            self.lock().insert(id.to_owned(), upload);
+            Problem::system("the file cannot be removed", &error)
+        })
     }
 
     /// Removes uploads that are older than `keep` and that no job needs.

@@ -8,7 +8,7 @@ use remaster_media::place;
 use remaster_units::Manifest;
 
 use crate::error::Error;
-use crate::media::is_film;
+use crate::media::{is_film, refuse_url};
 use crate::request::Request;
 use crate::restore::{SUFFIX, beside};
 
@@ -142,6 +142,8 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     let (folder, pattern) = if input.is_dir() {
         (input, None)
     } else if !input.exists()
+        // An address fails by itself, as a film does.
+        && refuse_url(input).is_ok()
         && let Some(name) = input.file_name().and_then(|name| name.to_str())
         && name.contains(['*', '?'])
     {

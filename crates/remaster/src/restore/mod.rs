@@ -97,7 +97,7 @@ impl Prepare for Request {
         let by_units = takes_units(&self, &output);
         let replace =
             self.overwrite || self.skip_done || by_units && units::may_be_done(&output, &self.units);
-        destination::check_frames(&output, &[&self.input], replace)?;
+        destination::check_frames_place(&output, &[&self.input], replace)?;
         let how = &self.how;
         units::check_devices(&self.units.devices, &how.device, context.machine)?;
         how.check(self.keep_latents.is_some())?;
@@ -126,6 +126,7 @@ fn staged(request: Request, output: &Path, context: &Context<'_, '_>) -> Result<
     if !by_units && in_one_go(&request, output, control)? {
         return Ok(Route::Done);
     }
+    destination::check_replaceable(output)?;
     let (request, members) = match request.units.devices.is_empty() {
         true => (request, Vec::new()),
         false => units::for_devices(&request, output, machine, report)?,

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Stream;
 use super::batch::{Slot, Touch, Touched, checksum};
 use super::record::Command;
 use super::submit::PATIENCE;
 use crate::error::{ComputeError, Result};
+use crate::waited::Waited;
 
 /// Bytes of a staging buffer, and how many there are each way: one is filled while the others travel.
 pub(super) const STAGE: u64 = 4 << 20;
@@ -128,7 +129,7 @@ impl Stream {
 
     /// Waits until the host may use a staging buffer.
     pub(super) fn wait_for(&self, stage: &Stage) -> Result<()> {
-        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
+        let mut waited = Waited::new(Duration::from_secs(1));
         while !stage.mapped.load(Ordering::Acquire) {
             let poll =
                 wgpu::PollType::Wait { submission_index: None, timeout: Some(Duration::from_millis(100)) };
@@ -136,11 +137,7 @@ impl Stream {
                 self.check()?;
             }
             self.check()?;
-            let passed = looked.elapsed();
-            looked += passed;
-            // A machine that slept in between did not wait, and some clocks go on then.
-            waited += passed.min(Duration::from_secs(1));
-            if waited > PATIENCE {
+            if waited.look() > PATIENCE {
                 return Err(self.lose("it does not answer"));
             }
         }

@@ -10,12 +10,15 @@ use super::staging::{STAGES, Stage};
 use crate::error::{ComputeError, Result};
 use crate::gpu::device::{Fault, lock};
 use crate::gpu::params::WORDS;
+use crate::waited::Waited;
 
 /// Most batches under way.
 pub(super) const FLIGHT: usize = 3;
 /// A device that does not answer for so long counts as lost. Batches are made for half a second; a software device on a busy
 /// machine can take a hundred times as long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// How often it is asked meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Stream {
     /// Sends the recorded commands as one batch. Waits while too many batches are under way.
@@ -190,13 +193,17 @@ impl Stream {
     }
 
     fn poll(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(PATIENCE) };
-        match self.opened.device.poll(wait) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                self.check()?;
-                let (device, reason) = (self.name.clone(), error.to_string());
-                Err(ComputeError::DeviceLost { device, reason })
+        let mut waited = Waited::new(2 * LOOK);
+        loop {
+            let wait = wgpu::PollType::Wait { submission_index: submission.clone(), timeout: Some(LOOK) };
+            match self.opened.device.poll(wait) {
+                Ok(_) => return Ok(()),
+                Err(wgpu::PollError::Timeout) if waited.look() < PATIENCE => self.check()?,
+                Err(error) => {
+                    self.check()?;
+                    let (device, reason) = (self.name.clone(), error.to_string());
+                    return Err(ComputeError::DeviceLost { device, reason });
+                }
             }
         }
     }

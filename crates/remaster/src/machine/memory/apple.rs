@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::SystemMemory;
 
-/// What is there, and what can be had without swapping: pages that are free, and those of files that nobody uses now.
+/// What is there, and what can be had without swapping: free pages, and those of files that were not used lately.
 pub(super) fn memory() -> SystemMemory {
     let total = number(c"hw.memsize");
     SystemMemory { total, free: free().map(|free| total.map_or(free, |total| free.min(total))) }
@@ -28,8 +28,9 @@ fn free() -> Option<u64> {
     let about = unsafe { about.assume_init() };
     // SAFETY: asks for a number.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-    let pages =
-        u64::from(about.free_count) + u64::from(about.inactive_count) + u64::from(about.purgeable_count);
+    // Those of programs, which are among the inactive ones, would have to be swapped.
+    let files = about.external_page_count.min(about.inactive_count);
+    let pages = u64::from(about.free_count) + u64::from(files);
     Some(pages * page)
 }
 

@@ -1,0 +1,43 @@
+//! How long something was waited for.
+
+use std::time::{Duration, Instant};
+
+/// The time of a wait that is looked at again and again. A machine that slept in between did not wait, and the clocks of some
+/// systems go on then: between two looks no more than a limit counts.
+pub(crate) struct Waited {
+    waited: Duration,
+    looked: Instant,
+    most: Duration,
+}
+
+impl Waited {
+    /// A wait that begins now. `most` is the limit.
+    pub(crate) fn new(most: Duration) -> Self {
+        Waited { waited: Duration::ZERO, looked: Instant::now(), most }
+    }
+
+    /// What was waited until now.
+    pub(crate) fn look(&mut self) -> Duration {
+        self.passed(self.looked.elapsed())
+    }
+
+    fn passed(&mut self, time: Duration) -> Duration {
+        self.looked += time;
+        self.waited += time.min(self.most);
+        self.waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_night_of_sleep_is_no_wait() {
+        let mut waited = Waited::new(Duration::from_secs(1));
+        for _ in 0..10 {
+            waited.passed(Duration::from_millis(100));
+        }
+        assert_eq!(waited.passed(Duration::from_secs(8 * 3600)), Duration::from_secs(2));
+    }
+}
