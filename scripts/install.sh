@@ -40,8 +40,8 @@ main() {
     system=linux-x86-64-static
   fi
 
-  mkdir -p "$folder"
-  folder="$(cd "$folder" && pwd)"
+  mkdir -p -- "$folder"
+  folder="$(CDPATH='' cd -- "$folder" && pwd)"
   [ ! -d "$folder/remaster" ] || fail "$folder/remaster is a folder; name another place for the program in REMASTER_INSTALL_DIR"
   temporary="$(mktemp -d)"
   trap 'rm -rf "$temporary" "$folder/.remaster.new"' EXIT

@@ -72,7 +72,8 @@ fn is_film(cli: &Command, word: &OsStr) -> bool {
 /// Whether a film that does not exist is a pattern of names in a folder. An address is none: it is refused as one.
 fn is_pattern(film: &OsStr) -> bool {
     let name = Path::new(film).file_name().unwrap_or_default().to_string_lossy();
-    name.contains(['*', '?']) && !film.to_string_lossy().contains("://") && !Path::new(film).exists()
+    let is_address = |text: &str| text.split_once("://").is_some_and(|(scheme, _)| scheme.len() > 1);
+    name.contains(['*', '?']) && !is_address(&film.to_string_lossy()) && !Path::new(film).exists()
 }
 
 /// Whether an option as typed, without a value behind it, is this one.

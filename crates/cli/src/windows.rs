@@ -27,8 +27,8 @@ type AtClose = Box<dyn Fn() + Send + Sync>;
 static AT_CLOSE: OnceLock<AtClose> = OnceLock::new();
 
 /// Calls `stop` when the console's window is closed. Windows gives the process five seconds then, and ends it at once if the
-/// handler returns: it waits for `stop` to end the process. The same when the user logs off or the machine shuts down, unless
-/// a graphics driver has loaded user32, of whose programs only the windows are told. False if the system refuses it.
+/// handler returns: it waits for `stop` to end the process. False if the system refuses it. Programs that have loaded user32, as
+/// those with GPU support have, are not told when the user logs off or the machine shuts down.
 pub(crate) fn at_close(stop: impl Fn() + Send + Sync + 'static) -> bool {
     let _ = AT_CLOSE.set(Box::new(stop));
     // SAFETY: `closing` has the signature that is asked for and lives as long as the process.

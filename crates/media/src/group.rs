@@ -59,7 +59,7 @@ mod windows {
     use std::ptr::null;
     use std::sync::OnceLock;
 
-    use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
+    use windows_sys::Win32::Foundation::{FILETIME, INVALID_HANDLE_VALUE};
     use windows_sys::Win32::System::Diagnostics::ToolHelp::{
         CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
         TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
@@ -71,8 +71,8 @@ mod windows {
     };
     use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
     use windows_sys::Win32::System::Threading::{
-        CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, OpenProcess, OpenThread,
-        PROCESS_QUERY_LIMITED_INFORMATION, ResumeThread, THREAD_SUSPEND_RESUME,
+        CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, GetProcessTimes, OpenProcess,
+        OpenThread, PROCESS_QUERY_LIMITED_INFORMATION, ResumeThread, THREAD_SUSPEND_RESUME,
     };
 
     /// A job object. Closing its last handle ends all that is in it, and the system closes ours when we end.
@@ -201,12 +201,33 @@ mod windows {
         let mut next = 0;
         while let Some(parent) = found.get(next).copied() {
             next += 1;
-            // The system's first process is its own parent.
+            let since = started(parent);
             let children = parents.iter().filter(|(id, of)| *of == parent && !found.contains(id));
+            // Numbers are used again: those of an earlier process with this one are older.
+            let children = children.filter(|(id, _)| started(*id).is_some_and(|time| Some(time) >= since));
             let children: Vec<u32> = children.map(|(id, _)| *id).collect();
             found.extend(children);
         }
         found
+    }
+
+    /// When a process was started, in 100 ns since 1601.
+    fn started(id: u32) -> Option<u64> {
+        let process = asked(id)?;
+        let [mut started, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
+        // SAFETY: the handle is open, and all four are written during the call.
+        let done = unsafe {
+            GetProcessTimes(process.as_raw_handle(), &mut started, &mut ended, &mut kernel, &mut user)
+        };
+        (done != 0).then_some(u64::from(started.dwHighDateTime) << 32 | u64::from(started.dwLowDateTime))
+    }
+
+    /// A process that may be asked about itself.
+    fn asked(id: u32) -> Option<OwnedHandle> {
+        // SAFETY: asks for a handle that may only be asked; null says that there is none.
+        let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, id) };
+        // SAFETY: the handle was just created, and nothing else owns it.
+        (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
     }
 
     /// The number stays the child's until its handle is dropped.
@@ -216,13 +237,7 @@ mod windows {
 
     /// Bytes of memory that a process holds.
     pub(crate) fn resident(id: u32) -> Option<u64> {
-        // SAFETY: asks for a handle that may only be asked; null says that there is none.
-        let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, id) };
-        if handle.is_null() {
-            return None;
-        }
-        // SAFETY: the handle was just created, and nothing else owns it.
-        let process = unsafe { OwnedHandle::from_raw_handle(handle) };
+        let process = asked(id)?;
         let mut memory = PROCESS_MEMORY_COUNTERS::default();
         let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
         // SAFETY: the handle is open, and `memory` has the size that is named.

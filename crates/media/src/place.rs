@@ -2,7 +2,8 @@
 //!
 //! Whatever an encoder makes on the way lies in that folder, under a name of ours, so cleaning up is removing one
 //! folder that this process made. The process knows all of its folders and removes them should it have to end at
-//! once. After a crash or `kill -9` they stay; the next run with the same output removes them.
+//! once. After a crash or `kill -9` they stay; the next run with the same output removes them. A finished output that another
+//! program keeps from its place stays.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -24,7 +25,7 @@ const LOCK: &str = "lock";
 /// What is in it. A writer that was killed early leaves less.
 const MARK: &[u8] = b"remaster part\n";
 /// What is behind it if what lies beside it is finished.
-const KEPT: &[u8] = b"finished\n";
+const FINISHED: &[u8] = b"finished\n";
 /// How the names of folders for temporary files start.
 const SCRATCH: &str = ".remaster.";
 /// How they and those of parts end.
@@ -54,7 +55,8 @@ struct Made {
     parent: Folder,
     folder: Folder,
     lock: File,
-    kept: bool,
+    /// What is finished in it and waits for its place.
+    finished: Option<PathBuf>,
 }
 
 impl Made {
@@ -68,9 +70,9 @@ impl Made {
     }
 
     /// With something else in its lock no later run takes it for a leftover.
-    fn keep(&mut self) {
-        if !std::mem::replace(&mut self.kept, true) {
-            let _ = self.lock.write_all(KEPT);
+    fn keep(&mut self, finished: &Path) {
+        if self.finished.replace(finished.to_owned()).is_none() {
+            let _ = self.lock.write_all(FINISHED);
         }
     }
 }
@@ -81,12 +83,15 @@ fn parts() -> MutexGuard<'static, Parts> {
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes every part that this process made, but for finished ones, and lets it make no more: for a process that has to
-/// end at once.
-pub fn abandon() {
+/// Removes every part that this process made and lets it make no more: for a process that has to end at once. Outputs that
+/// are finished and wait for their place stay; these are their paths.
+pub fn abandon() -> Vec<PathBuf> {
     let mut parts = parts();
     parts.closed = true;
-    parts.made.drain(..).filter(|made| !made.kept).for_each(Made::remove);
+    let (finished, unfinished): (Vec<Made>, Vec<Made>) =
+        parts.made.drain(..).partition(|made| made.finished.is_some());
+    unfinished.into_iter().for_each(Made::remove);
+    finished.into_iter().filter_map(|made| made.finished).collect()
 }
 
 /// An output on its way. Dropping it removes everything that was made of it.
@@ -159,19 +164,20 @@ impl PartialFile {
     /// place stays where it is, and the error says where.
     pub fn put(self) -> Result<(), MediaError> {
         let began = Instant::now();
+        let mut held = false;
         loop {
-            match self.moved() {
-                Err(error) if remaster_disk::is_in_use(&error) && began.elapsed() < HELD => {
-                    // It is finished: who ends the process meanwhile does not end it, too.
-                    self.folder.keep();
-                    std::thread::sleep(PAUSE);
-                }
-                Err(source) if remaster_disk::is_in_use(&source) => {
-                    let PartialFile { folder, path: kept, place: path, .. } = self;
-                    folder.leave();
-                    return Err(MediaError::Held { path, kept, source });
-                }
-                moved => return moved.map_err(|source| MediaError::writing(&self.place, source)),
+            let Err(source) = self.moved() else { return Ok(()) };
+            let in_use = remaster_disk::is_in_use(&source);
+            if in_use && began.elapsed() < HELD {
+                held = true;
+                self.folder.keep(&self.path);
+                std::thread::sleep(PAUSE);
+            } else if in_use || held {
+                let PartialFile { folder, path: kept, place: path, .. } = self;
+                folder.leave(&kept);
+                return Err(MediaError::Held { path, kept, source });
+            } else {
+                return Err(MediaError::writing(&self.place, source));
             }
         }
     }
@@ -212,20 +218,20 @@ impl Scratch {
         &self.0
     }
 
-    /// What is in it outlives the process, unless it is dropped before.
-    fn keep(&self) {
+    /// Lets a finished file in it outlive the process, unless the folder is dropped before.
+    fn keep(&self, finished: &Path) {
         let mut parts = parts();
         if let Some(made) = parts.made.iter_mut().find(|made| made.path() == self.0) {
-            made.keep();
+            made.keep(finished);
         }
     }
 
-    /// Leaves it where it is, for good.
-    fn leave(self) {
+    /// Leaves it with its finished file where it is, for good.
+    fn leave(self, finished: &Path) {
         let mut parts = parts();
         let found = parts.made.iter().position(|made| made.path() == self.0);
         if let Some(mut made) = found.map(|i| parts.made.swap_remove(i)) {
-            made.keep();
+            made.keep(finished);
             drop(made.lock);
             let _ = made.folder.remove(LOCK);
         }
@@ -266,7 +272,7 @@ fn claim(start: &str, parent: Option<&Path>) -> io::Result<PathBuf> {
         };
         let Some(lock) = lock(&folder) else { continue };
         let path = folder.path().to_owned();
-        parts.made.push(Made { parent, folder, lock, kept: false });
+        parts.made.push(Made { parent, folder, lock, finished: None });
         return Ok(path);
     }
     // Windows answers so where it guards folders against programs that it does not know.

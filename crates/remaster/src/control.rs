@@ -158,9 +158,11 @@ impl Control {
         let list = lock(&self.0.cleanups);
         list.iter().for_each(|(_, cleanup)| cleanup());
         // After the children have ended: they write there.
-        place::abandon();
+        let finished = place::abandon();
         std::mem::forget(list);
-        std::mem::take(&mut *lock(&self.0.notes))
+        let mut notes = std::mem::take(&mut *lock(&self.0.notes));
+        notes.extend(finished.iter().map(|path| format!("the finished file is {}", path.display())));
+        notes
     }
 
     /// What [`Control::abort`] says from now on; `None` if there is nothing to say.

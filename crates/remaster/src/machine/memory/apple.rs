@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::SystemMemory;
 
-/// What is there, and what can be had without swapping: free pages, and those of files that were not used lately.
+/// What is there, and about what can be had without swapping: free pages, and those of files that were not used lately.
 pub(super) fn memory() -> SystemMemory {
     let total = number(c"hw.memsize");
     SystemMemory { total, free: free().map(|free| total.map_or(free, |total| free.min(total))) }
@@ -29,7 +29,8 @@ fn free() -> Option<u64> {
     // SAFETY: asks for a number.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     // Those of programs, which are among the inactive ones, would have to be swapped.
-    let files = about.external_page_count.min(about.inactive_count);
+    // Speculative ones count as free and as those of files.
+    let files = about.external_page_count.saturating_sub(about.speculative_count).min(about.inactive_count);
     let pages = u64::from(about.free_count) + u64::from(files);
     Some(pages * page)
 }
