@@ -278,9 +278,7 @@ fn both_sides_show_the_same_frame_of_a_part() {
         &desk,
         "-f lavfi -i nullsrc=s=64x48:r=30000/1001:d=1,format=gbrp,geq=r=8*N:g=N:b=0 -c:v ffv1 film.mkv",
     );
-    // In f32: bf16, which a CPU with AMX takes, changes a value here and there.
-    let mut command = desk.command("serve --port 0 --state state --devices cpu");
-    let server = Server::of(command.env("REMASTER_CPU_PATH", "portable"));
+    let server = Server::start(&desk, "");
     let media = server.upload("film.mkv", &bytes(&desk, "film.mkv"));
     let input = json!({"media": media, "resolution": "48", "start": "0.34", "end": "0.9", "lossless": true});
     let job = server.post("/v1/predictions", &json!({"version": "identity", "input": input})).is(201);
@@ -289,12 +287,17 @@ fn both_sides_show_the_same_frame_of_a_part() {
     let frame = |n: usize, side: &str| {
         let answer = server.get(&format!("/v1/predictions/{id}/frames/{n}?side={side}"));
         assert_eq!(answer.0, 200, "{}", String::from_utf8_lossy(&answer.2));
-        answer.2
+        remaster_picture::still::decode(&answer.2, 1 << 30).unwrap().0.data
+    };
+    // Red goes up by 8 with each frame, and bf16, which a CPU with AMX takes, is off by 1 at most.
+    let far = |a: Vec<f32>, b: Vec<f32>| {
+        255.0 * remaster_testkit::largest(a.iter().zip(&b).map(|(a, b)| (a - b).abs()))
     };
     for n in [0, 1, 5, 12] {
-        assert!(frame(n, "before") == frame(n, "after"), "frame {n}");
+        let off = far(frame(n, "before"), frame(n, "after"));
+        assert!(off < 1.5, "frame {n}: {off}");
     }
-    assert!(frame(0, "before") != frame(1, "before"));
+    assert!(far(frame(0, "before"), frame(1, "before")) > 7.5);
 }
 
 /// A terminal sends Ctrl-C to all that was started in it.
