@@ -62,7 +62,7 @@ class CommonOptions(TypedDict, total=False):
     "End at TIME (exclusive), counted like --ss."
 
     vf: Text
-    "ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'."
+    "ffmpeg filters to apply first, e.g. hqdn3d,crop=704:576:8:0."
 
     fps: Text
     "Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]."
@@ -237,7 +237,7 @@ _COMMON: _Rows = {
     "dither": ("--dither", "bool", False, "Dither instead of rounding."),
     "ss": ("--ss", "text", False, "Start at TIME, in seconds (90.5) or as 1:30.5."),
     "to": ("--to", "text", False, "End at TIME (exclusive), counted like --ss."),
-    "vf": ("--vf", "text", False, "ffmpeg filters to apply first, e.g. 'hqdn3d,crop=704:576:8:0'."),
+    "vf": ("--vf", "text", False, "ffmpeg filters to apply first, e.g. hqdn3d,crop=704:576:8:0."),
     "fps": ("--fps", "text", False, "Frame rate of an image folder, e.g. 25 or 24000/1001 [default: 25]."),
     "deinterlace": ("--deinterlace", "text", False, "Deinterlacing: auto, on, double, ivtc or off [default: auto]."),
     "hdr": ("--hdr", "text", False, "HDR video (PQ, HLG): refuse, or keep the signal [default: refuse]."),

@@ -38,7 +38,7 @@ pub(crate) struct SourceArgs {
     /// End at TIME (exclusive), counted like --ss
     #[arg(long, value_name = "TIME", value_parser = words::time)]
     to: Option<Duration>,
-    /// ffmpeg filters to apply first, e.g. "hqdn3d,crop=704:576:8:0"
+    /// ffmpeg filters to apply first, e.g. hqdn3d,crop=704:576:8:0
     ///
     /// They see frames after deinterlacing and rotation, with the timestamps of the file.
     #[arg(long, value_name = "FILTERS")]
