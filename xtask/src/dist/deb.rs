@@ -91,7 +91,7 @@ fn control(files: &Files, about: &About<'_>) -> String {
          Description: video restoration and upscaling with SeedVR2\n\
          \x20Restores and enlarges films and pictures with the SeedVR2 networks on\n\
          \x20the CPU or on a graphics card with Vulkan. Models are downloaded on\n\
-         \x20request; one for drawn films is inside.\n"
+         \x20request; one for animation is inside.\n"
     )
 }
 

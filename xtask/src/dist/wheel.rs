@@ -11,7 +11,7 @@ const STEM: &str = "remaster_video";
 
 const HOME: &str = "https://github.com/remaster-video/remaster";
 
-/// Of the program and of what is inside it: the network for drawn films, and letters.
+/// Of the program and of what is inside it: the network for animation, and letters.
 const LICENCE: &str = "(MIT OR Apache-2.0) AND BSD-3-Clause AND Bitstream-Vera";
 
 /// One wheel.

@@ -190,7 +190,7 @@ fn missing(model: Model, unusable: usize) -> Error {
         Model::Vae => "or name a file with --vae",
         Model::Text => "or name a file with --text",
         Model::Dit3b | Model::Dit3bFirst | Model::Dit7b | Model::Dit7bSharp => {
-            "use the small one for drawn films inside the program with --model anime, or name a file with --model"
+            "use the small one for animation inside the program with --model anime, or name a file with --model"
         }
     };
     let command = format!("remaster models pull {}", model.word());
