@@ -13,13 +13,10 @@ const PLACES: [(&str, &str); 4] = [
 ];
 
 pub(crate) fn check(root: &Path) -> Outcome {
-    let read = |file: &str| {
-        std::fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", root.join(file).display()))
-    };
     let own = env!("CARGO_PKG_VERSION");
     let mut wrong = Vec::new();
     for (file, before) in PLACES {
-        let found = named(&read(file)?, before);
+        let found = named(&crate::site::links::read(root, file)?, before);
         if found.is_empty() {
             wrong.push(format!("{file} names no version"));
         }

@@ -22,7 +22,7 @@ pub(crate) fn as_typed(cli: &Command, typed: Vec<OsString>) -> Vec<OsString> {
         // A second name that is not there was meant for the result; the parser says how to name that.
         [_, second] if !Path::new(second).exists() => "restore",
         [_, _, ..] => "batch",
-        // Shells of Windows leave patterns as they are.
+        // The shells of Windows do not expand patterns.
         [film] if is_pattern(film) => "batch",
         _ => "restore",
     };
@@ -72,8 +72,8 @@ fn is_film(cli: &Command, word: &OsStr) -> bool {
 /// Whether a film that does not exist is a pattern of names in a folder. An address is none: it is refused as one.
 fn is_pattern(film: &OsStr) -> bool {
     let name = Path::new(film).file_name().unwrap_or_default().to_string_lossy();
-    let is_address = |text: &str| text.split_once("://").is_some_and(|(scheme, _)| scheme.len() > 1);
-    name.contains(['*', '?']) && !is_address(&film.to_string_lossy()) && !Path::new(film).exists()
+    let film = Path::new(film);
+    name.contains(['*', '?']) && !film.exists() && !remaster::is_url(film)
 }
 
 /// Whether an option as typed, without a value behind it, is this one.

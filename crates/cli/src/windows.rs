@@ -12,8 +12,8 @@ use windows_sys::Win32::System::LibraryLoader::SetDllDirectoryW;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
 use windows_sys::core::{BOOL, w};
 
-/// Libraries are not looked for in the current folder, where a film of somebody else may have brought a `vulkan-1.dll`. What
-/// fails says so to us and opens no window that waits for a click; children inherit that.
+/// Removes the current folder from the search for libraries: a downloaded folder of films could contain a `vulkan-1.dll`. Turns
+/// off the dialogs that Windows shows after a crash and that wait for a click, for this process and its children.
 pub(crate) fn settle() {
     // SAFETY: the text ends in a zero; the other call takes numbers.
     unsafe {

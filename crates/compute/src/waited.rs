@@ -1,9 +1,9 @@
-//! How long something was waited for.
+//! The length of a wait.
 
 use std::time::{Duration, Instant};
 
-/// The time of a wait that is looked at again and again. A machine that slept in between did not wait, and the clocks of some
-/// systems go on then: between two looks no more than a limit counts.
+/// Measures a wait that is polled. Some systems' clocks run on while the machine sleeps, and sleep does not count: each poll
+/// adds no more than a limit.
 pub(crate) struct Waited {
     waited: Duration,
     looked: Instant,
@@ -11,12 +11,12 @@ pub(crate) struct Waited {
 }
 
 impl Waited {
-    /// A wait that begins now. `most` is the limit.
+    /// A wait that begins now, with `most` as the limit.
     pub(crate) fn new(most: Duration) -> Self {
         Waited { waited: Duration::ZERO, looked: Instant::now(), most }
     }
 
-    /// What was waited until now.
+    /// Polls: the length so far.
     pub(crate) fn look(&mut self) -> Duration {
         self.passed(self.looked.elapsed())
     }

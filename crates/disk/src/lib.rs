@@ -130,7 +130,7 @@ pub fn check_replaceable(path: &Path) -> io::Result<()> {
     windows::check_replaceable(path)
 }
 
-/// A real path as people write it: on Windows without `\\\\?\\`, where that means the same.
+/// The usual form of a real path: on Windows without the prefix `\\?\`, unless the path needs it.
 pub fn plain(path: PathBuf) -> PathBuf {
     #[cfg(unix)]
     return path;

@@ -59,7 +59,7 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     (done != 0 && number != 0).then_some((u64::from(about.dwVolumeSerialNumber), number))
 }
 
-/// Whether two paths lead to one place, by the names on the way there.
+/// Whether two paths have the same real path, without regard to case.
 pub(crate) fn same_real_path(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| Some(path.canonicalize().ok()?.to_string_lossy().to_lowercase());
     real(a).is_some_and(|a| real(b) == Some(a))
@@ -78,8 +78,8 @@ pub(crate) fn changed(path: &Path) -> Option<u64> {
     (done != 0).then_some(about.ChangeTime as u64)
 }
 
-/// A file that goes when it is closed. No other program can open it, and unlike one that is marked as temporary it need
-/// not stay in memory.
+/// A file that the system deletes when it is closed. No other program can open it. It is not marked as temporary, because
+/// Windows tries to keep such files in memory.
 pub(crate) fn unnamed(folder: &Path) -> io::Result<File> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -135,7 +135,7 @@ pub(crate) fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Resul
     call()
 }
 
-/// A path without the prefix that real paths have, where it means the same: `\\?\C:\films` is `C:\films`.
+/// A path without the prefix of real paths: `\\?\C:\films` is `C:\films`. `None` if the path needs the prefix or has none.
 pub(crate) fn plain(path: &Path) -> Option<PathBuf> {
     let mut parts = path.components();
     let Component::Prefix(prefix) = parts.next()? else { return None };

@@ -103,8 +103,8 @@ mod windows {
             Group((set != 0).then_some(job))
         }
 
-        /// Starts a child in the job. It runs no instruction before it is there: a shim, as package managers put in front of
-        /// ffmpeg, would start the real one outside.
+        /// Starts a child, suspended until it is in the job: the shims that package managers install for ffmpeg would
+        /// otherwise start the real one outside of it.
         fn start(&self, command: &mut Command, flags: u32) -> io::Result<Child> {
             let mut child = command.creation_flags(flags | CREATE_NO_WINDOW | CREATE_SUSPENDED).spawn()?;
             if let Some(job) = &self.0 {
@@ -141,8 +141,8 @@ mod windows {
         ALL.get_or_init(Group::new).start(command, 0)
     }
 
-    /// Lets a process go on that was started without running. The standard library keeps no handle of its thread, so it is
-    /// looked up among all threads, of which it has one.
+    /// Resumes a process that was started suspended. The standard library keeps no handle of its only thread, so that is
+    /// looked up in the list of all threads.
     fn resume(process: u32) -> io::Result<()> {
         let list = snapshot(TH32CS_SNAPTHREAD)?;
         let size = size_of::<THREADENTRY32>() as u32;
@@ -282,7 +282,7 @@ mod tests {
             let started = std::time::Instant::now();
             std::thread::sleep(std::time::Duration::from_millis(wait));
             group.end(&child);
-            // Its end comes when nobody holds the pipe any more.
+            // The pipe ends when every process that holds it has ended.
             stdout.read_to_end(&mut Vec::new()).unwrap();
             child.wait().unwrap();
             assert!(started.elapsed() < std::time::Duration::from_secs(30), "after {wait} ms");

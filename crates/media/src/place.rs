@@ -35,7 +35,7 @@ const TRIES: usize = 16;
 
 /// Delay before a folder without a lock counts as a leftover: another process may be creating it.
 const NEWBORN: Duration = Duration::from_millis(20);
-/// How long a finished output waits for programs that hold it or what is at its place: scanners, indexers, players.
+/// How long a finished output waits while a scanner, an indexer or a player has it or the old file open.
 const HELD: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// How often it tries meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long anything is waited for once the child is gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most that counts between two looks at a wait: a machine that slept in between did not wait, and some clocks go on then.
+/// The most that one poll adds to a wait: some systems' clocks run on while the machine sleeps, and sleep does not count.
 const AWAKE: Duration = Duration::from_secs(1);
 
 /// Ticks between two looks at the memory of a child.

@@ -201,17 +201,16 @@ fn is_report(path: &Path) -> bool {
             .is_ok_and(|report| report.films.len() == report.done + report.skipped + report.failed)
 }
 
-/// `CREATE_NO_WINDOW`.
-#[cfg(windows)]
-const NO_WINDOW: u32 = 0x0800_0000;
-
 /// Runs the hook of a film to its end, but not for ever.
 fn call(hook: &Path, status: &str, item: &Item, control: &Control) -> Result<(), String> {
     let mut command = Command::new(hook);
     command.arg(status).args([&item.input, &item.output]).stdin(Stdio::null()).stdout(Stdio::null());
-    // No window opens for it. What it starts may outlive us.
+    // Without a console window, and outside of our job: what it starts may outlive us.
     #[cfg(windows)]
-    std::os::windows::process::CommandExt::creation_flags(&mut command, NO_WINDOW);
+    std::os::windows::process::CommandExt::creation_flags(
+        &mut command,
+        windows_sys::Win32::System::Threading::CREATE_NO_WINDOW,
+    );
     let mut child = command.spawn().map_err(|error| format!("cannot run {}: {error}", hook.display()))?;
     let began = Instant::now();
     loop {

@@ -17,7 +17,7 @@ pub fn check_file(path: &Path, ending: &str, inputs: &[&Path], replace: bool) ->
         return Err(Error::Ending { path: path.to_owned(), allowed: format!(".{ending}") });
     }
     check_place(path, inputs, replace)?;
-    Ok(place::check_replaceable(path)?)
+    check_replaceable(path)
 }
 
 /// The same for frames, whose name says what they become.
@@ -26,7 +26,7 @@ pub(crate) fn check_frames(path: &Path, inputs: &[&Path], replace: bool) -> Resu
     check_replaceable(path)
 }
 
-/// The first half of that: a film that is done already may be open in a player.
+/// The same, without asking whether a file there could be replaced: a film that is done may be open in a player.
 pub(crate) fn check_frames_place(path: &Path, inputs: &[&Path], replace: bool) -> Result<(), Error> {
     match kind(path)? {
         OutputKind::Pipe => Ok(()),
@@ -34,7 +34,7 @@ pub(crate) fn check_frames_place(path: &Path, inputs: &[&Path], replace: bool) -
     }
 }
 
-/// The second half.
+/// Refuses an output if a file that is there is read-only or open in another program.
 pub(crate) fn check_replaceable(path: &Path) -> Result<(), Error> {
     if is_pipe(path) { Ok(()) } else { Ok(place::check_replaceable(path)?) }
 }

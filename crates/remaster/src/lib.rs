@@ -107,7 +107,7 @@ pub use health::{Check, health};
 pub use job::{Job, Known, Prepare, prepare};
 pub use limits::{Amount, Limits, Mode, ram};
 pub use machine::Machine;
-pub use media::{Programs, Scripts, Size, Source, Target, is_pipe};
+pub use media::{Programs, Scripts, Size, Source, Target, is_pipe, is_url};
 pub use network_plan::{
     NetworkKind, NetworkPlan, NetworkPlanRequest, NetworkTime, RoundtripPlan, plan_network, plan_roundtrip,
 };

@@ -1,5 +1,8 @@
 //! The queue: jobs that wait, run and are over. Each is a file that appears whole, so that a killed server knows them again.
 
+mod lines;
+mod wishes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use remaster_disk::{Folder, Kind, MOST_NAMES, if_there};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use crate::id;
@@ -24,9 +27,6 @@ const MOST_RECORD: u64 = 4 << 20;
 /// Lines of a job that a client can ask for again, while it runs and when it is over.
 const LINES: usize = 500;
 const LAST_LINES: usize = 20;
-
-/// Bytes of messages that are kept of a job.
-const MOST_LOGS: usize = 16 << 10;
 
 /// Changes that a slow client may miss before it has to ask for all.
 const CHANGES: usize = 1024;
@@ -255,204 +255,10 @@ impl Jobs {
         self.tell(id);
     }
 
-    /// A line of the progress of a job.
-    pub(crate) fn line(&self, id: &str, text: &str) {
-        let mut inner = self.lock();
-        let Some(entry) = inner.jobs.get_mut(id) else { return };
-        entry.told += 1;
-        let (number, text): (u64, Arc<str>) = (entry.told, text.into());
-        entry.lines.push_back((number, Arc::clone(&text)));
-        if entry.lines.len() > LINES {
-            entry.lines.pop_front();
-        }
-        let parsed = serde_json::from_str::<Map<String, Value>>(&text).unwrap_or_default();
-        let mut visible = false;
-        match parsed.get("event").and_then(Value::as_str) {
-            Some("progress") => {
-                entry.live.progress = Some(progress(&parsed));
-                visible = true;
-            }
-            Some("message" | "warning" | "error") => {
-                if let Some(said) = parsed.get("text").and_then(Value::as_str) {
-                    entry.live.logged += said.len() + 1;
-                    let logs = &mut entry.live.logs;
-                    logs.push_str(said);
-                    logs.push('\n');
-                    while logs.len() > MOST_LOGS {
-                        let line = logs.find('\n').map_or(logs.len(), |at| at + 1);
-                        logs.drain(..line);
-                    }
-                }
-            }
-            _ => {}
-        }
-        drop(inner);
-        let _ = self.changes.send(Change::Line { id: id.to_owned(), number, text });
-        if visible {
-            self.tell(id);
-        }
-    }
-
-    /// The lines of a job behind this one.
-    pub(crate) fn lines(&self, id: &str, behind: u64) -> Vec<(u64, Arc<str>)> {
-        let inner = self.lock();
-        let lines = inner.jobs.get(id).map(|entry| &entry.lines);
-        lines.into_iter().flatten().filter(|(number, _)| *number > behind).cloned().collect()
-    }
-
-    /// How many lines a job has told.
-    pub(crate) fn told(&self, id: &str) -> u64 {
-        self.lock().jobs.get(id).map_or(0, |entry| entry.told)
-    }
-
-    /// Messages of a job behind the first `seen` bytes of them, as far as they are kept, and how many bytes there were.
-    pub(crate) fn logs(&self, id: &str, seen: usize) -> (String, usize) {
-        let inner = self.lock();
-        let Some(live) = inner.jobs.get(id).map(|entry| &entry.live) else { return (String::new(), seen) };
-        let new = live.logged.saturating_sub(seen).min(live.logs.len());
-        (live.logs.get(live.logs.len() - new..).unwrap_or(&live.logs).to_owned(), live.logged)
-    }
-
-    /// The newest picture of a job is of this moment.
-    pub(crate) fn pictured(&self, id: &str, at: u64) {
-        let mut inner = self.lock();
-        let Some(entry) = inner.jobs.get_mut(id) else { return };
-        let news = entry.live.newest != Some(at);
-        entry.live.newest = Some(at);
-        drop(inner);
-        if news {
-            self.tell(id);
-        }
-    }
-
     /// True if a running job is to stop.
     pub(crate) fn should_stop(&self, id: &str) -> bool {
         let inner = self.lock();
         inner.stopping || inner.jobs.get(id).is_none_or(|entry| entry.job.wish.is_some())
-    }
-
-    /// Cancels a job. One that is over stays as it is.
-    pub(crate) fn cancel(&self, id: &str) -> Result<(), Problem> {
-        self.change(id, |entry| {
-            match entry.job.status {
-                Status::Starting => {
-                    (entry.job.status, entry.job.completed) = (Status::Canceled, Some(time::now()));
-                }
-                Status::Processing => entry.job.wish = Some(Wish::Cancel),
-                _ => {}
-            }
-            Ok(())
-        })
-    }
-
-    /// Pauses a job: its device is free for others, and what was made stays.
-    pub(crate) fn pause(&self, id: &str) -> Result<(), Problem> {
-        self.change(id, |entry| match entry.job.status {
-            Status::Starting => {
-                entry.job.paused = true;
-                Ok(())
-            }
-            Status::Processing if entry.job.wish != Some(Wish::Cancel) => {
-                entry.job.wish = Some(Wish::Pause);
-                Ok(())
-            }
-            _ => Err(Problem::conflict("this job is over and cannot be paused")),
-        })
-    }
-
-    /// Lets a paused job go on.
-    pub(crate) fn resume(&self, id: &str) -> Result<(), Problem> {
-        self.change(id, |entry| {
-            if entry.job.status == Status::Processing && entry.job.wish == Some(Wish::Pause) {
-                return Err(Problem::conflict("this job is being paused; resume it in a moment"));
-            }
-            match entry.job.status.is_over() {
-                true => Err(Problem::conflict("this job is over; retry it instead")),
-                false => {
-                    entry.job.paused = false;
-                    Ok(())
-                }
-            }
-        })
-    }
-
-    /// Lets a job that failed or was canceled wait again. What it made is used.
-    pub(crate) fn retry(&self, id: &str) -> Result<(), Problem> {
-        self.change(id, |entry| match entry.job.status {
-            Status::Failed | Status::Canceled => {
-                let job = &mut entry.job;
-                (job.status, job.paused, job.completed) = (Status::Starting, false, None);
-                (job.error, job.error_kind) = (None, None);
-                if let Some(webhook) = &mut job.webhook {
-                    webhook.over = false;
-                }
-                Ok(())
-            }
-            Status::Processing if entry.job.wish == Some(Wish::Cancel) => {
-                Err(Problem::conflict("this job is being canceled; retry it in a moment"))
-            }
-            _ => Err(Problem::conflict("only a job that failed or was canceled can be retried")),
-        })
-    }
-
-    /// Moves a job to another place in the queue.
-    pub(crate) fn place(&self, id: &str, position: usize) -> Result<(), Problem> {
-        let inner = self.lock();
-        let mut waiting = waiting(&inner.jobs);
-        let Some(from) = waiting.iter().position(|other| other == id) else {
-            return match inner.jobs.contains_key(id) {
-                true => Err(Problem::conflict("only a job that waits can be moved")),
-                false => Err(Problem::missing("prediction")),
-            };
-        };
-        waiting.remove(from);
-        let at = position.min(waiting.len());
-        let rank = |at: usize| waiting.get(at).and_then(|id| inner.jobs.get(id)).map(|entry| entry.job.rank);
-        // Between its neighbours, so that one record says it. After fifty moves to the same place there is no number
-        // between them, and all get new ones.
-        let rank = match (at.checked_sub(1).and_then(rank), rank(at)) {
-            (Some(before), Some(behind)) => f64::midpoint(before, behind),
-            (None, Some(behind)) => behind - 1.0,
-            (Some(before), None) => before + 1.0,
-            (None, None) => return Ok(()),
-        };
-        let is_taken =
-            waiting.iter().any(|id| inner.jobs.get(id).is_some_and(|entry| entry.job.rank == rank));
-        drop(inner);
-        if is_taken {
-            for (number, id) in waiting.iter().enumerate() {
-                self.change(id, |entry| {
-                    entry.job.rank = number as f64;
-                    Ok(())
-                })?;
-            }
-            return self.place(id, position);
-        }
-        self.change(id, |entry| {
-            entry.job.rank = rank;
-            Ok(())
-        })?;
-        // Places of all others changed, too.
-        waiting.iter().for_each(|id| self.tell(id));
-        Ok(())
-    }
-
-    /// Removes a job that is over, with its result.
-    pub(crate) fn remove(&self, id: &str) -> Result<(), Problem> {
-        let mut inner = self.lock();
-        match inner.jobs.get(id).map(|entry| entry.job.status) {
-            None => return Err(Problem::missing("prediction")),
-            Some(status) if !status.is_over() => {
-                return Err(Problem::conflict("this job is not over; cancel it first"));
-            }
-            Some(_) => inner.jobs.remove(id),
-        };
-        drop(inner);
-        // Its record first: what is left of it after a crash is no job, and goes at the next start.
-        let _ = self.folder.folder(id).and_then(|folder| folder.remove(RECORD));
-        let gone = if_there(self.folder.remove_tree(id));
-        let _ = self.changes.send(Change::Removed(id.to_owned()));
-        gone.map(drop).map_err(|error| Problem::system("the result cannot be removed", &error))
     }
 
     /// Removes jobs that were over before this time.
@@ -621,26 +427,6 @@ fn waiting(jobs: &BTreeMap<String, Entry>) -> Vec<String> {
 /// The job that is next.
 fn next(jobs: &BTreeMap<String, Entry>) -> Option<String> {
     waiting(jobs).into_iter().find(|id| jobs.get(id).is_some_and(|entry| !entry.job.paused))
-}
-
-/// What of a line of progress is shown.
-fn progress(line: &Map<String, Value>) -> Map<String, Value> {
-    let names = [
-        ("phase", "phase"),
-        ("unit", "unit"),
-        ("done", "done"),
-        ("total", "total"),
-        ("estimated", "estimated"),
-        ("share", "share"),
-        ("eta_seconds", "eta_seconds"),
-        ("rate", "frames_per_second"),
-        ("elapsed_seconds", "elapsed_seconds"),
-        ("memory_bytes", "memory_bytes"),
-        ("peak_bytes", "peak_bytes"),
-        ("planned_bytes", "planned_bytes"),
-    ];
-    let of = |(from, to): (&str, &str)| (to.to_owned(), line.get(from).cloned().unwrap_or(json!(null)));
-    names.into_iter().map(of).collect()
 }
 
 #[cfg(test)]

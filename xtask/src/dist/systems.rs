@@ -31,7 +31,7 @@ pub(crate) struct System {
     pub(crate) debian: Option<&'static str>,
 }
 
-/// With plans in buckets: whoever builds no program cannot add them.
+/// Binaries support buckets, since their users cannot add a feature.
 const CLOUD: &[&str] = &["--features", "cloud"];
 
 /// The oldest macOS, which is the first with Metal 3.

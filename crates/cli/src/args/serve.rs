@@ -117,7 +117,7 @@ impl ServeArgs {
         let file = remaster_disk::read_named(path).map_err(failed)?;
         std::io::Read::read_to_string(&mut std::io::Read::take(file, MOST_TOKEN), &mut text)
             .map_err(failed)?;
-        // Editors of Windows begin a text with a mark.
+        // Windows editors write a byte order mark.
         Ok(Some(text.trim_start_matches('\u{feff}').trim().to_owned()))
     }
 }

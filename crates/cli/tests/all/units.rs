@@ -170,7 +170,7 @@ fn holds(folder: &Path, name: &str) -> bool {
 }
 
 /// Another film under the name of the one that is restored: nothing of it gets into the result or into what is kept.
-// Windows lets nobody replace a film that is read.
+// Windows does not allow a film to be replaced while it is open.
 #[test]
 #[cfg(unix)]
 fn a_film_that_is_replaced_meanwhile_is_noticed() {

@@ -8,7 +8,7 @@ use remaster_media::place;
 use remaster_units::Manifest;
 
 use crate::error::Error;
-use crate::media::{is_film, refuse_url};
+use crate::media::{is_film, is_url};
 use crate::request::Request;
 use crate::restore::{SUFFIX, beside};
 
@@ -143,7 +143,7 @@ fn expanded(input: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
         (input, None)
     } else if !input.exists()
         // An address fails by itself, as a film does.
-        && refuse_url(input).is_ok()
+        && !is_url(input)
         && let Some(name) = input.file_name().and_then(|name| name.to_str())
         && name.contains(['*', '?'])
     {
@@ -216,7 +216,7 @@ fn listed(list: &Path, request: &BatchRequest, films: &mut Films) -> Result<(), 
         if line > MOST_LINES || read as u64 == MOST_LINE {
             return Err(wrong("the list is too long; split it"));
         }
-        // Editors of Windows begin a text with a mark.
+        // Windows editors write a byte order mark.
         let text = text.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']);
         if text.is_empty() || text.starts_with('#') {
             continue;

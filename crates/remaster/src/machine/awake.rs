@@ -1,7 +1,7 @@
-//! Keeps the machine from going to sleep while work is done. Windows counts keys and the mouse as activity, and a busy
-//! processor not; other systems are left as they are.
+//! Keeps the machine awake while work is done. Windows goes to sleep without input from a person, however busy the processor
+//! is; other systems are left as they are.
 
-/// As long as this lives the machine stays awake. Its screen may go dark.
+/// Keeps the machine awake until it is dropped. The screen may turn off.
 #[cfg(not(windows))]
 pub(crate) struct Awake;
 

@@ -15,6 +15,7 @@ use std::path::Path;
 use remaster_media::OutputKind;
 
 pub(crate) use films::{is_film, refuse_videos};
+pub use open::is_url;
 pub(crate) use open::{Opened, Spool, refuse_named_pipe, refuse_url};
 pub(crate) use request::refuse;
 pub use request::{Programs, Size, Source, Target};

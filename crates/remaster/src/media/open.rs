@@ -60,12 +60,16 @@ fn is_exr(path: &Path) -> bool {
 
 /// Refuses an address, which is no path.
 pub(crate) fn refuse_url(path: &Path) -> Result<(), Error> {
+    if is_url(path) { Err(Error::Url { url: path.to_string_lossy().into_owned() }) } else { Ok(()) }
+}
+
+/// True if an input is an address and no file of that name exists. A scheme has two letters or more: `C://` is a drive.
+pub fn is_url(path: &Path) -> bool {
     let text = path.to_string_lossy();
     let is_url = text.split_once("://").is_some_and(|(scheme, _)| {
         scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
     });
-    // A file may have such a name.
-    if is_url && !path.exists() { Err(Error::Url { url: text.into_owned() }) } else { Ok(()) }
+    is_url && !path.exists()
 }
 
 /// Refuses a named pipe or a device, which can be read once and may never say a word.

@@ -146,7 +146,7 @@ fn read_list(path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let file = remaster_disk::read_named(path).map_err(&failed)?;
     file.take(remaster_scenes::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(&failed)?;
-    // Editors of Windows begin a text with a mark.
+    // Windows editors write a byte order mark.
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);
     }

@@ -1,5 +1,7 @@
 //! Tests of the queue.
 
+use serde_json::Map;
+
 use super::*;
 use crate::job::Media;
 

@@ -114,7 +114,7 @@ pub(super) fn cpu_name() -> Option<String> {
     named(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
-/// ARM has no name there: the numbers of who made the first core, and of what it is, stand for it.
+/// The model name. ARM has none, so the implementer and part numbers of the first core are used.
 fn named(text: &str) -> Option<String> {
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
